@@ -1,0 +1,13 @@
+"""CVRL for MMAction2: importing this package registers all its parts.
+
+In a config: ``custom_imports = dict(imports=['cvrl_mm'])``.
+"""
+
+from . import compat
+from .version import __version__
+
+compat.apply()
+
+from . import datasets, engine, models  # noqa: E402
+
+__all__ = ['__version__', 'datasets', 'engine', 'models']

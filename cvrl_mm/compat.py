@@ -1,0 +1,173 @@
+"""Workarounds for the stack under this package, each with its reason and its end.
+
+A workaround looks whether the stack at hand needs it and otherwise touches nothing, so
+that an existing MMAction2 setup behaves as before when it imports this package.
+"""
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+
+def apply() -> None:
+    """Put in place what the installed stack needs. Must run before ``mmaction.models`` loads."""
+    require_mmcv()
+    stand_in_for_drn()
+    know_our_configs()
+    resume_from_own_checkpoints()
+    run_ranks_on_cpu()
+
+
+def require_mmcv() -> None:
+    """Say which mmcv to install where there is none.
+
+    Raises:
+        ImportError: neither mmcv nor mmcv-lite is installed.
+    """
+    if importlib.util.find_spec('mmcv') is None:
+        raise ImportError(
+            'cvrl_mm needs mmcv, and none is installed: run "pip install mmcv-lite==2.1.0" '
+            '(enough for all but AVA detection), or install the compiled "mmcv==2.1.0" for it.'
+        )
+
+
+def stand_in_for_drn() -> None:
+    """Let ``import mmaction.models`` succeed where the wheel lacks ``localizers/drn``.
+
+    Upstream: open-mmlab/mmaction2#2714, the wheel of 1.2.0. Ends with a wheel that has it.
+    """
+    root = Path(next(iter(importlib.util.find_spec('mmaction').submodule_search_locations)))
+    name = 'mmaction.models.localizers.drn'
+    if (root / 'models' / 'localizers' / 'drn').is_dir() or name in sys.modules:
+        return
+
+    class DRN:
+        """Stands where MMAction2's dense regression network is missing from its wheel."""
+
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            raise ImportError(
+                'The installed mmaction2 lacks DRN (open-mmlab/mmaction2#2714); '
+                'install mmaction2 from its source to use it.'
+            )
+
+    package, module = ModuleType(name), ModuleType(f'{name}.drn')
+    package.__path__ = []
+    package.drn, module.DRN = module, DRN
+    sys.modules.update({package.__name__: package, module.__name__: module})
+
+
+def know_our_configs() -> None:
+    """Let a config inherit from ``'cvrl_mm::…'``.
+
+    Upstream: open-mmlab/mmengine#1410, a fixed table of packages.
+    """
+    from mmengine.config.utils import MODULE2PACKAGE
+
+    MODULE2PACKAGE.setdefault('cvrl_mm', 'cvrl_mm')
+
+
+def resume_from_own_checkpoints() -> None:
+    """Let ``--resume`` read what the runner itself has written.
+
+    torch 2.6 and later unpickle weights alone, and mmengine stores its message hub in the
+    checkpoint (open-mmlab/mmengine#1655). Only ``Runner.resume`` on a local file is opened
+    up; ``load_from``, ``init_cfg`` and addresses on the network stay ``weights_only``.
+    """
+    import torch
+    from mmengine.runner import Runner
+    from mmengine.utils import digit_version
+
+    if digit_version(torch.__version__) < digit_version('2.6') or _is_ours(Runner.resume):
+        return
+    resume = Runner.resume
+
+    def resume_local(self: Runner, filename: str, *args: object, **kwargs: object) -> None:
+        if '://' in str(filename):
+            return resume(self, filename, *args, **kwargs)
+        with _full_unpickling():
+            return resume(self, filename, *args, **kwargs)
+
+    Runner.resume = resume_local
+
+
+@contextmanager
+def _full_unpickling() -> Iterator[None]:
+    """Within it ``torch.load`` without ``weights_only`` reads any pickle."""
+    name = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD'
+    before = os.environ.get(name)
+    os.environ[name] = '1'
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def run_ranks_on_cpu() -> None:
+    """Let several ranks train without an accelerator, over gloo.
+
+    mmengine 0.10 selects a CUDA device when it starts a rank and when it wraps the model,
+    and torch's SyncBatchNorm refuses CPU tensors under a process group. All three are left
+    alone where there is an accelerator.
+    """
+    import mmengine.dist.utils as dist_utils
+    import torch.distributed as torch_dist
+    from mmengine.device import get_device
+    from mmengine.model import MMDistributedDataParallel
+    from torch import nn
+
+    if get_device() != 'cpu' or _is_ours(MMDistributedDataParallel.__init__):
+        return
+    init_wrapper, sync_forward = MMDistributedDataParallel.__init__, nn.SyncBatchNorm.forward
+
+    def init_gloo(backend: str, init_backend: str = 'torch', **kwargs: object) -> None:
+        torch_dist.init_process_group(backend='gloo', **kwargs)
+
+    def init_wrapper_on_cpu(
+        self: MMDistributedDataParallel, module: nn.Module, **kwargs: object
+    ) -> None:
+        init_wrapper(self, module, **{**kwargs, 'device_ids': None})
+
+    def forward_on_cpu(self: nn.SyncBatchNorm, x: 'torch.Tensor') -> 'torch.Tensor':
+        synchronise = self.training and torch_dist.is_initialized()
+        return _sync_batch_norm(self, x) if synchronise else sync_forward(self, x)
+
+    dist_utils._init_dist_pytorch = init_gloo
+    MMDistributedDataParallel.__init__ = init_wrapper_on_cpu
+    nn.SyncBatchNorm.forward = forward_on_cpu
+
+
+def _sync_batch_norm(norm, x):  # noqa: ANN001, ANN202
+    """Normalise (N, C, …) by the mean and variance over all ranks, with exact gradients."""
+    import torch
+    from torch.distributed.nn.functional import all_reduce
+
+    over = [0, *range(2, x.ndim)]
+    shape = [1, -1, *[1] * (x.ndim - 2)]
+    count = all_reduce(x.new_tensor(x.numel() / x.shape[1]))
+    mean = all_reduce(x.sum(over)) / count
+    centred = x - mean.view(shape)
+    var = all_reduce(centred.square().sum(over)) / count
+    if norm.track_running_stats:
+        with torch.no_grad():
+            norm.num_batches_tracked += 1
+            momentum = norm.momentum
+            if momentum is None:
+                momentum = 1 / norm.num_batches_tracked.item()
+            norm.running_mean.lerp_(mean.to(norm.running_mean), momentum)
+            norm.running_var.lerp_((var * count / (count - 1)).to(norm.running_var), momentum)
+    y = centred * torch.rsqrt(var + norm.eps).view(shape)
+    if norm.affine:
+        y = y * norm.weight.view(shape) + norm.bias.view(shape)
+    return y
+
+
+def _is_ours(function: object) -> bool:
+    """Whether this module has put ``function`` in place already."""
+    return getattr(function, '__module__', None) == __name__
