@@ -112,15 +112,15 @@ def _full_unpickling() -> Iterator[None]:
 def run_ranks_on_cpu() -> None:
     """Let several ranks train without an accelerator, over gloo.
 
-    mmengine 0.10 selects a CUDA device when it starts a rank and when it wraps the model,
-    and torch's SyncBatchNorm refuses CPU tensors under a process group. All three are left
-    alone where there is an accelerator.
+    mmengine 0.10 selects a CUDA device when it starts a rank and when it wraps the model, and
+    torch's SyncBatchNorm, as well as its data-parallel wrapper, refuses to synchronise CPU
+    tensors. All of it is left alone where there is an accelerator.
     """
     import mmengine.dist.utils as dist_utils
     import torch.distributed as torch_dist
     from mmengine.device import get_device
     from mmengine.model import MMDistributedDataParallel
-    from torch import nn
+    from torch import Tensor, nn
 
     if get_device() != 'cpu' or _is_ours(MMDistributedDataParallel.__init__):
         return
@@ -134,12 +134,13 @@ def run_ranks_on_cpu() -> None:
     ) -> None:
         init_wrapper(self, module, **{**kwargs, 'device_ids': None})
 
-    def forward_on_cpu(self: nn.SyncBatchNorm, x: 'torch.Tensor') -> 'torch.Tensor':
+    def forward_on_cpu(self: nn.SyncBatchNorm, x: Tensor) -> Tensor:
         synchronise = self.training and torch_dist.is_initialized()
         return _sync_batch_norm(self, x) if synchronise else sync_forward(self, x)
 
     dist_utils._init_dist_pytorch = init_gloo
     MMDistributedDataParallel.__init__ = init_wrapper_on_cpu
+    MMDistributedDataParallel._passing_sync_batchnorm_handle = lambda self, module: None
     nn.SyncBatchNorm.forward = forward_on_cpu
 
 

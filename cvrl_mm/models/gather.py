@@ -1,0 +1,53 @@
+"""Gathering over ranks that keeps exact gradients."""
+
+import torch
+import torch.distributed as dist
+from mmengine.dist import get_rank, get_world_size
+from torch import Tensor
+
+
+def gather_rows(x: Tensor) -> tuple[Tensor, int]:
+    """Concatenate the rows of all ranks, in the order of the ranks, with gradients.
+
+    Args:
+        x: This rank's rows, (n, D). n may differ between ranks, D may not.
+
+    Returns:
+        The rows of all ranks, (N, D), and the place of this rank's first row among them.
+        In the backward pass a row's gradient is the sum of what every rank's loss gives it.
+    """
+    if get_world_size() == 1:
+        return x, 0
+    sizes = _row_counts(x)
+    rows = _Gather.apply(x, sizes)
+    return rows, sum(sizes[: get_rank()])
+
+
+def _row_counts(x: Tensor) -> list[int]:
+    counts = [x.new_empty(1, dtype=torch.long) for _ in range(get_world_size())]
+    dist.all_gather(counts, x.new_tensor([len(x)], dtype=torch.long))
+    return torch.cat(counts).tolist()
+
+
+class _Gather(torch.autograd.Function):
+    """All-gather forward, all-reduce backward.
+
+    Without the sum over ranks in the backward pass, an embedding would miss its gradient as
+    the negative of other ranks' videos. The embeddings are small, so that an all-reduce
+    of which each rank keeps its rows costs nothing beside the convolutions.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor, sizes: list[int]) -> Tensor:  # noqa: ANN001, D102
+        ctx.sizes = sizes
+        padded = x.new_zeros(max(sizes), *x.shape[1:])  # collectives want equal shapes
+        padded[: len(x)] = x
+        rows = [torch.empty_like(padded) for _ in sizes]
+        dist.all_gather(rows, padded)
+        return torch.cat([r[:size] for r, size in zip(rows, sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ANN001, D102
+        grad = grad.contiguous()
+        dist.all_reduce(grad)
+        return grad.split(ctx.sizes)[get_rank()], None

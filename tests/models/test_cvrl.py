@@ -1,0 +1,73 @@
+import pytest
+import torch
+from mmaction.registry import MODELS
+from mmaction.structures import ActionDataSample
+from mmaction.utils import register_all_modules
+
+import cvrl_mm  # noqa: F401
+
+
+@pytest.fixture
+def model():
+    register_all_modules()
+    torch.manual_seed(0)
+    return MODELS.build(
+        dict(
+            type='CVRL',
+            backbone=dict(type='R3DSlow', depth=18, width=0.125),
+            cls_head=dict(
+                type='InfoNCEHead', in_channels=64, hidden_channels=16, out_channels=8
+            ),
+            data_preprocessor=dict(
+                type='ActionDataPreprocessor',
+                mean=[0, 0, 0],
+                std=[255, 255, 255],
+                format_shape='NCTHW',
+            ),
+        )
+    )
+
+
+def videos(num: int, clips: int = 2) -> dict:
+    inputs = [torch.randint(256, (clips, 3, 4, 32, 32), dtype=torch.uint8) for _ in range(num)]
+    return dict(inputs=inputs, data_samples=[ActionDataSample() for _ in range(num)])
+
+
+def test_loss_contrasts_the_two_clips_of_a_video(model):
+    data = model.data_preprocessor(videos(3), training=True)
+    losses = model(**data, mode='loss')
+    feats = model(data['inputs'], mode='tensor')
+    assert feats.shape == (6, 64, 2, 1, 1)
+    z = model.cls_head(feats).unflatten(0, (3, 2))
+    torch.testing.assert_close(losses['loss'], model.cls_head.contrast(z)['loss'])
+    total, _ = model.parse_losses(losses)
+    torch.testing.assert_close(total, losses['loss'])
+
+
+def test_training_lowers_the_loss(model):
+    data = model.data_preprocessor(videos(4), training=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    losses = []
+    for _ in range(12):
+        loss = model(**data, mode='loss')['loss']
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_predict_embeds_a_video_of_any_number_of_clips(model):
+    model.eval()
+    data = model.data_preprocessor(videos(2, clips=3), training=False)
+    samples = model(**data, mode='predict')
+    assert [s.embedding.shape for s in samples] == [(8,), (8,)]
+    torch.testing.assert_close(samples[0].embedding.norm(), torch.tensor(1.0))
+    one = model(data['inputs'][1:], data['data_samples'][1:], mode='predict')[0]
+    torch.testing.assert_close(one.embedding, samples[1].embedding)
+
+
+def test_refuses_other_than_two_clips(model):
+    data = model.data_preprocessor(videos(2, clips=3), training=True)
+    with pytest.raises(ValueError, match='two clips a video'):
+        model(**data, mode='loss')
