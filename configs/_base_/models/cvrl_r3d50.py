@@ -1,0 +1,19 @@
+model = dict(
+    type='CVRL',
+    backbone=dict(type='R3DSlow', depth=50),  # Table 1
+    cls_head=dict(
+        type='InfoNCEHead',
+        in_channels=2048,
+        hidden_channels=2048,
+        num_hidden_layers=3,  # Table 6
+        out_channels=128,  # Sec. 3.1
+        temperature=0.1,  # Sec. 4.1
+    ),
+    # Frames in [0, 1], without mean or deviation: the released code
+    data_preprocessor=dict(
+        type='ActionDataPreprocessor',
+        mean=[0.0, 0.0, 0.0],
+        std=[255.0, 255.0, 255.0],
+        format_shape='NCTHW',
+    ),
+)

@@ -1,0 +1,2 @@
+_base_ = './pretrain_k400.py'
+train_cfg = dict(max_epochs=200)  # Table 8

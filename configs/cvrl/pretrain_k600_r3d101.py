@@ -1,0 +1,2 @@
+_base_ = './pretrain_k600.py'
+model = dict(backbone=dict(depth=101))
