@@ -1,0 +1,7 @@
+"""Networks, heads and the recognizer, registered in MMAction2's ``MODELS``."""
+
+from .r3d_slow import R3DSlow
+from .same_conv3d import SameConv3d
+from .same_max_pool3d import SameMaxPool3d
+
+__all__ = ['R3DSlow', 'SameConv3d', 'SameMaxPool3d']
