@@ -11,6 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 def apply() -> None:
@@ -144,29 +148,29 @@ def run_ranks_on_cpu() -> None:
     nn.SyncBatchNorm.forward = forward_on_cpu
 
 
-def _sync_batch_norm(norm, x):  # noqa: ANN001, ANN202
+def _sync_batch_norm(norm: 'nn.SyncBatchNorm', x: 'Tensor') -> 'Tensor':
     """Normalise (N, C, …) by the mean and variance over all ranks, with exact gradients."""
     import torch
-    from torch.distributed.nn.functional import all_reduce
+    from torch import Tensor
+
+    from .models.gather import gather_rows
+
+    def sum_over_ranks(y: Tensor) -> Tensor:
+        return gather_rows(y[None])[0].sum(0)
 
     over = [0, *range(2, x.ndim)]
     shape = [1, -1, *[1] * (x.ndim - 2)]
-    count = all_reduce(x.new_tensor(x.numel() / x.shape[1]))
-    mean = all_reduce(x.sum(over)) / count
+    count = sum_over_ranks(x.new_tensor(x.numel() / x.shape[1]))
+    mean = sum_over_ranks(x.sum(over)) / count
     centred = x - mean.view(shape)
-    var = all_reduce(centred.square().sum(over)) / count
+    var = sum_over_ranks(centred.square().sum(over)) / count
     if norm.track_running_stats:
         with torch.no_grad():
             norm.num_batches_tracked += 1
-            momentum = norm.momentum
-            if momentum is None:
-                momentum = 1 / norm.num_batches_tracked.item()
-            norm.running_mean.lerp_(mean.to(norm.running_mean), momentum)
-            norm.running_var.lerp_((var * count / (count - 1)).to(norm.running_var), momentum)
+            norm.running_mean.lerp_(mean, norm.momentum)
+            norm.running_var.lerp_(var * count / (count - 1), norm.momentum)
     y = centred * torch.rsqrt(var + norm.eps).view(shape)
-    if norm.affine:
-        y = y * norm.weight.view(shape) + norm.bias.view(shape)
-    return y
+    return y * norm.weight.view(shape) + norm.bias.view(shape) if norm.affine else y
 
 
 def _is_ours(function: object) -> bool:

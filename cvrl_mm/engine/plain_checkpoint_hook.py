@@ -1,10 +1,12 @@
 """Checkpoints that load as weights alone."""
 
+import numpy as np
 import torch
 from mmengine.hooks import Hook
 from mmengine.logging import HistoryBuffer
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
+from mmengine.utils import apply_to
 
 
 @HOOKS.register_module()
@@ -17,11 +19,10 @@ class PlainCheckpointHook(Hook):
     """
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Replace the buffers by their contents."""
-        hub = checkpoint.get('message_hub', {})
-        for name, buffer in hub.get('log_scalars', {}).items():
-            if isinstance(buffer, HistoryBuffer):
-                hub['log_scalars'][name] = [torch.from_numpy(x.copy()) for x in buffer.data]
+        """Replace numpy's scalars by Python's, and the buffers by their contents."""
+        for part in ('message_hub', 'meta'):
+            if part in checkpoint:
+                checkpoint[part] = apply_to(checkpoint[part], is_foreign, plain)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Make buffers of the contents again."""
@@ -29,3 +30,15 @@ class PlainCheckpointHook(Hook):
         for name, contents in hub.get('log_scalars', {}).items():
             if isinstance(contents, list):
                 hub['log_scalars'][name] = HistoryBuffer(*(x.cpu().numpy() for x in contents))
+
+
+def is_foreign(x: object) -> bool:
+    """Whether weights-only loading would refuse a value."""
+    return isinstance(x, (np.generic, HistoryBuffer))
+
+
+def plain(x: np.generic | HistoryBuffer) -> object:
+    """Put a value into types that weights-only loading knows."""
+    if isinstance(x, np.generic):
+        return x.item()
+    return [torch.from_numpy(history.copy()) for history in x.data]

@@ -25,7 +25,7 @@ class RegularizationLossHook(Hook):
     ) -> None:
         """Update the scalar that the logger shows."""
         penalties = []
-        for group in runner.optim_wrapper.param_groups:
+        for group in runner.optim_wrapper.optimizer.param_groups:
             if group['weight_decay'] > 0:
                 norms = torch.stack(torch._foreach_norm(group['params']))
                 penalties.append(group['weight_decay'] / 2 * norms.square().sum())

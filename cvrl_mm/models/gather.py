@@ -38,7 +38,7 @@ class _Gather(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, sizes: list[int]) -> Tensor:  # noqa: ANN001, D102
+    def forward(ctx, x: Tensor, sizes: list[int]) -> Tensor:
         ctx.sizes = sizes
         padded = x.new_zeros(max(sizes), *x.shape[1:])  # collectives want equal shapes
         padded[: len(x)] = x
@@ -47,7 +47,7 @@ class _Gather(torch.autograd.Function):
         return torch.cat([r[:size] for r, size in zip(rows, sizes, strict=True)])
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:  # noqa: ANN001, D102
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
         grad = grad.contiguous()
         dist.all_reduce(grad)
         return grad.split(ctx.sizes)[get_rank()], None

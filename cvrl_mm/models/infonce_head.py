@@ -178,4 +178,3 @@ class InfoNCEHead(BaseModule):
         for sample, embedding in zip(data_samples, F.normalize(z.mean(1), dim=1), strict=True):
             sample.embedding = embedding
         return data_samples
-

@@ -15,9 +15,7 @@ def model():
         dict(
             type='CVRL',
             backbone=dict(type='R3DSlow', depth=18, width=0.125),
-            cls_head=dict(
-                type='InfoNCEHead', in_channels=64, hidden_channels=16, out_channels=8
-            ),
+            cls_head=dict(type='InfoNCEHead', in_channels=64, hidden_channels=16, out_channels=8),
             data_preprocessor=dict(
                 type='ActionDataPreprocessor',
                 mean=[0, 0, 0],

@@ -168,5 +168,9 @@ def test_two_ranks_equal_one_process(shares: list[int], tmp_path: Path):
         assert scores.keys() == expected.keys()
         for name, value in scores.items():
             torch.testing.assert_close(
-                value, expected[name].detach(), rtol=1e-6, atol=1e-12, msg=lambda m, n=name: f'{n}: {m}'
+                value,
+                expected[name].detach(),
+                rtol=1e-6,
+                atol=1e-12,
+                msg=lambda m, n=name: f'{n}: {m}',
             )

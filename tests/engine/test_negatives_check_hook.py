@@ -1,0 +1,31 @@
+from pathlib import Path
+
+import pytest
+
+import cvrl_mm  # noqa: F401
+from tests.toy import toy_runner
+
+
+@pytest.mark.parametrize(
+    ('loader', 'complaint'),
+    [
+        (dict(length=3, batch_size=4, drop_last=True), 'holds 3 videos, fewer than one batch of 4'),
+        (dict(length=0, batch_size=4), 'holds 0 videos'),
+        (dict(length=3, batch_size=1), 'batch of one video'),
+        (dict(length=9, batch_size=4), 'leave a last batch of one'),
+    ],
+)
+def test_refuses_before_the_first_step(loader: dict, complaint: str, tmp_path: Path):
+    runner = toy_runner(tmp_path, custom_hooks=[dict(type='NegativesCheckHook')], **loader)
+    with pytest.raises(ValueError, match=complaint):
+        runner.train()
+    assert runner.iter == 0
+
+
+@pytest.mark.parametrize('loader', [dict(length=9, drop_last=True), dict(length=10)])
+def test_lets_other_batches_pass(loader: dict, tmp_path: Path):
+    runner = toy_runner(
+        tmp_path, batch_size=4, custom_hooks=[dict(type='NegativesCheckHook')], **loader
+    )
+    runner.train()
+    assert runner.epoch == 2

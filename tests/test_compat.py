@@ -1,0 +1,105 @@
+import importlib.util
+import pickle
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from mmengine.config.utils import MODULE2PACKAGE
+
+from cvrl_mm import compat
+from tests.ranks import run_ranks
+from tests.toy import toy_runner
+
+
+def test_import_without_mmcv_says_what_to_install(monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, 'find_spec', lambda name: None if name == 'mmcv' else find_spec(name)
+    )
+    with pytest.raises(ImportError, match='pip install mmcv-lite'):
+        compat.require_mmcv()
+
+
+def test_drn_is_stood_in_for_only_where_it_is_missing(monkeypatch, tmp_path: Path):
+    name = 'mmaction.models.localizers.drn'
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda _: spec)
+    (tmp_path / 'models' / 'localizers' / 'drn').mkdir(parents=True)
+    compat.stand_in_for_drn()
+    assert name not in sys.modules
+    (tmp_path / 'models' / 'localizers' / 'drn').rmdir()
+    monkeypatch.setitem(sys.modules, f'{name}.drn', None)
+    compat.stand_in_for_drn()
+    with pytest.raises(ImportError, match='mmaction2#2714'):
+        sys.modules[name].drn.DRN()
+
+
+def test_own_configs_can_be_inherited_by_package():
+    assert MODULE2PACKAGE['cvrl_mm'] == 'cvrl_mm'
+
+
+def test_stock_checkpoint_resumes(tmp_path: Path):
+    toy_runner(tmp_path / 'a').train()
+    path = str(tmp_path / 'a' / 'epoch_2.pth')
+    with pytest.raises(pickle.UnpicklingError):  # it holds mmengine's message hub
+        torch.load(path)
+    runner = toy_runner(
+        tmp_path / 'b', train_cfg=dict(by_epoch=True, max_epochs=3), load_from=path, resume=True
+    )
+    runner.train()
+    assert runner.epoch == 3
+
+
+class Trap:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_foreign_weights_run_no_code(tmp_path: Path):
+    torch.save(dict(state_dict={}, trap=Trap(tmp_path / 'sprung')), tmp_path / 'foreign.pth')
+    runner = toy_runner(tmp_path / 'a', load_from=str(tmp_path / 'foreign.pth'))
+    with pytest.raises(pickle.UnpicklingError):
+        runner.train()
+    assert not (tmp_path / 'sprung').exists()
+
+
+def normalise(uneven: bool) -> dict[str, torch.Tensor]:
+    """One synchronised forward and backward of this rank's share of a batch."""
+    from mmengine.dist import get_rank
+
+    clips = clip_batch()
+    norm = torch.nn.SyncBatchNorm(3).double()
+    shares = clips.split([1, 3]) if uneven else clips.chunk(2)
+    x = shares[get_rank()].clone().requires_grad_()
+    weights = weight_batch().split([1, 3]) if uneven else weight_batch().chunk(2)
+    (norm(x) * weights[get_rank()]).sum().backward()
+    return dict(grad=x.grad, mean=norm.running_mean, var=norm.running_var)
+
+
+def clip_batch() -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(4, 3, 2, 3, 3, generator=generator, dtype=torch.double) * 5 + 2
+
+
+def weight_batch() -> torch.Tensor:
+    return torch.randn(clip_batch().shape, generator=torch.Generator().manual_seed(1)).double()
+
+
+@pytest.mark.parametrize('uneven', [False, True])
+def test_batch_norm_of_cpu_ranks_equals_one_process(uneven: bool, tmp_path: Path):
+    norm, x = torch.nn.BatchNorm3d(3).double(), clip_batch().requires_grad_()
+    (norm(x) * weight_batch()).sum().backward()
+    results = run_ranks(normalise, 2, tmp_path, uneven)
+    grad = torch.cat([r['grad'] for r in results])
+    torch.testing.assert_close(grad, x.grad, rtol=1e-9, atol=1e-12)
+    for result in results:
+        torch.testing.assert_close(result['mean'], norm.running_mean)
+        torch.testing.assert_close(result['var'], norm.running_var)

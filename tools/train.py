@@ -1,0 +1,10 @@
+"""Train with any config: MMAction2's own script, with cvrl_mm registered.
+
+Example:
+    python tools/train.py configs/cvrl/pretrain_k400.py --work-dir work_dirs/k400
+"""
+
+from cvrl_mm.host_tools import run_host_tool
+
+if __name__ == '__main__':
+    run_host_tool('train.py')
