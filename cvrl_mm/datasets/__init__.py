@@ -1,0 +1,5 @@
+"""Sampling and augmentation of clips."""
+
+from .interval_sampling import TemporalIntervalSample
+
+__all__ = ['TemporalIntervalSample']
