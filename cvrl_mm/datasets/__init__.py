@@ -5,6 +5,7 @@ from .clip_gaussian_blur import ClipGaussianBlur
 from .clip_grayscale import ClipGrayscale
 from .clip_solarize import ClipSolarize
 from .clip_transform import ClipTransform
+from .consistency import ConsistentAugment
 from .interval_sampling import TemporalIntervalSample
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     'ClipGrayscale',
     'ClipSolarize',
     'ClipTransform',
+    'ConsistentAugment',
     'TemporalIntervalSample',
 ]
