@@ -1,0 +1,19 @@
+"""Sampling and augmentation of clips."""
+
+from .clip_color_jitter import ClipColorJitter
+from .clip_gaussian_blur import ClipGaussianBlur
+from .clip_grayscale import ClipGrayscale
+from .clip_solarize import ClipSolarize
+from .clip_transform import ClipTransform
+from .consistency import ConsistentAugment
+from .interval_sampling import TemporalIntervalSample
+
+__all__ = [
+    'ClipColorJitter',
+    'ClipGaussianBlur',
+    'ClipGrayscale',
+    'ClipSolarize',
+    'ClipTransform',
+    'ConsistentAugment',
+    'TemporalIntervalSample',
+]

@@ -1,0 +1,149 @@
+"""Two clips of one video, their interval drawn from a chosen density."""
+
+from collections.abc import Callable
+
+import numpy as np
+from mmaction.registry import TRANSFORMS
+from mmcv.transforms import BaseTransform
+from mmengine.utils import is_seq_of
+
+# F(t): the probability that the interval is below t frames, for a power b over [0, T].
+CDFS: dict[str, Callable[[float, float, float], float]] = {
+    'decreasing': lambda t, span, b: ((b + 1) * (t / span) - (t / span) ** (b + 1)) / b,
+    'uniform': lambda t, span, b: t / span,
+    'increasing': lambda t, span, b: (t / span) ** (b + 1),
+}
+
+
+@TRANSFORMS.register_module()
+class TemporalIntervalSample(BaseTransform):
+    """Draw two clips whose starts lie a random interval apart (Section 3.2, Appendix A).
+
+    The interval t between the starts has a density over [0, T], T being the number of
+    starts at which a clip fits into the video:
+
+    - ``decreasing``: P(t) ~ 1 - (t/T)^power, Figure 3 (a) to (c) for powers 1, 0.5 and 2;
+    - ``uniform``: P(t) ~ 1, Figure 3 (d);
+    - ``increasing``: P(t) ~ t^power, Figure 3 (e) and (f) for powers 1 and 2.
+
+    The earlier clip then starts uniformly where both fit, and the two clips come in random
+    order. In a video too short for one clip both starts are uniform over its frames and
+    the clips wrap around its end, as in the released code.
+
+    Required keys: ``total_frames`` and, where frames are not counted from 0, ``start_index``.
+    Added keys: ``frame_inds`` (2 * clip_len,), ``clip_len``, ``frame_interval``,
+    ``num_clips``.
+
+    Args:
+        clip_len: Frames of a clip.
+        frame_interval: Distance of a clip's neighbouring frames, in frames of the video.
+        density: How the probability goes with the interval.
+        power: Exponent of the density; without effect on the uniform one.
+
+    Raises:
+        ValueError: an argument is out of its range.
+    """
+
+    def __init__(
+        self, clip_len: int, frame_interval: int, density: str = 'decreasing', power: float = 1.0
+    ) -> None:
+        if not is_seq_of([clip_len, frame_interval], int) or min(clip_len, frame_interval) < 1:
+            raise ValueError(
+                'clip_len and frame_interval count frames and must be integers of at least 1, '
+                f'got clip_len={clip_len!r} and frame_interval={frame_interval!r}.'
+            )
+        if density not in CDFS:
+            raise ValueError(f'density must be one of {", ".join(CDFS)}, got {density!r}.')
+        if not 0 < power < np.inf:
+            raise ValueError(
+                f'power must be a positive number, got {power!r}; '
+                "use density='uniform' for a flat density."
+            )
+        self.clip_len = clip_len
+        self.frame_interval = frame_interval
+        self.density = density
+        self.power = float(power)
+
+    def transform(self, results: dict) -> dict:
+        """Write the indices of the two clips' frames, the first clip's first.
+
+        Args:
+            results: A sample on its way through the pipeline.
+
+        Returns:
+            The same dict with the added keys.
+
+        Raises:
+            ValueError: the video has no frames.
+        """
+        num_frames = results['total_frames']
+        if num_frames < 1:
+            name = results.get('filename', results.get('frame_dir', 'a video'))
+            raise ValueError(f'{name} has {num_frames} frames; remove it from the list.')
+        starts = self.draw_starts(num_frames, np.random)
+        within = np.arange(self.clip_len) * self.frame_interval
+        frame_inds = (np.array(starts)[:, None] + within) % num_frames  # (2, clip_len)
+        results['frame_inds'] = frame_inds.reshape(-1) + results.get('start_index', 0)
+        results['clip_len'] = self.clip_len
+        results['frame_interval'] = self.frame_interval
+        results['num_clips'] = 2
+        return results
+
+    def draw_starts(self, num_frames: int, rng: np.random.RandomState) -> tuple[int, int]:
+        """Draw the first frames of the two clips, counted from 0.
+
+        Args:
+            num_frames: Length of the video in frames.
+            rng: Random source: a ``RandomState``, or ``numpy.random`` itself.
+
+        Returns:
+            First frame of the first clip and of the second, in random order.
+        """
+        span_frames = self._span_frames(num_frames)
+        if span_frames < 1:
+            return rng.randint(num_frames), rng.randint(num_frames)
+        interval_frames = self._invert_cdf(rng.random_sample(), span_frames)
+        first = rng.randint(span_frames - interval_frames)
+        starts = first, first + interval_frames
+        return starts if rng.random_sample() < 0.5 else starts[::-1]
+
+    def interval_pmf(self, num_frames: int) -> np.ndarray:
+        """Probability of every interval that can occur in a video.
+
+        Args:
+            num_frames: Length of the video in frames.
+
+        Returns:
+            Probabilities, (K,) float64, summing to 1: element t belongs to an interval of
+            t frames between the clips' starts, whichever clip comes first.
+        """
+        span_frames = self._span_frames(num_frames)
+        if span_frames < 1:  # two independent uniform starts
+            pmf = 2 * (num_frames - np.arange(num_frames)) / num_frames**2
+            pmf[0] /= 2
+            return pmf
+        return np.diff(self._cdf(np.arange(span_frames + 1), span_frames))
+
+    def _span_frames(self, num_frames: int) -> int:
+        """The paper's T: how many starts leave room for a whole clip; below 1 for none."""
+        return num_frames - (self.clip_len - 1) * self.frame_interval
+
+    def _cdf(self, t: float | np.ndarray, span_frames: int) -> float | np.ndarray:
+        return CDFS[self.density](t, span_frames, self.power)
+
+    def _invert_cdf(self, v: float, span_frames: int) -> int:
+        """Find the largest integer t with F(t) <= v by bisection (Algorithm 2)."""
+        lower, upper = 0, span_frames
+        while upper - lower > 1:
+            t = (upper + lower) // 2
+            if self._cdf(t, span_frames) > v:
+                upper = t
+            else:
+                lower = t
+        return lower
+
+    def __repr__(self) -> str:
+        return (
+            f'{self.__class__.__name__}(clip_len={self.clip_len}, '
+            f'frame_interval={self.frame_interval}, density={self.density!r}, power={self.power})'
+        )
