@@ -7,6 +7,7 @@ from .clip_solarize import ClipSolarize
 from .clip_transform import ClipTransform
 from .consistency import ConsistentAugment
 from .interval_sampling import TemporalIntervalSample
+from .video_list_dataset import VideoListDataset
 
 __all__ = [
     'ClipColorJitter',
@@ -16,4 +17,5 @@ __all__ = [
     'ClipTransform',
     'ConsistentAugment',
     'TemporalIntervalSample',
+    'VideoListDataset',
 ]
