@@ -158,6 +158,8 @@ def _sync_batch_norm(norm: 'nn.SyncBatchNorm', x: 'Tensor') -> 'Tensor':
     def sum_over_ranks(y: Tensor) -> Tensor:
         return gather_rows(y[None])[0].sum(0)
 
+    dtype = x.dtype
+    x = x.to(torch.promote_types(dtype, torch.float32))  # statistics under autocast
     over = [0, *range(2, x.ndim)]
     shape = [1, -1, *[1] * (x.ndim - 2)]
     count = sum_over_ranks(x.new_tensor(x.numel() / x.shape[1]))
@@ -170,7 +172,9 @@ def _sync_batch_norm(norm: 'nn.SyncBatchNorm', x: 'Tensor') -> 'Tensor':
             norm.running_mean.lerp_(mean, norm.momentum)
             norm.running_var.lerp_(var * count / (count - 1), norm.momentum)
     y = centred * torch.rsqrt(var + norm.eps).view(shape)
-    return y * norm.weight.view(shape) + norm.bias.view(shape) if norm.affine else y
+    if norm.affine:
+        y = y * norm.weight.view(shape) + norm.bias.view(shape)
+    return y.to(dtype)
 
 
 def _is_ours(function: object) -> bool:

@@ -103,3 +103,15 @@ def test_batch_norm_of_cpu_ranks_equals_one_process(uneven: bool, tmp_path: Path
     for result in results:
         torch.testing.assert_close(result['mean'], norm.running_mean)
         torch.testing.assert_close(result['var'], norm.running_var)
+
+
+def normalise_in_bfloat16() -> dict[str, torch.Tensor]:
+    norm = torch.nn.SyncBatchNorm(3)
+    return dict(y=norm(clip_batch().bfloat16()), mean=norm.running_mean)
+
+
+def test_batch_norm_of_cpu_ranks_keeps_float32_statistics_under_autocast(tmp_path: Path):
+    for result in run_ranks(normalise_in_bfloat16, 2, tmp_path):
+        assert result['y'].dtype == torch.bfloat16
+        expected = 0.1 * clip_batch().mean((0, 2, 3, 4)).float()
+        torch.testing.assert_close(result['mean'], expected, rtol=0, atol=2e-3)
