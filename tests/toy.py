@@ -53,7 +53,7 @@ def toy_runner(
             type='OptimWrapper',
             optimizer=dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=0.01),
         ),
-        default_scope='mmengine',
+        default_scope='mmaction',
         experiment_name=uuid4().hex,  # mmengine keeps its singletons by this name
         log_level='WARNING',
     )

@@ -1,8 +1,6 @@
 import torch
 from mmengine.registry import OPTIM_WRAPPERS
 
-import cvrl_mm  # noqa: F401
-
 
 def test_casts_the_forward_pass_and_keeps_float32_weights():
     layer = torch.nn.Linear(4, 2)

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-import cvrl_mm  # noqa: F401
 from tests.toy import toy_runner
 
 

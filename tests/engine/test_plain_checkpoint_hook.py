@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-import cvrl_mm  # noqa: F401
 from tests.toy import toy_runner
 
 

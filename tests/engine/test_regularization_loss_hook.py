@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-import cvrl_mm  # noqa: F401
 from tests.toy import toy_runner
 
 KERNELS_ALONE = dict(norm_decay_mult=0.0, bias_decay_mult=0.0)

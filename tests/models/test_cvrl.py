@@ -2,14 +2,10 @@ import pytest
 import torch
 from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
-from mmaction.utils import register_all_modules
-
-import cvrl_mm  # noqa: F401
 
 
 @pytest.fixture
 def model():
-    register_all_modules()
     torch.manual_seed(0)
     return MODELS.build(
         dict(
