@@ -1,0 +1,105 @@
+import pytest
+import torch
+from mmaction.registry import MODELS
+from mmaction.structures import ActionDataSample
+from torch import Tensor, nn
+
+from cvrl_mm.models.chunked import embed_in_chunks
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)).double()
+
+
+def batch(num: int = 6) -> Tensor:
+    return torch.randn(num, 4, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+
+
+def gradients(net: nn.Module, z: Tensor) -> list[Tensor]:
+    z.softmax(0).square().sum().backward()  # a loss that joins all rows
+    return [p.grad for p in net.parameters()]
+
+
+def test_gradients_are_exact_with_frozen_batch_norm():
+    plain, chunked = network().eval(), network().eval()
+    expected = gradients(plain, plain(batch()))
+    actual = gradients(chunked, embed_in_chunks(chunked, batch(), 4, chunked))
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_batch_norm_sees_chunks_and_running_statistics_move_once():
+    net, reference = network(), network()
+    z = embed_in_chunks(net, batch(), 3, net)
+    torch.testing.assert_close(z, torch.cat([reference(c) for c in batch().split(3)]))
+    before = network()[1]
+    inputs = [network()[0](chunk) for chunk in batch().split(3)]
+    mean = 0.9 * before.running_mean + 0.1 * torch.stack([x.mean(0) for x in inputs]).mean(0)
+    var = 0.9 * before.running_var + 0.1 * torch.stack([x.var(0) for x in inputs]).mean(0)
+    gradients(net, z)  # recomputes
+    torch.testing.assert_close(net[1].running_mean, mean)
+    torch.testing.assert_close(net[1].running_var, var)
+    assert net[1].num_batches_tracked == 1
+
+
+def test_random_draws_are_those_of_the_first_pass():
+    net, draws = network(), []
+
+    def embed(x: Tensor) -> Tensor:
+        draws.append(torch.rand(()))
+        return net(x) * draws[-1]
+
+    gradients(net, embed_in_chunks(embed, batch(), 2, net))
+    assert len(draws) == 6 and len(set(draws[:3])) == 3
+    assert sorted(draws[:3]) == sorted(draws[3:])
+
+
+def recognizer(chunk_size: int | None) -> nn.Module:
+    torch.manual_seed(0)
+    model = MODELS.build(
+        dict(
+            type='CVRL',
+            chunk_size=chunk_size,
+            backbone=dict(type='R3DSlow', depth=18, width=0.125, norm_eval=True),
+            cls_head=dict(type='InfoNCEHead', in_channels=64, hidden_channels=16, out_channels=8),
+            data_preprocessor=dict(
+                type='ActionDataPreprocessor',
+                mean=[0, 0, 0],
+                std=[255, 255, 255],
+                format_shape='NCTHW',
+            ),
+        )
+    )
+    model.init_weights()
+    return model.train()
+
+
+@pytest.mark.parametrize('autocast', [False, True])
+def test_recognizer_gives_the_unchunked_loss_and_gradients(autocast: bool):
+    generator = torch.Generator().manual_seed(2)
+    videos = [
+        torch.randint(256, (2, 3, 4, 32, 32), dtype=torch.uint8, generator=generator)
+        for _ in range(5)
+    ]
+    results = []
+    for chunk_size in (None, 2):
+        model = recognizer(chunk_size)
+        data = dict(inputs=list(videos), data_samples=[ActionDataSample() for _ in videos])
+        data = model.data_preprocessor(data, training=True)
+        assert (data['inputs'].dtype == torch.uint8) == (chunk_size is not None)
+        with torch.autocast('cpu', torch.bfloat16, enabled=autocast):
+            loss = model(**data, mode='loss')['loss']
+        loss.backward()
+        results.append((loss, [p.grad for p in model.parameters()]))
+    (loss, grads), (chunked_loss, chunked_grads) = results
+    tolerance = 2e-2 if autocast else 1e-5
+    torch.testing.assert_close(chunked_loss, loss, rtol=tolerance, atol=0)
+    for actual, expected in zip(chunked_grads, grads, strict=True):
+        scale = expected.abs().max().item()
+        torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance * scale + 1e-12)
+
+
+@pytest.mark.parametrize('wrong', [dict(chunk_size=0), dict(chunk_size=2, neck=dict(type='TPN'))])
+def test_refuses_what_cannot_be_chunked(wrong: dict):
+    with pytest.raises(ValueError, match='chunk_size counts videos'):
+        MODELS.build(dict(type='CVRL', backbone=dict(type='R3DSlow'), **wrong))
