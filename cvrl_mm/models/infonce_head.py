@@ -8,9 +8,12 @@ from mmcv.cnn import build_norm_layer
 from mmengine.dist import all_reduce, get_world_size
 from mmengine.model import BaseModule
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from .gather import gather_rows
 from .pooling import global_average_pool
+
+MAX_SIMILARITIES = 2**26  # that are held at a time: 256 MiB of float32
 
 
 @MODELS.register_module()
@@ -120,7 +123,6 @@ class InfoNCEHead(BaseModule):
         Raises:
             ValueError: there is but one video, and so nothing to contrast it with.
         """
-        n = len(z)
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(torch.promote_types(z.dtype, torch.float32)).flatten(0, 1)
             q = F.normalize(z, dim=1)  # (2n, D)
@@ -131,31 +133,51 @@ class InfoNCEHead(BaseModule):
                     'The contrastive loss got a batch of one video and has no negatives; '
                     'give it at least two, over all ranks, and drop a last batch of one.'
                 )
-            sim = q @ k.T / self.temperature  # (2n, 2N)
-            own = torch.arange(2 * n, device=z.device)
-            twin = first + (own ^ 1)  # a video's two clips stand next to each other
-            video = first // 2 + torch.arange(n, device=z.device)
-            across = sim.detach()[::2, 1::2]  # (n, N): first clips against second clips
-            statistics = self._statistics(across, video)
-
-            sim[own, first + own] = float('-inf')
-            loss = F.cross_entropy(sim, twin, reduction='sum') / num_videos
-
-            means = torch.stack([loss.detach(), *statistics / num_videos])
+            means = self._score_all(q, k, first) / num_videos
+            loss, means = means[0], means.detach().clone()
             all_reduce(means, 'sum')
             loss = loss * get_world_size()  # data-parallel training averages over ranks
             loss = loss + (means[0] - loss).detach()
         names = ('accuracy', 'accuracy_top5', 'entropy')
         return dict(loss=loss, **dict(zip(names, means[1:], strict=True)))
 
+    def _score_all(self, q: Tensor, k: Tensor, first: int) -> Tensor:
+        """Sum what :meth:`_score` gives over this rank's clips, in blocks if they are many."""
+        own = first + torch.arange(len(q), device=q.device)
+        rows = max(MAX_SIMILARITIES // len(k) // 2 * 2, 2)
+        if rows >= len(q):
+            return self._score(q, k, own)
+        blocks = zip(q.split(rows), own.split(rows), strict=True)
+        # a row's softmax needs that row alone; its block is computed again going backwards
+        return sum(checkpoint(self._score, b, k, o, use_reentrant=False) for b, o in blocks)
+
+    def _score(self, q: Tensor, k: Tensor, own: Tensor) -> Tensor:
+        """Sum loss, top-1 hits, top-5 hits and entropy over some videos' clips.
+
+        Args:
+            q: Their clips, (2m, D), l2-normalised.
+            k: The clips of all ranks, (2N, D), l2-normalised.
+            own: Places of q's rows among k's, (2m,).
+
+        Returns:
+            The four sums, (4,); the first one has a gradient.
+        """
+        sim = q @ k.T / self.temperature  # (2m, 2N)
+        twin = own ^ 1  # a video's two clips stand next to each other
+        across = sim.detach()[::2, 1::2]  # (m, N): first clips against second clips
+        statistics = self._statistics(across, own[::2] // 2)
+        sim[torch.arange(len(q), device=q.device), own] = float('-inf')
+        loss = F.cross_entropy(sim, twin, reduction='sum')
+        return torch.stack([loss, *statistics])
+
     @staticmethod
-    def _statistics(across: Tensor, video: Tensor) -> Tensor:
-        """Sums of top-1 hits, top-5 hits and entropy over this rank's (n, N) logits."""
+    def _statistics(across: Tensor, video: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Sum top-1 hits, top-5 hits and entropy over (m, N) logits; twins at ``video``."""
         twin = across.gather(1, video[:, None])
-        ahead = (across >= twin).sum(1) - 1  # a tie counts as a miss: collapse must not look right
+        ahead = (across >= twin).sum(1) - 1  # a tie is a miss: collapse must not look right
         log_p = across.log_softmax(1)
         entropy = -(log_p.exp() * log_p).sum()
-        return torch.stack([(ahead < 1).sum().to(entropy), (ahead < 5).sum().to(entropy), entropy])
+        return (ahead < 1).sum().to(entropy), (ahead < 5).sum().to(entropy), entropy
 
     def predict(
         self,

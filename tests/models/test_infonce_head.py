@@ -67,6 +67,19 @@ def test_matches_the_released_code():
     np.testing.assert_allclose(grad, golden['grad'], atol=1e-5 * np.abs(golden['grad']).max())
 
 
+@pytest.mark.parametrize('similarities', [1, 40, 10**6], ids=['row by row', 'blocks', 'whole'])
+def test_blocks_change_nothing(monkeypatch, similarities: int):
+    z = torch.randn(5, 2, 4, dtype=torch.double, generator=torch.Generator().manual_seed(3))
+    results = []
+    for limit in (2**26, similarities):
+        monkeypatch.setattr('cvrl_mm.models.infonce_head.MAX_SIMILARITIES', limit)
+        leaf = z.clone().requires_grad_()
+        scores = linear_head().contrast(leaf)
+        scores['loss'].backward()
+        results.append({**{k: v.detach() for k, v in scores.items()}, 'grad': leaf.grad})
+    torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-15)
+
+
 def test_top5_looks_at_second_clips_only():
     # the twin comes sixth: five other videos' second clips are nearer to the first clip
     z = torch.zeros(8, 2, 8)
