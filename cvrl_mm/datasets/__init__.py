@@ -7,6 +7,7 @@ from .clip_solarize import ClipSolarize
 from .clip_transform import ClipTransform
 from .consistency import ConsistentAugment
 from .interval_sampling import TemporalIntervalSample
+from .sorted_decord_decode import SortedDecordDecode
 
 __all__ = [
     'ClipColorJitter',
@@ -15,5 +16,6 @@ __all__ = [
     'ClipSolarize',
     'ClipTransform',
     'ConsistentAugment',
+    'SortedDecordDecode',
     'TemporalIntervalSample',
 ]
