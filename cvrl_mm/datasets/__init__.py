@@ -7,6 +7,7 @@ from .clip_solarize import ClipSolarize
 from .clip_transform import ClipTransform
 from .consistency import ConsistentAugment
 from .interval_sampling import TemporalIntervalSample
+from .sorted_decord_decode import SortedDecordDecode
 from .video_list_dataset import VideoListDataset
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     'ClipSolarize',
     'ClipTransform',
     'ConsistentAugment',
+    'SortedDecordDecode',
     'TemporalIntervalSample',
     'VideoListDataset',
 ]

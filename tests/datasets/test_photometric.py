@@ -36,7 +36,7 @@ def test_hue_matches_the_released_code():
     assert np.abs(out - GOLDEN['hue'] * 255.0).mean() <= 0.4
 
 
-@pytest.mark.parametrize('turns', [-0.5, -0.2, -0.01, 0.1, 1 / 3, 0.5])
+@pytest.mark.parametrize('turns', [-0.5, -0.2, -0.01, 0.0, 0.1, 1 / 3, 0.5])
 @pytest.mark.parametrize('factor', [0.0, 0.3, 1.0, 1.7])
 def test_hue_and_saturation_are_those_of_hsv(turns, factor):
     out = apply_steps(CLIP, [('hue', turns), ('saturation', factor)])

@@ -4,7 +4,7 @@ train_pipeline = [
     dict(type='DecordInit'),
     # Two clips of 16 frames, stride 2 (Sec. 4.1); intervals decrease linearly (Figure 3 a)
     dict(type='TemporalIntervalSample', clip_len=16, frame_interval=2),
-    dict(type='DecordDecode'),
+    dict(type='SortedDecordDecode'),
     # Algorithm 1; strengths, sigma and kernel are the released code's
     dict(
         type='ConsistentAugment',
