@@ -1,0 +1,45 @@
+"""What sets the videos of the generated set apart without saying anything of their class."""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Camera:
+    """What one camera adds to all frames of its video: a shortcut that says nothing of the class.
+
+    Attributes:
+        gain: Factor on all values.
+        contrast: Factor on the distance from mid-grey.
+        saturation: Factor on the distance from a pixel's own grey.
+        hue: Rotation of the hue, in turns.
+        noise: Fixed-pattern noise in grey levels, (H, W).
+    """
+
+    gain: float
+    contrast: float
+    saturation: float
+    hue: float
+    noise: np.ndarray
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator, size: int) -> 'Camera':
+        """Draw a camera for frames of ``size`` by ``size`` pixels."""
+        return cls(
+            gain=rng.uniform(0.65, 1.35),
+            contrast=rng.uniform(0.65, 1.35),
+            saturation=rng.uniform(0.6, 1.4),
+            hue=rng.uniform(-0.1, 0.1),
+            noise=(rng.uniform(0, 15) * rng.standard_normal((size, size))).astype(np.float32),
+        )
+
+    def film(self, image: np.ndarray) -> np.ndarray:
+        """What the camera makes of an image: (H, W, 3) float32, RGB, grey levels 0 to 255."""
+        hsv = cv2.cvtColor(np.clip(image, 0, 255) / 255, cv2.COLOR_RGB2HSV)  # hue in degrees
+        hsv[..., 0] = (hsv[..., 0] + 360 * self.hue) % 360
+        hsv[..., 1] = np.clip(hsv[..., 1] * self.saturation, 0, 1)
+        image = 255 * cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)
+        image = self.gain * (128 + self.contrast * (image - 128)) + self.noise[..., None]
+        return np.clip(image, 0, 255)

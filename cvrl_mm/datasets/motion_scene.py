@@ -1,0 +1,155 @@
+"""Scenes in which what moves and how is the class, and colour and position are not."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from .camera import Camera
+
+SIZE = 64  # pixels, both ways; decord refuses widths that its row padding changes, such as 48
+MOTIONS = ('horizontal', 'down', 'up', 'orbit')
+STRUCTURES = ('disc', 'horizontal bar', 'vertical bar', 'plus')
+CLASSES = tuple(f'{structure}, {motion}' for motion in MOTIONS for structure in STRUCTURES)
+
+# Few looks, shared by all classes, train and test: colour cannot tell videos apart.
+PALETTES = np.array(
+    [  # background, objects; RGB
+        [[52, 64, 84], [214, 178, 120]],
+        [[98, 66, 58], [148, 204, 190]],
+        [[58, 84, 62], [206, 160, 190]],
+        [[84, 76, 100], [200, 206, 132]],
+    ],
+    dtype=np.float32,
+)
+NUM_TEXTURES = 3
+TEXTURE_CONTRAST = 8.0  # grey levels
+DRIFT = 2.3  # pixels a frame, at speed 1
+ORBIT_RADIUS = 6.7  # pixels
+ORBIT_RATE = 0.55  # radians a frame, at speed 1
+
+
+@dataclass(frozen=True)
+class MotionScene:
+    """Everything that was drawn for one video.
+
+    Attributes:
+        motion: One of ``MOTIONS``.
+        structure: One of ``STRUCTURES``.
+        anchors: Where the objects start, or the centres of their orbits: (N, 2), x and y in pixels.
+        phases: Where on their orbits they start, (N,), radians.
+        radius: Of every object, in pixels.
+        speed: Factor on the motion's own pace; negative turns it round (left, or clockwise).
+        palette: Index into ``PALETTES``.
+        texture: Which of the ``NUM_TEXTURES`` backgrounds.
+        texture_shift: By how much it is rolled, (y, x) in pixels.
+        camera: What the camera adds.
+    """
+
+    motion: str
+    structure: str
+    anchors: np.ndarray
+    phases: np.ndarray
+    radius: float
+    speed: float
+    palette: int
+    texture: int
+    texture_shift: tuple[int, int]
+    camera: Camera
+
+    @classmethod
+    def draw(cls, label: int, rng: np.random.Generator) -> 'MotionScene':
+        """Draw a scene of class ``label``; what else is drawn does not depend on the class.
+
+        Args:
+            label: Index into ``CLASSES``.
+            rng: The random source.
+        """
+        if not 0 <= label < len(CLASSES):
+            raise ValueError(f'label must be in 0 … {len(CLASSES) - 1}, got {label}.')
+        count = rng.integers(7, 12)
+        motion = MOTIONS[label // len(STRUCTURES)]
+        turned = rng.random() < 0.5
+        speed = rng.uniform(0.8, 1.3)
+        return cls(
+            motion=motion,
+            structure=STRUCTURES[label % len(STRUCTURES)],
+            anchors=rng.uniform(0, SIZE, (count, 2)),
+            phases=rng.uniform(0, 2 * np.pi, count),
+            radius=rng.uniform(5.0, 7.0),
+            # down and up are classes of their own, left and right are one: a flip keeps the class
+            speed=-speed if turned and motion in ('horizontal', 'orbit') else speed,
+            palette=int(rng.integers(len(PALETTES))),
+            texture=int(rng.integers(NUM_TEXTURES)),
+            texture_shift=tuple(int(shift) for shift in rng.integers(SIZE, size=2)),
+            camera=Camera.draw(rng, SIZE),
+        )
+
+    def centres(self, num_frames: int) -> np.ndarray:
+        """Where the objects are: (T, N, 2), x and y in pixels, wrapped round the edges."""
+        frame = np.arange(num_frames)[:, None]  # (T, 1)
+        if self.motion == 'orbit':
+            angle = self.phases + self.speed * ORBIT_RATE * frame  # (T, N)
+            offset = ORBIT_RADIUS * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+        else:
+            direction = {'horizontal': (1, 0), 'down': (0, 1), 'up': (0, -1)}[self.motion]
+            offset = (self.speed * DRIFT * frame * np.array(direction))[:, None]  # (T, 1, 2)
+        return (self.anchors + offset) % SIZE
+
+    def render(self, num_frames: int) -> np.ndarray:
+        """Paint the frames.
+
+        Returns:
+            (T, H, W, 3) uint8, RGB.
+        """
+        background, colour = PALETTES[self.palette]
+        texture = np.roll(_textures()[self.texture], self.texture_shift, axis=(0, 1))
+        # The camera acts on a pixel's value alone, so it may film both layers before they mix.
+        background = self.camera.film(background + texture[..., None])  # (H, W, 3)
+        colour = self.camera.film(np.broadcast_to(colour, background.shape))
+        cover = self._cover(num_frames)[..., None]  # (T, H, W, 1)
+        return np.rint(background + cover * (colour - background)).astype(np.uint8)
+
+    def _cover(self, num_frames: int) -> np.ndarray:
+        """How much of each pixel the objects cover: (T, H, W), 0 to 1, edges anti-aliased."""
+        pixel = np.arange(SIZE, dtype=np.float32)
+        centres = self.centres(num_frames).astype(np.float32)[..., None]  # (T, N, 2, 1)
+        apart = np.abs((pixel - centres + SIZE / 2) % SIZE - SIZE / 2)  # on the torus
+        x, y = apart[:, :, 0, None, :], apart[:, :, 1, :, None]  # (T, N, 1, W), (T, N, H, 1)
+        nearest = _distance(self.structure, x, y, self.radius)  # (T, H, W)
+        return np.clip(0.5 - nearest, 0, 1)
+
+
+def _distance(structure: str, x: np.ndarray, y: np.ndarray, radius: float) -> np.ndarray:
+    """How far a pixel is from the nearest object's outline, negative inside.
+
+    Args:
+        structure: One of ``STRUCTURES``.
+        x: Distance from each object's centre, (T, N, 1, W).
+        y: The same downwards, (T, N, H, 1).
+        radius: Of every object.
+
+    Returns:
+        (T, H, W).
+    """
+    if structure == 'disc':
+        return np.sqrt((x * x + y * y).min(axis=1)) - 0.85 * radius
+    half_length, half_width = 1.2 * radius, 0.42 * radius
+    bars = {
+        'horizontal bar': [(half_length, half_width)],
+        'vertical bar': [(half_width, half_length)],
+        'plus': [(half_length, half_width), (half_width, half_length)],
+    }[structure]
+    return np.minimum.reduce([np.maximum(x - w, y - h).min(axis=1) for w, h in bars])
+
+
+@cache
+def _textures() -> np.ndarray:
+    """The faint backgrounds, the same in every set: (NUM_TEXTURES, H, W), in grey levels."""
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((NUM_TEXTURES, SIZE, SIZE))
+    # low-pass on the torus, so that a rolled texture has no seam
+    frequency = np.hypot(np.fft.fftfreq(SIZE)[:, None], np.fft.fftfreq(SIZE)[None])
+    smooth = np.fft.ifft2(np.fft.fft2(noise) * np.exp(-((frequency / 0.08) ** 2))).real
+    smooth /= smooth.std(axis=(1, 2), keepdims=True)
+    return (TEXTURE_CONTRAST * smooth).astype(np.float32)

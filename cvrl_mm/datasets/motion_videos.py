@@ -1,0 +1,130 @@
+"""Write a small labelled set of encoded videos on which pre-training shows within minutes."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from .motion_scene import CLASSES, MotionScene
+
+NUM_FRAMES = 40
+FRAME_RATE = 25
+# Compression must not become what tells videos apart, so little is lost (crf); key frames lie
+# close and the loop filter is off (fastdecode), so that random clips are decoded quickly.
+X264_OPTIONS = {'crf': '10', 'preset': 'veryfast', 'tune': 'fastdecode', 'g': '8', 'bf': '0'}
+
+
+def write_motion_videos(
+    root: str | Path,
+    num_train: int,
+    num_test: int,
+    seed: int = 0,
+    num_workers: int = 2,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write ``videos/*.mp4``, ``train.txt``, ``test.txt`` and ``classes.txt`` into ``root``.
+
+    The lists are MMAction2's for ``VideoDataset``: a path relative to ``root`` and a label a
+    line. Labels run round the classes, so that they are balanced. A video depends on ``seed``,
+    its split and its number alone. The set appears under its name when it is whole; one that
+    is there already is kept when it is the one asked for.
+
+    Args:
+        root: Where the set is to be: a folder that does not exist, is empty, or holds this set.
+        num_train: Training videos.
+        num_test: Test videos.
+        seed: Of all random draws.
+        num_workers: Threads that render and encode.
+        on_progress: Called with the videos written and the videos in all.
+
+    Raises:
+        ValueError: A number out of range.
+        FileExistsError: ``root`` holds something else.
+    """
+    for name, number in dict(
+        num_train=num_train, num_test=num_test, num_workers=num_workers
+    ).items():
+        if number < 1:
+            raise ValueError(f'{name} must be at least 1, got {number}.')
+    if seed < 0:
+        raise ValueError(f'seed must not be negative, got {seed}.')
+    root = Path(root)
+    settings = dict(num_train=num_train, num_test=num_test, seed=seed)
+    if _is_there(root, settings):
+        return
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f'.{root.name}-', dir=root.parent) as scratch:
+        unfinished = Path(scratch) / 'set'
+        (unfinished / 'videos').mkdir(parents=True)
+        _write_videos(unfinished, settings, num_workers, on_progress)
+        (unfinished / 'classes.txt').write_text('\n'.join(CLASSES) + '\n')
+        (unfinished / 'settings.json').write_text(json.dumps(settings) + '\n')
+        unfinished.replace(root)
+
+
+def _is_there(root: Path, settings: dict[str, int]) -> bool:
+    """Whether ``root`` holds the set of these settings; refuses one that holds something else."""
+    if not root.exists() or (root.is_dir() and not any(root.iterdir())):
+        return False
+    written = root / 'settings.json'
+    if written.is_file() and json.loads(written.read_text()) == settings:
+        return True
+    found = written.read_text().strip() if written.is_file() else 'other files'
+    raise FileExistsError(
+        f'{root} holds {found}, not the set of {json.dumps(settings)}: '
+        'name another folder, or remove this one.'
+    )
+
+
+def _write_videos(
+    root: Path,
+    settings: dict[str, int],
+    num_workers: int,
+    on_progress: Callable[[int, int], None] | None,
+) -> None:
+    """Write all videos and, after each split's videos, its list."""
+    done, total = 0, settings['num_train'] + settings['num_test']
+    with ThreadPoolExecutor(num_workers) as pool:
+        for split_number, split in enumerate(('train', 'test')):
+            indices = range(settings[f'num_{split}'])
+            labels = [index % len(CLASSES) for index in indices]
+            names = [f'videos/{split}_{index:05d}.mp4' for index in indices]
+
+            def write(index: int, name: str, label: int, stream: int = split_number) -> None:
+                rng = np.random.default_rng([settings['seed'], stream, index])
+                encode(root / name, MotionScene.draw(label, rng).render(NUM_FRAMES))
+
+            for _ in pool.map(write, indices, names, labels):
+                done += 1
+                if on_progress is not None:
+                    on_progress(done, total)
+            lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
+            (root / f'{split}.txt').write_text(''.join(lines))
+
+
+def encode(path: Path, frames: np.ndarray) -> None:
+    """Encode frames as H.264 (yuv420p).
+
+    Args:
+        path: An ``.mp4`` file.
+        frames: (T, H, W, 3) uint8, RGB; H and W even.
+
+    Raises:
+        ImportError: PyAV, of the ``quickstart`` extra, is not installed.
+    """
+    try:
+        import av
+    except ImportError as error:
+        raise ImportError('Encoding needs PyAV: pip install "cvrl_mm[quickstart]".') from error
+
+    with av.open(str(path), 'w') as container:
+        stream = container.add_stream('libx264', rate=FRAME_RATE, options=X264_OPTIONS)
+        stream.height, stream.width = frames.shape[1:3]
+        stream.pix_fmt = 'yuv420p'
+        stream.codec_context.thread_count = 1  # videos are encoded side by side
+        for frame in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format='rgb24')))
+        container.mux(stream.encode())

@@ -1,0 +1,89 @@
+"""Features of videos from a frozen backbone."""
+
+from collections.abc import Iterable
+
+import torch
+from mmaction.models import BaseRecognizer
+from mmaction.registry import MODELS
+from mmengine.config import Config
+from mmengine.registry import init_default_scope
+from mmengine.runner import set_random_seed
+from mmengine.runner.checkpoint import _load_checkpoint_with_prefix
+from torch import Tensor
+from torch.optim.swa_utils import update_bn
+
+from cvrl_mm.models.pooling import global_average_pool
+
+
+def build_recognizer(config: Config, checkpoint: str | None = None) -> BaseRecognizer:
+    """Build the recognizer of a config, with a trained backbone or as training would start it.
+
+    Args:
+        config: With ``model`` and, for the untrained weights, ``randomness.seed``.
+        checkpoint: A file whose ``backbone.…`` weights are loaded; all others stay as drawn.
+
+    Returns:
+        The recognizer on the CPU.
+
+    Raises:
+        RuntimeError: the checkpoint does not fit the backbone.
+    """
+    init_default_scope(config.get('default_scope', 'mmaction'))
+    set_random_seed(config.get('randomness', {}).get('seed'))
+    model = MODELS.build(config.model)
+    model.init_weights()
+    if checkpoint is not None:
+        weights = _load_checkpoint_with_prefix('backbone.', checkpoint, map_location='cpu')
+        model.backbone.load_state_dict(weights)
+    return model
+
+
+@torch.no_grad()
+def extract_features(model: BaseRecognizer, batches: Iterable[dict]) -> tuple[Tensor, Tensor]:
+    """Pool the backbone's features over time and space, and average them over a video's clips.
+
+    Args:
+        model: A recognizer; works in evaluation mode.
+        batches: Batches as a data loader gives them, with any number of clips a video. The
+            order of videos is kept.
+
+    Returns:
+        Features, (V, C) float32, and labels, (V,); both on the CPU.
+
+    Raises:
+        ValueError: there are no batches.
+    """
+    feats, labels = [], []
+    was_training = model.training
+    model.eval()
+    for inputs, samples in _preprocess(model, batches):
+        clips, _ = model.extract_feat(inputs, stage='backbone')  # (N * num_clips, C, T, H, W)
+        clips = global_average_pool(clips).float()
+        feats.append(clips.unflatten(0, inputs.shape[:2]).mean(1).cpu())
+        labels += [int(sample.gt_label) for sample in samples]
+    model.train(was_training)
+    if not feats:
+        raise ValueError('There are no videos to take features from: the data loader is empty.')
+    return torch.cat(feats), torch.tensor(labels)
+
+
+def recalibrate_batch_norm(model: BaseRecognizer, batches: Iterable[dict]) -> None:
+    """Set the backbone's batch-norm statistics to those of ``batches``, averaged over them.
+
+    An untrained network has statistics of no data at all, and a trained one those of
+    augmented clips: without this step a comparison of the two looks at their statistics
+    as well as at their weights.
+
+    Args:
+        model: A recognizer; its backbone is changed.
+        batches: Batches as a data loader gives them.
+    """
+    clips = (inputs.flatten(0, 1) for inputs, _ in _preprocess(model, batches))
+    update_bn(clips, model.backbone)
+
+
+def _preprocess(model: BaseRecognizer, batches: Iterable[dict]) -> Iterable[tuple[Tensor, list]]:
+    """Give the inputs, (N, num_clips, C, T, H, W), and the samples of every batch."""
+    for batch in batches:
+        data = model.data_preprocessor(batch, training=False)
+        yield data['inputs'], data['data_samples']

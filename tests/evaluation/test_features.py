@@ -1,0 +1,99 @@
+import pytest
+import torch
+from mmaction.structures import ActionDataSample
+from mmengine.config import ConfigDict
+from torch import nn
+
+from cvrl_mm.evaluation.features import (
+    build_recognizer,
+    extract_features,
+    recalibrate_batch_norm,
+)
+
+CONFIG = ConfigDict(
+    model=dict(
+        type='CVRL',
+        backbone=dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=(1, 1, 1, 1)),
+        cls_head=dict(type='InfoNCEHead', in_channels=64, hidden_channels=16, out_channels=8),
+        data_preprocessor=dict(
+            type='ActionDataPreprocessor', mean=[0, 0, 0], std=[255, 255, 255], format_shape='NCTHW'
+        ),
+    ),
+    randomness=dict(seed=3),
+)
+
+
+def batch(num: int, clips: int, seed: int) -> dict:
+    torch.manual_seed(seed)
+    inputs = [torch.randint(256, (clips, 3, 4, 16, 16), dtype=torch.uint8) for _ in range(num)]
+    samples = [ActionDataSample().set_gt_label(10 * seed + i) for i in range(num)]
+    return dict(inputs=inputs, data_samples=samples)
+
+
+def test_features_are_means_over_clips_in_the_order_of_the_loader():
+    model = build_recognizer(CONFIG)
+    batches = [batch(3, clips=2, seed=1), batch(1, clips=2, seed=2)]
+    feats, labels = extract_features(model, batches)
+    assert labels.tolist() == [10, 11, 12, 20]
+    assert feats.shape == (4, 64)
+    model.eval()
+    videos = [video for each in batches for video in each['inputs']]
+    for video, feat in zip(videos, feats, strict=True):
+        by_clip = [model.backbone(clip[None] / 255).mean((0, 2, 3, 4)) for clip in video]
+        torch.testing.assert_close(feat, (by_clip[0] + by_clip[1]) / 2, rtol=1e-4, atol=1e-6)
+
+
+def test_extraction_leaves_the_model_as_it_was():
+    model = build_recognizer(CONFIG)
+    model.train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    extract_features(model, [batch(2, clips=1, seed=1)])
+    assert model.training
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_an_empty_loader_is_refused():
+    with pytest.raises(ValueError, match='data loader is empty'):
+        extract_features(build_recognizer(CONFIG), [])
+
+
+def test_the_seed_decides_the_untrained_weights():
+    first, again = build_recognizer(CONFIG), build_recognizer(CONFIG)
+    other = build_recognizer(ConfigDict(CONFIG, randomness=dict(seed=4)))
+    weights = [model.backbone.conv1.conv.weight for model in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_a_checkpoint_brings_its_backbone(tmp_path):
+    trained = build_recognizer(ConfigDict(CONFIG, randomness=dict(seed=4)))
+    path = str(tmp_path / 'trained.pth')
+    torch.save(dict(state_dict=trained.state_dict()), path)
+    loaded = build_recognizer(CONFIG, path)
+    for name, value in loaded.backbone.state_dict().items():
+        assert torch.equal(value, trained.backbone.state_dict()[name]), name
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path):
+    model = build_recognizer(CONFIG)
+    weights = model.state_dict()
+    del weights['backbone.conv1.conv.weight']
+    torch.save(dict(state_dict=weights), tmp_path / 'lame.pth')
+    with pytest.raises(RuntimeError, match=r'conv1\.conv\.weight'):
+        build_recognizer(CONFIG, str(tmp_path / 'lame.pth'))
+
+
+def test_recalibrated_statistics_are_those_of_the_batches():
+    model = build_recognizer(CONFIG)
+    batches = [batch(2, clips=3, seed=seed) for seed in (1, 2)]
+    recalibrate_batch_norm(model, batches)
+    conv, norm = model.backbone.conv1.conv, model.backbone.conv1.bn
+    means, variances = [], []
+    for each in batches:
+        out = conv(torch.cat(each['inputs']) / 255).transpose(0, 1).flatten(1)
+        means.append(out.mean(1))
+        variances.append(out.var(1))
+    torch.testing.assert_close(norm.running_mean, sum(means) / 2, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(norm.running_var, sum(variances) / 2, rtol=1e-4, atol=1e-6)
+    assert norm.momentum == nn.BatchNorm3d(1).momentum

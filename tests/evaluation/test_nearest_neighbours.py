@@ -1,0 +1,100 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from cvrl_mm.evaluation.nearest_neighbours import knn_classify, nearest_neighbours, recall_at_k
+
+
+def features(num: int, seed: int, dim: int = 5) -> Tensor:
+    return torch.randn(num, dim, generator=torch.Generator().manual_seed(seed))
+
+
+def labels(num: int, seed: int, classes: int = 4) -> Tensor:
+    return torch.randint(classes, (num,), generator=torch.Generator().manual_seed(seed))
+
+
+def cosine(a: Tensor, b: Tensor) -> float:
+    return float(a @ b / a.norm() / b.norm())
+
+
+def test_neighbours_are_those_of_a_loop():
+    queries, gallery = features(7, 0), features(20, 1)
+    sims, indices = nearest_neighbours(queries, gallery, k=6)
+    for query, sim, index in zip(queries, sims, indices, strict=True):
+        every = [cosine(query, other) for other in gallery]
+        expected = sorted(range(20), key=every.__getitem__, reverse=True)[:6]
+        assert index.tolist() == expected
+        assert sim.tolist() == pytest.approx([every[i] for i in expected], abs=1e-6)
+
+
+def test_lengths_of_features_do_not_matter():
+    queries, gallery = features(7, 0), features(20, 1)
+    scaled = gallery * torch.linspace(0.01, 100, 20)[:, None]
+    expected = nearest_neighbours(queries, gallery, k=5)[1]
+    assert torch.equal(nearest_neighbours(3 * queries, scaled, k=5)[1], expected)
+
+
+@pytest.mark.parametrize('chunk_size', [1, 3, 7, 100])
+def test_chunks_change_nothing(chunk_size):
+    queries, gallery = features(7, 0), features(20, 1)
+    whole = nearest_neighbours(queries, gallery, k=4)
+    chunked = nearest_neighbours(queries, gallery, k=4, chunk_size=chunk_size)
+    torch.testing.assert_close(chunked, whole)
+
+
+def test_votes_are_those_of_a_loop():
+    queries, gallery, known = features(30, 0), features(40, 1), labels(40, 2)
+    predicted = knn_classify(queries, gallery, known, k=9, temperature=0.3)
+    for query, label in zip(queries, predicted, strict=True):
+        every = [cosine(query, other) for other in gallery]
+        votes = [0.0] * 4
+        for i in sorted(range(40), key=every.__getitem__, reverse=True)[:9]:
+            votes[known[i]] += math.exp(every[i] / 0.3)
+        assert label == votes.index(max(votes))
+
+
+def test_low_temperature_lets_the_nearest_decide_and_a_high_one_the_majority():
+    query = torch.tensor([[1.0, 0.0]])
+    gallery = torch.tensor([[1.0, 0.1], [1.0, 0.5], [1.0, -0.5]])
+    known = torch.tensor([2, 1, 1])
+    assert knn_classify(query, gallery, known, k=3, temperature=0.01).item() == 2
+    assert knn_classify(query, gallery, known, k=3, temperature=100).item() == 1
+
+
+def test_a_set_finds_itself():
+    gallery, known = features(16, 0), labels(16, 1)
+    assert torch.equal(knn_classify(gallery, gallery, known, k=1), known)
+    assert recall_at_k(gallery, known, gallery, known, ks=[1]) == {1: 1.0}
+
+
+def test_recall_is_that_of_a_loop():
+    queries, gallery, wanted, known = features(25, 0), features(30, 1), labels(25, 2), labels(30, 3)
+    recall = recall_at_k(queries, wanted, gallery, known, ks=(1, 3, 10))
+    for k in (1, 3, 10):
+        hits = 0
+        for query, label in zip(queries, wanted, strict=True):
+            every = [cosine(query, other) for other in gallery]
+            nearest = sorted(range(30), key=every.__getitem__, reverse=True)[:k]
+            hits += label in known[nearest]
+        assert recall[k] == pytest.approx(hits / 25)
+
+
+def test_recall_of_all_is_one():
+    gallery, known = features(8, 0), torch.arange(8)
+    assert recall_at_k(features(8, 1), known, gallery, known, ks=[8]) == {8: 1.0}
+
+
+def test_bad_arguments_are_refused():
+    gallery, known = features(8, 0), labels(8, 1)
+    with pytest.raises(ValueError, match=r'gallery size 8, got 9'):
+        nearest_neighbours(gallery, gallery, k=9)
+    with pytest.raises(ValueError, match=r'\(8, 5\) and \(4, 3\)'):
+        nearest_neighbours(gallery, features(4, 0, dim=3), k=1)
+    with pytest.raises(ValueError, match='temperature must be > 0, got 0'):
+        knn_classify(gallery, gallery, known, k=1, temperature=0)
+    with pytest.raises(ValueError, match=r'labels \(7,\)'):
+        knn_classify(gallery, gallery, known[:7], k=1)
+    with pytest.raises(ValueError, match='the lowest -1'):
+        recall_at_k(gallery, torch.full((8,), -1), gallery, known, ks=[1])
