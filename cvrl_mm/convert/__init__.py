@@ -1,6 +1,13 @@
 """Weights from elsewhere, and weights for elsewhere."""
 
+from .export import export_slow_only, extract_backbone
 from .files import load_weights, save_weights
 from .tf_checkpoint import convert_tf_checkpoint
 
-__all__ = ['convert_tf_checkpoint', 'load_weights', 'save_weights']
+__all__ = [
+    'convert_tf_checkpoint',
+    'export_slow_only',
+    'extract_backbone',
+    'load_weights',
+    'save_weights',
+]
