@@ -1,0 +1,15 @@
+"""Weights from elsewhere, and weights for elsewhere."""
+
+from .export import export_slow_only, extract_backbone
+from .files import load_weights, save_weights
+from .inflate import inflate_resnet
+from .tf_checkpoint import convert_tf_checkpoint
+
+__all__ = [
+    'convert_tf_checkpoint',
+    'export_slow_only',
+    'extract_backbone',
+    'inflate_resnet',
+    'load_weights',
+    'save_weights',
+]

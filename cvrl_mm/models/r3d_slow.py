@@ -18,7 +18,7 @@ TRUNCATED_STD = 0.87962566103423978
 
 @MODELS.register_module()
 class R3DSlow(ResNet3dSlowOnly):
-    """3D ResNet of CVRL (Section 3.1, Table 1): a slow pathway with a striding 5x7x7 stem.
+    """3D ResNet of CVRL (Section 3.2, Table 1): a slow pathway with a striding 5x7x7 stem.
 
     The stem halves time once; after it all stages keep the temporal resolution, and only
     stages 4 and 5 have temporal kernels of 3. The names in its state dict are those of a stock

@@ -1,0 +1,37 @@
+"""Reading off its tensors which ResNet some weights belong to."""
+
+import re
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from ..models import R3DSlow
+
+BLOCK = re.compile(r'layer(\d)\.(\d+)\.')
+
+
+def read_depth_and_width(state: Mapping[str, Tensor], stem: str) -> tuple[int, float]:
+    """Find depth and width of a ResNet of two or three dimensions.
+
+    Args:
+        state: Its state dict, without prefix.
+        stem: Name of the first convolution's weight.
+
+    Returns:
+        The depth, and the width as a multiple of 64 channels in the stem.
+
+    Raises:
+        ValueError: these are not the weights of a ResNet with 18, 34, 50, 101 or 152 layers.
+    """
+    blocks = {(int(found[1]), int(found[2])) for found in map(BLOCK.match, state) if found}
+    stages = tuple(sum(stage == s for s, _ in blocks) for stage in (1, 2, 3, 4))
+    has_bottlenecks = any(key.startswith('layer1.0.conv3.') for key in state)
+    for depth, (block, num_blocks) in R3DSlow.arch_settings.items():
+        if num_blocks == stages and (block.expansion == 4) == has_bottlenecks and stem in state:
+            return depth, state[stem].shape[0] / 64
+    raise ValueError(
+        f'These are not the weights of a ResNet-18, 34, 50, 101 or 152: stages of {stages} '
+        f'blocks{" with bottlenecks" if has_bottlenecks else ""}, the stem {stem} is '
+        f'{"there" if stem in state else "missing"}. The first names are '
+        f'{", ".join(list(state)[:5])}.'
+    )

@@ -1,0 +1,88 @@
+"""Finding the TensorFlow checkpoint that a user means."""
+
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+
+@contextmanager
+def checkpoint_prefix(source: str | Path) -> Iterator[Path]:
+    """Give the prefix of a checkpoint while the context lasts.
+
+    Args:
+        source: The prefix itself, its ``.index`` file, a folder with one checkpoint, or a
+            ``.tar.gz`` as released, which is unpacked into a temporary folder.
+
+    Yields:
+        The path before ``.index`` and ``.data-…``.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint.
+        ValueError: there are several, or the archive is damaged or would write outside
+            its folder.
+    """
+    source = Path(source)
+    if source.is_dir():
+        yield _only_checkpoint(source, source)
+    elif source.suffix == '.index':
+        yield source.with_suffix('')
+    elif source.with_name(f'{source.name}.index').is_file():
+        yield source
+    elif source.is_file():
+        with TemporaryDirectory() as folder:
+            _unpack(source, Path(folder))
+            yield _only_checkpoint(Path(folder), source)
+    else:
+        raise FileNotFoundError(
+            f'{source} is no TensorFlow checkpoint: there is no such folder or archive, and no '
+            f'{source.name}.index either.'
+        )
+
+
+def _only_checkpoint(folder: Path, source: Path) -> Path:
+    # macOS packs a file ._NAME beside each NAME
+    found = sorted(p for p in folder.rglob('*.index') if not p.name.startswith('.'))
+    if not found:
+        raise FileNotFoundError(f'{source} holds no checkpoint: no file in it ends in .index.')
+    if len(found) > 1:
+        names = ', '.join(str(p.relative_to(folder)) for p in found)
+        raise ValueError(f'{source} holds several checkpoints: {names}. Name one of them.')
+    return found[0].with_suffix('')
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """Unpack the checkpoint files of an archive; refuse it if any member is out of the way."""
+    try:
+        with tarfile.open(archive) as tar:
+            members = [_checked(member, archive) for member in tar]
+            for member in members:
+                name = PurePosixPath(member.name).name
+                if member.isfile() and (name.endswith('.index') or '.data-' in name):
+                    file = folder / member.name
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    with tar.extractfile(member) as packed, file.open('wb') as unpacked:
+                        shutil.copyfileobj(packed, unpacked)
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        raise ValueError(
+            f'{archive} is no readable archive: {error}. Fetch it again, or name the prefix of '
+            f'a checkpoint that is unpacked.'
+        ) from error
+
+
+def _checked(member: tarfile.TarInfo, archive: Path) -> tarfile.TarInfo:
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or '..' in path.parts:
+        raise ValueError(
+            f'{archive} is refused: its member {member.name} would be written outside the '
+            f'folder it is unpacked into.'
+        )
+    if not (member.isfile() or member.isdir()):
+        raise ValueError(
+            f'{archive} is refused: its member {member.name} is a link or a device; a '
+            f'checkpoint has only files and folders.'
+        )
+    return member

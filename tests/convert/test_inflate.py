@@ -1,0 +1,138 @@
+import pytest
+import torch
+from torch import nn
+
+from cvrl_mm.convert import inflate_resnet
+from cvrl_mm.models import R3DSlow
+
+
+class Block2d(nn.Module):
+    """A residual block with torchvision's names, basic or bottleneck."""
+
+    def __init__(self, inplanes, planes, stride, bottleneck):
+        super().__init__()
+        out = planes * (4 if bottleneck else 1)
+        sizes = [(inplanes, planes, 1, 1), (planes, planes, 3, stride), (planes, out, 1, 1)]
+        if not bottleneck:
+            sizes = [(inplanes, planes, 3, stride), (planes, planes, 3, 1)]
+        self.num_convs = len(sizes)
+        for i, (c_in, c_out, kernel, s) in enumerate(sizes, start=1):
+            conv = nn.Conv2d(c_in, c_out, kernel, s, kernel // 2, bias=False)
+            setattr(self, f'conv{i}', conv)
+            setattr(self, f'bn{i}', nn.BatchNorm2d(c_out))
+        self.downsample = None
+        if stride != 1 or inplanes != out:
+            conv = nn.Conv2d(inplanes, out, 1, stride, bias=False)
+            self.downsample = nn.Sequential(conv, nn.BatchNorm2d(out))
+
+    def forward(self, x):
+        y = x
+        for i in range(1, self.num_convs + 1):
+            y = getattr(self, f'bn{i}')(getattr(self, f'conv{i}')(y))
+            y = y.relu() if i < self.num_convs else y
+        return (y + (x if self.downsample is None else self.downsample(x))).relu()
+
+
+class ResNet2d(nn.Module):
+    """An image network with torchvision's names."""
+
+    def __init__(self, depth, base):
+        super().__init__()
+        blocks, bottleneck = {18: ((2, 2, 2, 2), False), 50: ((3, 4, 6, 3), True)}[depth]
+        self.conv1 = nn.Conv2d(3, base, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(base)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        inplanes = base
+        for stage, num_blocks in enumerate(blocks):
+            layers = []
+            for i in range(num_blocks):
+                stride = 2 if stage and not i else 1
+                layers.append(Block2d(inplanes, base * 2**stage, stride, bottleneck))
+                inplanes = base * 2**stage * (4 if bottleneck else 1)
+            setattr(self, f'layer{stage + 1}', nn.Sequential(*layers))
+        self.fc = nn.Linear(inplanes, 5)
+
+    def forward(self, x):
+        x = self.maxpool(self.bn1(self.conv1(x)).relu())
+        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
+
+
+def build_2d(depth):
+    net = ResNet2d(depth, base=8)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            for tensor in (module.weight.data, module.running_var):
+                tensor.uniform_(0.5, 1.5)
+            for tensor in (module.bias.data, module.running_mean):
+                tensor.uniform_(-0.5, 0.5)
+    return net.eval()
+
+
+def mmpretrain_naming(state):
+    names = {k: f'backbone.{k}' if not k.startswith('fc') else f'head.{k}' for k in state}
+    return dict(state_dict={names[k]: v for k, v in state.items()}, meta=dict(epoch=1))
+
+
+NAMINGS = dict(
+    torchvision_and_timm=dict,
+    mmpretrain=mmpretrain_naming,
+    distributed=lambda state: dict(state_dict={f'module.{k}': v for k, v in state.items()}),
+)
+
+
+# A clip's ends differ from the image: each temporal kernel of 3 brings the zeros padded in time
+# one frame further in, the stem one frame of its output. Basic blocks of stages 4 and 5 have 8 of
+# them in ResNet-18, bottlenecks 9 in ResNet-50.
+@pytest.mark.parametrize(('depth', 'frames_at_the_ends'), [(18, 9), (50, 10)])
+@pytest.mark.parametrize('naming', NAMINGS)
+def test_static_video_has_the_features_of_its_image(tmp_path, depth, frames_at_the_ends, naming):
+    torch.manual_seed(0)
+    image_net = build_2d(depth)
+    torch.save(NAMINGS[naming](image_net.state_dict()), tmp_path / 'in.pth')
+    checkpoint = inflate_resnet(tmp_path / 'in.pth')
+    net = R3DSlow(depth, width=0.125).eval()
+    weights = {k.removeprefix('backbone.'): v for k, v in checkpoint['state_dict'].items()}
+    net.load_state_dict(weights, strict=True)
+
+    image = torch.randn(1, 3, 48, 48)
+    with torch.no_grad():
+        expected = image_net(image)
+        feats = net(image.unsqueeze(2).expand(-1, -1, 44, -1, -1))
+    inner = feats[:, :, frames_at_the_ends:-frames_at_the_ends]
+    assert inner.shape[2] == 22 - 2 * frames_at_the_ends
+    scale = expected.abs().max()
+    for frame in inner.unbind(2):
+        assert (frame - expected).abs().max() < 1e-5 * scale
+    assert (feats[:, :, 0] - expected).abs().max() > 1e-3 * scale
+
+    meta = checkpoint['meta']
+    assert (meta['depth'], meta['width'], meta['padding']) == (depth, 0.125, 'symmetric')
+    assert [name.split('.', 1)[-1] for name in meta['left_over']] == (
+        ['bias', 'weight'] if naming == 'torchvision_and_timm' else ['fc.bias', 'fc.weight']
+    )
+
+
+def test_every_slice_is_the_image_kernel_over_their_number(tmp_path):
+    state = build_2d(50).state_dict()
+    torch.save(state, tmp_path / 'in.pth')
+    inflated = inflate_resnet(tmp_path / 'in.pth')['state_dict']
+    for name, slices in {'conv1': 5, 'layer2.1.conv1': 1, 'layer3.1.conv1': 3}.items():
+        kernel = inflated[f'backbone.{name}.conv.weight']
+        assert kernel.shape[2] == slices
+        for part in kernel.unbind(2):
+            torch.testing.assert_close(part * slices, state[f'{name}.weight'])
+
+
+@pytest.mark.parametrize(
+    ('changes', 'seen'),
+    [
+        ({'layer3.0.bn2.running_var': None}, r'lacks.*layer3\.0\.bn2\.running_var'),
+        ({'layer1.0.conv1.weight': torch.zeros(8, 8, 1, 1)}, r'layer1\.0\.conv1\.weight has'),
+        ({'conv1.weight': None}, r'stem conv1\.weight is missing'),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path, changes, seen):
+    state = build_2d(18).state_dict() | changes
+    torch.save({k: v for k, v in state.items() if v is not None}, tmp_path / 'in.pth')
+    with pytest.raises(ValueError, match=seen):
+        inflate_resnet(tmp_path / 'in.pth')

@@ -1,0 +1,29 @@
+import pytest
+
+from cvrl_mm.convert.wire import read_message, read_varint
+from tests.convert.tf_files import message, number, varint
+
+
+@pytest.mark.parametrize('value', [0, 1, 127, 128, 300, 2**32, 2**63])
+def test_varint(value):
+    data = b'x' + varint(value) + b'y'
+    assert read_varint(data, 1) == (value, len(data) - 1)
+
+
+@pytest.mark.parametrize(('data', 'seen'), [(b'\x80', 'ends within'), (b'\x80' * 11, 'longer')])
+def test_broken_varint(data, seen):
+    with pytest.raises(ValueError, match=seen):
+        read_varint(data, 0)
+
+
+def test_message():
+    data = number(1, 300) + message(2, b'ab') + message(2, b'') + b'\x35\x01\x00\x00\x00'
+    assert read_message(data) == {1: [300], 2: [b'ab', b''], 6: [1]}
+
+
+@pytest.mark.parametrize(
+    ('data', 'seen'), [(message(2, b'abc')[:-1], 'field 2'), (b'\x0b', 'wire type 3')]
+)
+def test_broken_message(data, seen):
+    with pytest.raises(ValueError, match=seen):
+        read_message(data)
