@@ -20,8 +20,9 @@ class ClipAugmentDataPreprocessor(ActionDataPreprocessor):
     """Augment clips on the device, each with its own draw, then do what the stock one does.
 
     It takes the place of the photometric transforms at the end of the loader's
-    ``ConsistentAugment(over='clip')`` and gives their images to 2/255 for the same draw; the
-    loader keeps crop, resize and flip. At test time nothing is augmented.
+    ``ConsistentAugment(over='clip')`` and gives their images for the same draw, to 2/255 but
+    in one value of a million (a tie that rounds the other way, then is amplified). The loader
+    keeps crop, resize and flip. At test time nothing is augmented.
 
     Draws follow torch's generator, so that a chunk that is computed again
     (``CVRL(chunk_size=…)``) gets the same augmentation.

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from mmaction.registry import MODELS
+from torch.utils.checkpoint import checkpoint
 
 from cvrl_mm.datasets import ClipColorJitter, ClipGaussianBlur, ClipGrayscale, ClipSolarize
 from cvrl_mm.datasets.photometric import apply_steps
@@ -54,6 +55,19 @@ def test_torchs_seed_repeats():
         drawn.append(preprocessor.preprocess(batch(), None, training=True)[0])
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
+
+
+def test_a_chunk_that_is_computed_again_is_augmented_alike():
+    preprocessor, seen = ClipAugmentDataPreprocessor(TRANSFORMS), []
+    weight = torch.ones((), requires_grad=True)
+
+    def embed(videos):
+        seen.append(preprocessor.preprocess(list(videos), None, training=True)[0])
+        return (seen[-1] * weight).sum()
+
+    checkpoint(embed, torch.stack(batch(2)), use_reentrant=False).backward()
+    assert len(seen) == 2
+    assert torch.equal(*seen)
 
 
 def test_normalises_behind_and_augments_in_training_alone():
