@@ -1,8 +1,8 @@
 """Arithmetic of colour and blur on uint8 clips.
 
-Each operation takes frames (T, H, W, 3), uint8 RGB, returns new ones and leaves its input as
-it is. A *step* names an operation and its parameters: ``('brightness', 0.7)``. Each operation
-clips at the ends of the range, as in the released code.
+Each operation takes frames (T, H, W, 3), uint8 RGB, and leaves them as they are. A *step*
+names an operation and its parameters: ``('brightness', 0.7)``. Each operation clips at the
+ends of the range, as in the released code.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ def apply_steps(imgs: np.ndarray | Sequence[np.ndarray], steps: Sequence[Step]) 
         steps: Names of operations with their parameters.
 
     Returns:
-        New frames, (T, H, W, 3) uint8.
+        The changed frames, (T, H, W, 3) uint8; the input stays as it is.
 
     Raises:
         ValueError: the frames are something else.
