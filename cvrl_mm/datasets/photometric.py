@@ -1,8 +1,8 @@
 """Arithmetic of colour and blur on uint8 clips.
 
-Each operation takes frames (T, H, W, 3), uint8 RGB, returns new ones and leaves its input as
-it is. A *step* names an operation and its parameters: ``('brightness', 0.7)``. Each operation
-clips at the ends of the range, as in the released code.
+Each operation takes frames (T, H, W, 3), uint8 RGB, and leaves them as they are. A *step*
+names an operation and its parameters: ``('brightness', 0.7)``. Each operation clips at the
+ends of the range, as in the released code.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,6 @@ import cv2
 import numpy as np
 
 Step = tuple
-LUMA = (0.2989, 0.587, 0.114)
 
 
 def apply_steps(imgs: np.ndarray | Sequence[np.ndarray], steps: Sequence[Step]) -> np.ndarray:
@@ -23,7 +22,7 @@ def apply_steps(imgs: np.ndarray | Sequence[np.ndarray], steps: Sequence[Step]) 
         steps: Names of operations with their parameters.
 
     Returns:
-        New frames, (T, H, W, 3) uint8.
+        The changed frames, (T, H, W, 3) uint8; the input stays as it is.
 
     Raises:
         ValueError: the frames are something else.
@@ -67,15 +66,17 @@ def merge_steps(steps: Sequence[Step]) -> list[Step]:
 def contrast(frames: np.ndarray, factor: float) -> np.ndarray:
     """Stretch by ``factor`` about each channel's mean over the whole clip."""
     planes = cv2.split(_tall(frames))
-    # the norm adds up bytes three times faster than cv2.mean, twenty times faster than numpy
-    mean = np.array([cv2.norm(plane, cv2.NORM_L1) / plane.size for plane in planes])
-    return affine(frames, np.eye(3) * factor, mean * (1 - factor))
+    for plane in planes:
+        # the norm adds up bytes three times faster than cv2.mean, twenty times faster than numpy
+        mean = cv2.norm(plane, cv2.NORM_L1) / plane.size
+        cv2.addWeighted(plane, factor, plane, 0, mean * (1 - factor), plane)
+    return cv2.merge(planes).reshape(frames.shape)
 
 
 def hsv(frames: np.ndarray, hue: float, saturation: float, gain: float) -> np.ndarray:
     """Turn hue by a share of the circle, multiply saturation and then value."""
     if hue == 0 and saturation == 1:
-        return affine(frames, np.eye(3) * gain, np.zeros(3))
+        return cv2.convertScaleAbs(_tall(frames), None, gain).reshape(frames.shape)
     if hue == 0 and saturation < 1:
         return desaturate(frames, saturation, gain)
     out = np.empty_like(frames)
@@ -108,7 +109,8 @@ def desaturate(frames: np.ndarray, saturation: float, gain: float) -> np.ndarray
 
 def grayscale(frames: np.ndarray) -> np.ndarray:
     """Replace all channels by the luma."""
-    return affine(frames, np.tile(LUMA, (3, 1)), np.zeros(3))
+    luma = cv2.cvtColor(_tall(frames), cv2.COLOR_RGB2GRAY)
+    return cv2.cvtColor(luma, cv2.COLOR_GRAY2RGB).reshape(frames.shape)
 
 
 def solarize(frames: np.ndarray, threshold: float) -> np.ndarray:
@@ -148,16 +150,6 @@ def gaussian_kernel(sigma: float, kernel_size: int) -> np.ndarray:
     cut = int(np.searchsorted(tails, 1 / 510))
     taps = taps[cut : kernel_size - cut]
     return taps / taps.sum()
-
-
-def affine(frames: np.ndarray, matrix: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """Multiply each pixel by a (3, 3) matrix and add a (3,) shift."""
-    out = np.empty_like(frames)
-    # a thousandth of a grey level off the diagonal: cv2.transform has a path for diagonal
-    # matrices that takes four times as long
-    coefficients = np.column_stack([matrix + 1e-6, shift]).astype(np.float32)
-    cv2.transform(_tall(frames), coefficients, _tall(out))
-    return out
 
 
 def _tall(frames: np.ndarray) -> np.ndarray:

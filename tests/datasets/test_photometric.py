@@ -50,10 +50,10 @@ def test_brightness_and_contrast_round_and_clip(factor):
     values = np.arange(256, dtype=np.uint8)
     frames = np.broadcast_to(values[None, :, None, None], (1, 256, 1, 3))
     out = apply_steps(frames, [('brightness', factor)])[0, :, 0]
-    assert np.abs(out - np.clip(values * factor, 0, 255)[:, None]).max() <= 0.7
+    assert np.abs(out - np.clip(values * factor, 0, 255)[:, None]).max() <= 0.501
     out = apply_steps(frames, [('contrast', factor)])[0, :, 0]
     exact = np.clip((values - 127.5) * factor + 127.5, 0, 255)
-    assert np.abs(out - exact[:, None]).max() <= 0.7
+    assert np.abs(out - exact[:, None]).max() <= 0.501
 
 
 def test_contrast_mean_is_each_channels_over_the_whole_clip():

@@ -1,32 +1,34 @@
 data_root = 'data/kinetics400/'
 
-train_pipeline = [
+loading = [
     dict(type='DecordInit'),
     # Two clips of 16 frames, stride 2 (Sec. 4.1); intervals decrease linearly (Figure 3 a)
     dict(type='TemporalIntervalSample', clip_len=16, frame_interval=2),
     dict(type='SortedDecordDecode'),
-    # Algorithm 1; strengths, sigma and kernel are the released code's
+]
+# Algorithm 1; the strengths of jitter and blur are the released code's
+spatial = [
+    dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
+    dict(type='Resize', scale=(224, 224), keep_ratio=False),
+    dict(type='Flip', flip_ratio=0.5),
+]
+photometric = [
     dict(
-        type='ConsistentAugment',
-        over='clip',
-        transforms=[
-            dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
-            dict(type='Resize', scale=(224, 224), keep_ratio=False),
-            dict(type='Flip', flip_ratio=0.5),
-            dict(
-                type='ClipColorJitter',
-                brightness=(0.2, 1.8),
-                contrast=(0.2, 1.8),
-                saturation=(0.2, 1.8),
-                hue=(-0.2, 0.2),
-                prob=0.8,
-            ),
-            dict(type='ClipGrayscale', prob=0.2),
-            dict(type='ClipGaussianBlur', sigma=(0.1, 2.0), kernel_size=23),
-        ],
+        type='ClipColorJitter',
+        brightness=(0.2, 1.8),
+        contrast=(0.2, 1.8),
+        saturation=(0.2, 1.8),
+        hue=(-0.2, 0.2),
+        prob=0.8,
     ),
-    dict(type='FormatShape', input_format='NCTHW'),
-    dict(type='PackActionInputs'),
+    dict(type='ClipGrayscale', prob=0.2),
+    dict(type='ClipGaussianBlur', sigma=(0.1, 2.0), kernel_size=23),
+]
+packing = [dict(type='FormatShape', input_format='NCTHW'), dict(type='PackActionInputs')]
+train_pipeline = [
+    *loading,
+    dict(type='ConsistentAugment', over='clip', transforms=spatial + photometric),
+    *packing,
 ]
 train_dataloader = dict(
     batch_size=128,  # of 1024 videos on 8 ranks (Sec. 4.1)
@@ -36,7 +38,7 @@ train_dataloader = dict(
     sampler=dict(type='DefaultSampler', shuffle=True),
     collate_fn=dict(type='pseudo_collate'),
     dataset=dict(
-        type='VideoListDataset',
+        type='VideoDataset',
         ann_file=data_root + 'kinetics400_train_list_videos.txt',
         data_prefix=dict(video=data_root + 'videos_train'),
         pipeline=train_pipeline,
