@@ -38,7 +38,7 @@ train_dataloader = dict(
     sampler=dict(type='DefaultSampler', shuffle=True),
     collate_fn=dict(type='pseudo_collate'),
     dataset=dict(
-        type='VideoDataset',
+        type='VideoListDataset',
         ann_file=data_root + 'kinetics400_train_list_videos.txt',
         data_prefix=dict(video=data_root + 'videos_train'),
         pipeline=train_pipeline,
