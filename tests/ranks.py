@@ -1,5 +1,6 @@
 """Run a function in several gloo ranks on this machine."""
 
+import multiprocessing
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,9 @@ import torch.multiprocessing as mp
 
 def run_ranks(function: Callable[..., object], world_size: int, folder: Path, *args) -> list:
     """Call ``function(*args)`` in each rank; returns what each returned, in order of rank."""
-    mp.spawn(_rank, (function, world_size, str(folder), args), nprocs=world_size)
+    multiprocessing.set_forkserver_preload(['cvrl_mm'])  # imported once, not in every rank
+    arguments = (function, world_size, str(folder), args)
+    mp.start_processes(_rank, arguments, nprocs=world_size, start_method='forkserver')
     return [torch.load(folder / f'{rank}.pt') for rank in range(world_size)]
 
 
