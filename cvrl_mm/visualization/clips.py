@@ -1,0 +1,62 @@
+"""Clips side by side, frame by frame."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from mmaction.datasets import BaseActionDataset
+
+from cvrl_mm.datasets import ConsistentAugment
+
+
+def trace_augmentation(
+    dataset: BaseActionDataset, index: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Load a sample and keep its clips from before and after ``ConsistentAugment``.
+
+    Args:
+        dataset: With ``ConsistentAugment`` in its pipeline; draws from ``np.random``.
+        index: Of the sample.
+
+    Returns:
+        Clips before, (num_clips, T, H, W, 3), and after, (num_clips, T, H', W', 3), uint8;
+        and the indices of their frames, (num_clips, T).
+
+    Raises:
+        ValueError: the pipeline does not augment clips.
+    """
+    results = dataset.get_data_info(index)
+    for transform in dataset.pipeline.transforms:
+        augments = isinstance(transform, ConsistentAugment)
+        if augments:
+            before = np.stack(results['imgs'])
+        results = transform(results)
+        if augments:
+            split = (results['num_clips'], -1)
+            after, frame_inds = results['imgs'], results['frame_inds']
+            return (
+                before.reshape(*split, *before.shape[1:]),
+                after.reshape(*split, *after.shape[1:]),
+                frame_inds.reshape(split),
+            )
+    raise ValueError('The pipeline has no ConsistentAugment, so there is nothing to show.')
+
+
+def plot_clips(rows: Mapping[str, np.ndarray], path: str | Path) -> None:
+    """Draw one clip a row.
+
+    Args:
+        rows: By its title, each clip, (T, H, W, 3) uint8.
+        path: Of the picture, its format by the suffix.
+    """
+    num_frames = max(len(clip) for clip in rows.values())
+    figure = Figure(figsize=(1.2 * num_frames, 1.5 * len(rows)), layout='constrained')
+    grid = figure.subplots(len(rows), num_frames, squeeze=False)
+    for line, (title, clip) in zip(grid, rows.items(), strict=True):
+        line[0].set_title(title, loc='left', fontsize=10)
+        for axes in line:
+            axes.set_axis_off()
+        for axes, frame in zip(line, clip, strict=False):
+            axes.imshow(frame)
+    figure.savefig(path, dpi=120)

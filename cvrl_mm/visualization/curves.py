@@ -1,0 +1,68 @@
+"""The curves of a training run."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+# What CVRL logs (Figure 5), a panel each: title, unit, scalars.
+PANELS = (
+    ('contrastive loss', 'nats', ('loss',)),
+    ('contrastive accuracy', '%', ('accuracy', 'accuracy_top5')),
+    ('entropy', 'nats', ('entropy',)),
+    ('learning rate', '', ('lr',)),
+)
+
+Curve = dict[int, float]
+
+
+def read_curves(work_dir: str | Path) -> dict[str, Curve]:
+    """Read what mmengine has logged in a work folder.
+
+    Args:
+        work_dir: Of a runner. A run that was resumed has a log for each start; of a step
+            that they share the later one counts.
+
+    Returns:
+        For each scalar its values by step.
+    """
+    curves: dict[str, Curve] = {}
+    for path in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
+        for line in path.read_text().splitlines(keepends=True):
+            if not line.endswith('\n'):  # being written at this moment
+                break
+            scalars = json.loads(line)
+            step = scalars.pop('step')
+            for name, value in scalars.items():
+                curves.setdefault(name, {})[step] = value
+    return curves
+
+
+def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: str | Path) -> None:
+    """Draw the loss, accuracy, entropy and learning rate of pre-training runs.
+
+    Args:
+        runs: For each run, by the name in the legend, its curves.
+        path: Of the picture, its format by the suffix.
+
+    Raises:
+        ValueError: a run has none of these curves.
+    """
+    for run, curves in runs.items():
+        if not any(name in curves for _, _, names in PANELS for name in names):
+            raise ValueError(f'{run} has logged no pre-training curves, only {list(curves)}.')
+    figure = Figure(figsize=(10, 6), layout='constrained')
+    for axes, (title, unit, names) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
+        for colour, (run, curves) in enumerate(runs.items()):
+            for name, dash in zip(names, ('.-', '.:'), strict=False):
+                curve = curves.get(name, {})
+                values = [value * (100 if unit == '%' else 1) for value in curve.values()]
+                label = run if name == names[0] else f'{run}, {name}'
+                style = dict(color=f'C{colour}', markersize=3, label=label)
+                axes.plot(list(curve), values, dash, **style)
+        axes.set(title=title, xlabel='step', ylabel=unit)
+        axes.grid(alpha=0.3)
+        if len(runs) * len(names) > 1:
+            axes.legend()
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,43 @@
+import json
+from pathlib import Path
+
+import cv2
+import pytest
+
+from cvrl_mm.visualization.curves import plot_curves, read_curves
+
+
+def log(work_dir: Path, start: str, lines: list[dict], rest: str = '') -> None:
+    path = work_dir / start / 'vis_data' / 'scalars.json'
+    path.parent.mkdir(parents=True)
+    path.write_text(''.join(json.dumps(line) + '\n' for line in lines) + rest)
+
+
+def test_a_resumed_run_is_one_curve(tmp_path):
+    log(tmp_path, '20260101_000000', [dict(step=10, loss=3.0, lr=0.1), dict(step=20, loss=9.0)])
+    log(tmp_path, '20260102_000000', [dict(step=20, loss=2.0), dict(step=30, loss=1.0)])
+    curves = read_curves(tmp_path)
+    assert curves == dict(loss={10: 3.0, 20: 2.0, 30: 1.0}, lr={10: 0.1})
+
+
+def test_a_line_that_is_being_written_is_left_for_later(tmp_path):
+    log(tmp_path, '20260101_000000', [dict(step=10, loss=3.0)], rest='{"step": 2')
+    assert read_curves(tmp_path) == dict(loss={10: 3.0})
+
+
+def test_no_log_yet_is_no_curve(tmp_path):
+    assert read_curves(tmp_path) == {}
+
+
+def test_each_run_adds_ink(tmp_path):
+    falling = dict(loss={1: 4.0, 2: 2.0}, accuracy={1: 0.1, 2: 0.5})
+    rising = dict(loss={1: 2.0, 2: 4.0}, accuracy={1: 0.5, 2: 0.1})
+    plot_curves(dict(first=falling), tmp_path / 'one.png')
+    plot_curves(dict(first=falling, second=rising), tmp_path / 'two.png')
+    ink = [(cv2.imread(str(tmp_path / name)) < 200).sum() for name in ('one.png', 'two.png')]
+    assert 0 < ink[0] < ink[1]
+
+
+def test_a_run_without_these_curves_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"finetune has logged no .*\['top1'\]"):
+        plot_curves(dict(finetune=dict(top1={1: 0.5})), tmp_path / 'none.png')
