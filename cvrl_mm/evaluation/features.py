@@ -7,8 +7,7 @@ from mmaction.models import BaseRecognizer
 from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
-from mmengine.runner import set_random_seed
-from mmengine.runner.checkpoint import _load_checkpoint_with_prefix
+from mmengine.runner import CheckpointLoader, set_random_seed
 from torch import Tensor
 from torch.optim.swa_utils import update_bn
 
@@ -33,8 +32,15 @@ def build_recognizer(config: Config, checkpoint: str | None = None) -> BaseRecog
     model = MODELS.build(config.model)
     model.init_weights()
     if checkpoint is not None:
-        weights = _load_checkpoint_with_prefix('backbone.', checkpoint, map_location='cpu')
-        model.backbone.load_state_dict(weights)
+        loaded = CheckpointLoader.load_checkpoint(checkpoint, 'cpu', logger='current')
+        weights = loaded.get('state_dict', loaded)
+        model.backbone.load_state_dict(
+            {
+                name.removeprefix('backbone.'): weight
+                for name, weight in weights.items()
+                if name.startswith('backbone.')
+            }
+        )
     return model
 
 
