@@ -1,0 +1,66 @@
+# The set that tools/data/make_motion_videos.py writes: 64x64, 40 frames, labels 0 to 15
+data_root = 'data/motion/'
+
+train_pipeline = [
+    dict(type='DecordInit'),
+    dict(type='TemporalIntervalSample', clip_len=8, frame_interval=2),
+    dict(type='DecordDecode'),
+    # Algorithm 1, at half of the strength of colour that Kinetics has, and a blur for its size
+    dict(
+        type='ConsistentAugment',
+        over='clip',
+        transforms=[
+            dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
+            dict(type='Resize', scale=(32, 32), keep_ratio=False),
+            dict(type='Flip', flip_ratio=0.5),
+            dict(
+                type='ClipColorJitter',
+                brightness=(0.6, 1.4),
+                contrast=(0.6, 1.4),
+                saturation=(0.6, 1.4),
+                hue=(-0.1, 0.1),
+                prob=0.8,
+            ),
+            dict(type='ClipGrayscale', prob=0.2),
+            dict(type='ClipGaussianBlur', sigma=(0.1, 1.0), kernel_size=5, prob=0.5),
+        ],
+    ),
+    dict(type='FormatShape', input_format='NCTHW'),
+    dict(type='PackActionInputs'),
+]
+train_dataloader = dict(
+    batch_size=64,
+    num_workers=2,
+    persistent_workers=True,
+    drop_last=True,
+    sampler=dict(type='InfiniteSampler', shuffle=True),
+    collate_fn=dict(type='pseudo_collate'),
+    dataset=dict(
+        type='VideoListDataset',
+        ann_file=data_root + 'train.txt',
+        data_prefix=dict(video=data_root),
+        pipeline=train_pipeline,
+    ),
+)
+
+# For features of the frozen backbone: three whole clips of every video, in the list's order
+features_pipeline = [
+    dict(type='DecordInit'),
+    dict(type='SampleFrames', clip_len=8, frame_interval=2, num_clips=3, test_mode=True),
+    dict(type='DecordDecode'),
+    dict(type='Resize', scale=(32, 32), keep_ratio=False),
+    dict(type='FormatShape', input_format='NCTHW'),
+    dict(type='PackActionInputs'),
+]
+features_dataloader = dict(
+    batch_size=32,
+    num_workers=2,
+    sampler=dict(type='DefaultSampler', shuffle=False),
+    collate_fn=dict(type='pseudo_collate'),
+    dataset=dict(
+        type='VideoListDataset',
+        ann_file=data_root + 'test.txt',
+        data_prefix=dict(video=data_root),
+        pipeline=features_pipeline,
+    ),
+)

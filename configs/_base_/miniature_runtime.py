@@ -1,0 +1,7 @@
+# As default_runtime.py, counted in steps: an epoch of a small set is over within seconds
+_base_ = './default_runtime.py'
+default_hooks = dict(
+    logger=dict(log_metric_by_epoch=False, interval=10),
+    checkpoint=dict(by_epoch=False, interval=100, max_keep_ckpts=1),
+)
+log_processor = dict(by_epoch=False)

@@ -1,0 +1,12 @@
+# CVRL on generated motion videos, minutes on two CPU cores; tools/quickstart.sh runs it.
+_base_ = [
+    '../_base_/models/cvrl_r3d50.py',
+    '../_base_/datasets/motion_cvrl.py',
+    '../_base_/schedules/miniature_adamw.py',
+    '../_base_/miniature_runtime.py',
+]
+# One block a stage, 16 to 128 channels
+model = dict(
+    backbone=dict(depth=18, width=0.25, stage_blocks=(1, 1, 1, 1)),
+    cls_head=dict(in_channels=128, hidden_channels=128, out_channels=64),
+)
