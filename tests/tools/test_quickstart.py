@@ -1,0 +1,44 @@
+"""The quickstart's steps on a handful of videos."""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import pytest
+
+QUICKSTART = Path(__file__).parents[2] / 'tools' / 'quickstart.py'
+
+
+def test_all_steps_on_tiny_numbers(tmp_path):
+    tiny = ['--train', '32', '--test', '20', '--steps', '2', '--batch-size', '4']
+    done = subprocess.run(
+        [sys.executable, QUICKSTART, '--out', tmp_path, *tiny],
+        env={**os.environ, 'PYTHONPATH': str(QUICKSTART.parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = json.loads((tmp_path / 'results.json').read_text())
+    rows = results['accuracy']
+    assert list(rows) == ['chance', 'untrained', 'pre-trained by CVRL']
+    for row in rows.values():
+        assert all(0 <= value <= 1 for value in row.values())
+    assert rows['chance']['linear'] == 1 / 16
+    assert (results['settings']['steps'], results['settings']['batch_size']) == (2, 4)
+    untrained = f'| untrained | {100 * rows["untrained"]["nearest_neighbours"]:.1f} |'
+    assert untrained in (tmp_path / 'results.md').read_text()
+    assert 'untrained' in done.stdout
+    for picture in ('augmentation.png', 'curves.png'):
+        assert cv2.imread(str(tmp_path / picture)).std() > 10
+    assert list(tmp_path.glob('runs/*/iter_2.pth'))
+
+
+def test_too_few_videos_are_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', ['quickstart.py', '--train', '10'])
+    with pytest.raises(SystemExit, match='2'):
+        runpy.run_path(str(QUICKSTART), run_name='quickstart')['parse_args']()
+    assert '20 neighbours vote' in capsys.readouterr().err
