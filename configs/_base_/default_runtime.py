@@ -10,6 +10,7 @@ default_hooks = dict(
     sampler_seed=dict(type='DistSamplerSeedHook'),
     sync_buffers=dict(type='SyncBuffersHook'),
     plain_checkpoint=dict(type='PlainCheckpointHook'),  # readable as weights alone
+    sample_seed=dict(type='SampleSeedHook'),  # a restart changes no draw
 )
 
 env_cfg = dict(
