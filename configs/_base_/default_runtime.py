@@ -11,6 +11,7 @@ default_hooks = dict(
     sync_buffers=dict(type='SyncBuffersHook'),
     plain_checkpoint=dict(type='PlainCheckpointHook'),  # readable as weights alone
     sample_seed=dict(type='SampleSeedHook'),  # a restart changes no draw
+    bad_videos=dict(type='BadVideosHook', max_share=0.05),
 )
 
 env_cfg = dict(

@@ -1,4 +1,5 @@
 from .autocast_optim_wrapper import AutocastOptimWrapper
+from .bad_videos_hook import BadVideosHook
 from .negatives_check_hook import NegativesCheckHook
 from .plain_checkpoint_hook import PlainCheckpointHook
 from .regularization_loss_hook import RegularizationLossHook
@@ -6,6 +7,7 @@ from .sample_seed_hook import SampleSeedHook
 
 __all__ = [
     'AutocastOptimWrapper',
+    'BadVideosHook',
     'NegativesCheckHook',
     'PlainCheckpointHook',
     'RegularizationLossHook',
