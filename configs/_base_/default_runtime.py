@@ -12,6 +12,7 @@ default_hooks = dict(
     plain_checkpoint=dict(type='PlainCheckpointHook'),  # readable as weights alone
     sample_seed=dict(type='SampleSeedHook'),  # a restart changes no draw
     bad_videos=dict(type='BadVideosHook', max_share=0.05),
+    finite_loss=dict(type='FiniteLossHook'),
 )
 
 env_cfg = dict(

@@ -1,5 +1,6 @@
 from .autocast_optim_wrapper import AutocastOptimWrapper
 from .bad_videos_hook import BadVideosHook
+from .finite_loss_hook import FiniteLossHook
 from .negatives_check_hook import NegativesCheckHook
 from .plain_checkpoint_hook import PlainCheckpointHook
 from .regularization_loss_hook import RegularizationLossHook
@@ -8,6 +9,7 @@ from .sample_seed_hook import SampleSeedHook
 __all__ = [
     'AutocastOptimWrapper',
     'BadVideosHook',
+    'FiniteLossHook',
     'NegativesCheckHook',
     'PlainCheckpointHook',
     'RegularizationLossHook',
