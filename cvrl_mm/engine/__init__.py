@@ -5,6 +5,7 @@ from .negatives_check_hook import NegativesCheckHook
 from .plain_checkpoint_hook import PlainCheckpointHook
 from .regularization_loss_hook import RegularizationLossHook
 from .sample_seed_hook import SampleSeedHook
+from .whole_checkpoint_hook import WholeCheckpointHook
 
 __all__ = [
     'AutocastOptimWrapper',
@@ -14,4 +15,5 @@ __all__ = [
     'PlainCheckpointHook',
     'RegularizationLossHook',
     'SampleSeedHook',
+    'WholeCheckpointHook',
 ]
