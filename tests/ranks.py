@@ -9,10 +9,12 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from tests.processes import PRELOAD
+
 
 def run_ranks(function: Callable[..., object], world_size: int, folder: Path, *args) -> list:
     """Call ``function(*args)`` in each rank; returns what each returned, in order of rank."""
-    multiprocessing.set_forkserver_preload(['cvrl_mm'])  # imported once, not in every rank
+    multiprocessing.set_forkserver_preload(PRELOAD)
     arguments = (function, world_size, str(folder), args)
     mp.start_processes(_rank, arguments, nprocs=world_size, start_method='forkserver')
     return [torch.load(folder / f'{rank}.pt') for rank in range(world_size)]

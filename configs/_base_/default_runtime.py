@@ -6,16 +6,19 @@ default_hooks = dict(
     timer=dict(type='IterTimerHook'),
     logger=dict(type='LoggerHook', interval=20, ignore_last=False),
     param_scheduler=dict(type='ParamSchedulerHook'),
-    checkpoint=dict(type='CheckpointHook', interval=1, max_keep_ckpts=3, save_last=True),
+    checkpoint=dict(type='WholeCheckpointHook', interval=1, max_keep_ckpts=3, save_last=True),
     sampler_seed=dict(type='DistSamplerSeedHook'),
     sync_buffers=dict(type='SyncBuffersHook'),
     plain_checkpoint=dict(type='PlainCheckpointHook'),  # readable as weights alone
+    sample_seed=dict(type='SampleSeedHook'),  # a restart changes no draw
+    bad_videos=dict(type='BadVideosHook', max_share=0.05),
+    finite_loss=dict(type='FiniteLossHook'),
 )
 
 env_cfg = dict(
     cudnn_benchmark=True,  # every batch has the same shape
     mp_cfg=dict(mp_start_method='fork', opencv_num_threads=0),
-    dist_cfg=dict(backend='nccl'),
+    dist_cfg=dict(backend='nccl', timeout=600),  # in seconds, for any exchange between ranks
 )
 randomness = dict(seed=0, diff_rank_seed=True)
 log_processor = dict(type='LogProcessor', window_size=20, by_epoch=True)

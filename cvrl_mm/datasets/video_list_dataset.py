@@ -5,53 +5,118 @@ import os.path as osp
 import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
-from mmengine.fileio import exists, list_from_file
+from mmengine.fileio import exists
+
+from .sample_index import SampleIndex, draws_of
+from .video_list import read_video_list
+from .video_reading import HangingVideoError, UnreadableVideoError, read, reads_files
 
 PROBED_FILES = 100
 MAX_MISSING = 0.05
+MAX_REPLACEMENTS = 20
 
 
 @DATASETS.register_module()
 class VideoListDataset(VideoDataset):
-    """MMAction2's ``VideoDataset`` with a list that is checked when it is read.
+    """MMAction2's ``VideoDataset`` for lists and files that are not perfect.
 
     A line is ``path`` or ``path label``, the path relative to ``data_prefix['video']``; it may
     hold spaces. Pre-training needs no labels. A hundred files, spread over the list, are
     looked for, so that a wrong prefix shows before the first epoch.
+
+    In a run with :class:`SampleSeedHook` a sample's draws depend on the seed, the epoch and
+    its index alone, and a video that cannot be read is replaced by another, drawn from the
+    same three. The sample carries its ``filename`` in its meta information, and in ``unreadable``
+    pairs of a file and a reason, which :class:`BadVideosHook` collects. Without that hook, as in
+    evaluation, every sample counts and such a video is an error.
+
+    Args:
+        timeout_seconds: Longest time for opening or decoding one file; a decoder that takes
+            longer hangs.
+        **kwargs: What ``VideoDataset`` takes: ``ann_file``, ``pipeline``, ``data_prefix``, …
+
+    Raises:
+        FileNotFoundError: the list, or more than 5 % of the files looked for, do not exist.
+        ValueError: the list is empty, or a line names no file.
     """
+
+    def __init__(self, *args: object, timeout_seconds: float = 60, **kwargs: object) -> None:
+        self.timeout_seconds = timeout_seconds
+        self._hanging: set[str] = set()
+        super().__init__(*args, **kwargs)
+
+    def __getitem__(self, idx: int) -> dict:
+        """Load a sample, or the one that stands in for it.
+
+        Raises:
+            UnreadableVideoError: the index is a plain one and its video cannot be read.
+            RuntimeError: neither could the 20 videos drawn in its place.
+        """
+        if not isinstance(idx, SampleIndex):
+            return super().__getitem__(idx)
+        place, unreadable = int(idx), []
+        for attempt in range(1 + MAX_REPLACEMENTS):
+            with draws_of(*idx.key, attempt):
+                if attempt:
+                    place = np.random.randint(len(self))
+                try:
+                    return self._load(place, unreadable)
+                except UnreadableVideoError as error:
+                    unreadable.append((error.filename, error.reason))
+        raise RuntimeError(
+            f'{len(unreadable)} videos, drawn one after another, cannot be read, the last one '
+            f'{": ".join(unreadable[-1])}. Correct data_prefix={dict(self.data_prefix)} or '
+            f'the list {self.ann_file}.'
+        )
+
+    def prepare_data(self, idx: int) -> dict | None:
+        """Run the pipeline; opening and decoding are watched.
+
+        Raises:
+            UnreadableVideoError: the video cannot be read.
+        """
+        results = self.get_data_info(idx)
+        filename = results['filename']
+        if filename in self._hanging:  # once is enough: every time costs a thread
+            raise HangingVideoError(filename, 'the decoder has hung before')
+        for transform in self.pipeline.transforms:
+            if reads_files(transform):
+                results = self._read(transform, results)
+            else:
+                results = transform(results)
+            if results is None:
+                return None
+        return results
+
+    def _read(self, transform: object, results: dict) -> dict | None:
+        try:
+            return read(transform, results, self.timeout_seconds)
+        except HangingVideoError as error:
+            self._hanging.add(error.filename)
+            raise
+
+    def _load(self, place: int, unreadable: list[tuple[str, str]]) -> dict:
+        filename = self.get_data_info(place)['filename']
+        data = self.prepare_data(place)
+        if data is None:
+            raise UnreadableVideoError(filename, 'the pipeline returned nothing')
+        data['data_samples'].set_metainfo(dict(filename=filename, unreadable=unreadable))
+        return data
 
     def load_data_list(self) -> list[dict]:
         """Read the list.
 
         Returns:
             One dict a line with ``filename`` and ``label``, -1 without one.
-
-        Raises:
-            FileNotFoundError: the list, or more than 5 % of the files looked for, do not exist.
-            ValueError: the list is empty, or a line names no file.
         """
-        if not exists(self.ann_file):
-            raise FileNotFoundError(f'There is no video list {self.ann_file}; set ann_file.')
+        entries = read_video_list(self.ann_file, self.delimiter)
         if self.multi_class:
             videos = super().load_data_list()
         else:
-            lines = list_from_file(self.ann_file)
-            videos = [self._parse(line, number) for number, line in enumerate(lines, 1)]
-        if not videos:
-            raise ValueError(f'The video list {self.ann_file} is empty.')
+            prefix = self.data_prefix['video'] or ''
+            videos = [dict(filename=osp.join(prefix, p), label=label) for p, label in entries]
         self._look_for_files(videos)
         return videos
-
-    def _parse(self, line: str, number: int) -> dict:
-        path, _, label = line.strip().rpartition(self.delimiter)
-        if not label.lstrip('-').isdigit():  # a path alone, perhaps with spaces
-            path, label = line.strip(), -1
-        if not path:
-            raise ValueError(
-                f'{self.ann_file}, line {number}: {line!r} names no file; '
-                'a line is "path" or "path label".'
-            )
-        return dict(filename=osp.join(self.data_prefix['video'] or '', path), label=int(label))
 
     def _look_for_files(self, videos: list[dict]) -> None:
         places = np.unique(np.linspace(0, len(videos) - 1, PROBED_FILES).astype(int))

@@ -1,11 +1,19 @@
 from .autocast_optim_wrapper import AutocastOptimWrapper
+from .bad_videos_hook import BadVideosHook
+from .finite_loss_hook import FiniteLossHook
 from .negatives_check_hook import NegativesCheckHook
 from .plain_checkpoint_hook import PlainCheckpointHook
 from .regularization_loss_hook import RegularizationLossHook
+from .sample_seed_hook import SampleSeedHook
+from .whole_checkpoint_hook import WholeCheckpointHook
 
 __all__ = [
     'AutocastOptimWrapper',
+    'BadVideosHook',
+    'FiniteLossHook',
     'NegativesCheckHook',
     'PlainCheckpointHook',
     'RegularizationLossHook',
+    'SampleSeedHook',
+    'WholeCheckpointHook',
 ]

@@ -1,8 +1,16 @@
+import os
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
+from torch.utils.data import DataLoader
 
 from cvrl_mm.datasets import VideoListDataset
+from cvrl_mm.datasets.sample_index import SampleIndex
+from cvrl_mm.datasets.video_reading import UnreadableVideoError
+from tests.videos import encode, make_pipe, write_broken
 
 
 def dataset(folder: Path, lines: str, **kwargs) -> VideoListDataset:
@@ -61,3 +69,109 @@ def test_a_few_vanished_files_in_a_long_list_are_left_to_the_loader(folder: Path
     lines = ['a.mp4 0'] * 100
     lines[7] = 'gone.mp4 0'
     assert len(dataset(folder, '\n'.join(lines))) == 100
+
+
+# -- files that cannot be read -------------------------------------------------------------
+
+PIPELINE = [
+    dict(type='DecordInit'),
+    dict(type='TemporalIntervalSample', clip_len=2, frame_interval=2),
+    dict(type='DecordDecode'),
+    dict(type='FormatShape', input_format='NCTHW'),
+    dict(type='PackActionInputs'),
+]
+
+
+@pytest.fixture(scope='module')
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20 good videos, then 9 broken ones of every kind."""
+    folder = tmp_path_factory.mktemp('mixed')
+    for i in range(20):
+        encode(folder / f'good {i}.mp4', num_frames=10 + i)
+    good = sorted(folder.iterdir())
+    (folder / 'broken').mkdir()
+    lines = [f'{p.relative_to(folder)} 0' for p in [*good, *write_broken(folder / 'broken')]]
+    (folder / 'list.txt').write_text('\n'.join(lines))
+    return folder
+
+
+def mixed_dataset(folder: Path, **kwargs: object) -> VideoListDataset:
+    kwargs.setdefault('pipeline', PIPELINE)
+    kwargs.setdefault('data_prefix', dict(video=str(folder)))
+    return VideoListDataset(str(folder / 'list.txt'), **kwargs)
+
+
+def take_epoch(data: VideoListDataset, epoch: int, workers: int = 0) -> list[dict]:
+    sampler = [SampleIndex(i, seed=3, epoch=epoch) for i in range(len(data))]
+    loader = DataLoader(data, None, sampler=sampler, num_workers=workers, collate_fn=list_of)
+    return [sample for batch in loader for sample in batch]
+
+
+def list_of(sample: dict) -> list[dict]:
+    return [sample]
+
+
+def test_broken_videos_are_replaced_and_reported(mixed: Path):
+    data = mixed_dataset(mixed)
+    samples = take_epoch(data, 0)
+    assert len(samples) == len(data) == 29  # none is lost
+    reports = [s['data_samples'].unreadable for s in samples]
+    assert not any(reports[:20]) and all(reports[20:])
+    for i, (sample, report) in enumerate(zip(samples, reports, strict=True)):
+        assert sample['inputs'].shape == (2, 3, 2, 32, 64)
+        own = data.get_data_info(i)['filename']
+        assert 'good' in sample['data_samples'].filename
+        assert report[0][0] == own if report else sample['data_samples'].filename == own
+    assert len({s['data_samples'].filename for s in samples[20:]}) > 3  # not one for all
+
+
+def test_stand_ins_depend_on_seed_epoch_and_index_alone(mixed: Path):
+    data = mixed_dataset(mixed)
+    first, again = take_epoch(data, 0), take_epoch(data, 0, workers=2)
+    for a, b in zip(first, again, strict=True):
+        assert a['data_samples'].filename == b['data_samples'].filename
+        assert a['data_samples'].unreadable == b['data_samples'].unreadable
+        assert torch.equal(a['inputs'], b['inputs'])
+    later = take_epoch(data, 1)
+    names = [[s['data_samples'].filename for s in epoch] for epoch in (first, later)]
+    assert names[0][:20] == names[1][:20] and names[0][20:] != names[1][20:]
+    assert any(
+        not torch.equal(a['inputs'], b['inputs'])
+        for a, b in zip(first[:20], later[:20], strict=True)
+    )
+
+
+def test_a_hanging_decoder_costs_its_time_once(mixed: Path, tmp_path: Path):
+    make_pipe(tmp_path / 'hangs.mp4')
+    for i in range(3):
+        os.symlink(mixed / f'good {i}.mp4', tmp_path / f'{i}.mp4')
+    (tmp_path / 'list.txt').write_text('hangs.mp4\n0.mp4\n1.mp4\n2.mp4\n')
+    data = mixed_dataset(tmp_path, timeout_seconds=1)
+    start = time.monotonic()
+    reasons = Counter()
+    for epoch in range(4):
+        unreadable = take_epoch(data, epoch)[0]['data_samples'].unreadable
+        reasons.update(reason for _, reason in unreadable[:1])
+    assert reasons == {'no answer within 1 s': 1, 'the decoder has hung before': 3}
+    assert time.monotonic() - start < 4  # not once an epoch
+
+
+def test_a_list_of_broken_videos_is_an_error_that_says_so(mixed: Path, tmp_path: Path):
+    lines = (mixed / 'list.txt').read_text().splitlines()[20:]
+    (tmp_path / 'list.txt').write_text('\n'.join(x for x in lines if 'vanished' not in x))
+    data = mixed_dataset(tmp_path, data_prefix=dict(video=str(mixed)))
+    with pytest.raises(RuntimeError, match=r'21 videos, .* cannot be read.*Correct data_prefix'):
+        data[SampleIndex(0, seed=0, epoch=0)]
+
+
+def test_a_plain_index_stands_for_its_video_alone(mixed: Path):
+    data = mixed_dataset(mixed)
+    assert data[0]['inputs'].shape == (2, 3, 2, 32, 64)
+    with pytest.raises(UnreadableVideoError, match=r'cannot be read: .*check_videos\.py'):
+        data[20]
+
+
+def test_a_mistake_in_the_pipeline_replaces_nothing(mixed: Path):
+    without_sampler = [PIPELINE[0], *PIPELINE[2:]]
+    with pytest.raises(KeyError, match='frame_inds'):
+        mixed_dataset(mixed, pipeline=without_sampler)[SampleIndex(0, seed=0, epoch=0)]

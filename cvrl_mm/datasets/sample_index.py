@@ -1,0 +1,59 @@
+"""Draws that depend on the run's seed, the epoch and the sample alone."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+
+class SampleIndex(int):
+    """A sample's place in its dataset that also says for which run and epoch it is drawn.
+
+    It is an ordinary index to any dataset. It travels to the loader's workers with the batch,
+    so that neither their number nor how far they run ahead can change what they draw.
+
+    Args:
+        index: Place in the dataset.
+        seed: Seed of the run, the same on all ranks.
+        epoch: Pass over the data, counted from 0.
+    """
+
+    seed: int
+    epoch: int
+
+    def __new__(cls, index: int, seed: int, epoch: int) -> 'SampleIndex':
+        """Make an int with two attributes."""
+        self = super().__new__(cls, index)
+        self.seed, self.epoch = seed, epoch
+        return self
+
+    def __getnewargs__(self) -> tuple[int, int, int]:
+        return int(self), self.seed, self.epoch
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What its draws are a function of."""
+        return self.seed, self.epoch, int(self)
+
+
+def seed_generators(*key: int) -> None:
+    """Seed Python's, numpy's and torch's global generators from a tuple of numbers >= 0."""
+    state = np.random.SeedSequence(key).generate_state(6)
+    random.seed(int(state[0]) << 32 | int(state[1]))
+    np.random.seed(state[2:4])
+    torch.manual_seed(int(state[4]) << 32 | int(state[5]))
+
+
+@contextmanager
+def draws_of(*key: int) -> Iterator[None]:
+    """Within it the global generators are seeded by ``key``; after it they are as before."""
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    seed_generators(*key)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        torch.set_rng_state(before[2])

@@ -1,0 +1,95 @@
+"""Reading a video file that may be broken or may never answer."""
+
+import re
+from collections.abc import Callable
+from threading import Thread
+
+from decord.base import DECORDError
+from mmaction.datasets.transforms import loading
+
+# What opening and decoding raise for a broken file. A mistake in a config shows as a
+# KeyError, TypeError or AttributeError and is no fault of the file.
+FILE_ERRORS = (
+    *(OSError, RuntimeError, ValueError, IndexError, StopIteration, AssertionError, MemoryError),
+    DECORDError,
+)
+
+
+class UnreadableVideoError(RuntimeError):
+    """A video file that cannot be read.
+
+    Args:
+        filename: Its path.
+        reason: What opening or decoding said, one line.
+    """
+
+    def __init__(self, filename: str, reason: str) -> None:
+        super().__init__(filename, reason)
+        self.filename = filename
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f'{self.filename} cannot be read: {self.reason}. '
+            'tools/data/check_videos.py writes a list without such files.'
+        )
+
+
+class HangingVideoError(UnreadableVideoError):
+    """A video file at which the decoder hangs."""
+
+
+def reads_files(transform: Callable[[dict], dict]) -> bool:
+    """Whether a transform opens or decodes a file, as MMAction2's loading transforms do."""
+    return any(base.__module__ == loading.__name__ for base in type(transform).__mro__)
+
+
+def read(transform: Callable[[dict], dict], results: dict, timeout_seconds: float) -> dict | None:
+    """Run a transform that opens or decodes a file, and wait for it only so long.
+
+    A decoder that hangs cannot be interrupted, neither by an exception nor by a signal. It runs
+    in a thread of its own, which is left behind when it does not come back; loading
+    transforms draw nothing, so that it cannot disturb the random numbers of later samples.
+
+    Args:
+        transform: A loading transform.
+        results: A sample on its way through the pipeline, with ``filename``.
+        timeout_seconds: How long to wait.
+
+    Returns:
+        What the transform returns.
+
+    Raises:
+        UnreadableVideoError: the file is broken, empty or gone.
+        HangingVideoError: the decoder hangs.
+    """
+    filename, outcome = str(results['filename']), []
+
+    def run() -> None:
+        try:
+            outcome.append((transform(results), None))
+        except Exception as error:
+            outcome.append((None, error))
+
+    thread = Thread(target=run, daemon=True, name=f'read {filename}')
+    thread.start()
+    thread.join(timeout_seconds)
+    if not outcome:
+        raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
+    read_results, error = outcome[0]
+    if isinstance(error, FILE_ERRORS):
+        raise UnreadableVideoError(filename, one_line(error)) from error
+    if error is not None:
+        raise error
+    if read_results is not None and read_results.get('total_frames', 1) < 1:
+        raise UnreadableVideoError(filename, 'it has no frames')
+    return read_results
+
+
+def one_line(error: BaseException) -> str:
+    """Say in one line what an error says, without a decoder's source places and time."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = re.sub(r'\[\d+:\d+:\d+\]\s*\S+?:\d+:\s*', '', str(error))
+    text = ' '.join(text.split())
+    return f'{type(error).__name__}: {text[:200]}' if text else type(error).__name__

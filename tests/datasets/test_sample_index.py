@@ -1,0 +1,30 @@
+import pickle
+import random
+
+import numpy as np
+import torch
+
+from cvrl_mm.datasets.sample_index import SampleIndex, draws_of
+
+
+def draw() -> tuple:
+    return random.random(), np.random.rand(), torch.rand(()).item()
+
+
+def test_is_an_index_that_survives_the_way_to_a_worker():
+    index = pickle.loads(pickle.dumps(SampleIndex(3, seed=7, epoch=2)))
+    assert index.key == (7, 2, 3) and [0, 1, 2, 'd'][index] == 'd'
+
+
+def test_draws_follow_the_key_alone_and_leave_the_generators_alone():
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+    expected = draw()
+    random.seed(0), np.random.seed(0), torch.manual_seed(0)
+    keys = [(s, e, i, 0) for s in (0, 1) for e in (0, 1) for i in (0, 1)]
+    drawn = {}
+    for key in keys + keys[::-1]:
+        with draws_of(*key):
+            drawn.setdefault(key, set()).add(draw())
+    assert all(len(values) == 1 for values in drawn.values())
+    assert len({x for values in drawn.values() for v in values for x in v}) == 3 * len(keys)
+    assert draw() == expected

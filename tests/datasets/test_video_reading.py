@@ -1,0 +1,91 @@
+import ctypes
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mmaction.datasets.transforms import DecordDecode, DecordInit
+from mmaction.registry import TRANSFORMS
+
+from cvrl_mm.datasets.video_reading import (
+    HangingVideoError,
+    UnreadableVideoError,
+    read,
+    reads_files,
+)
+from tests.videos import make_pipe, write_broken, write_odd
+
+
+def load(path: Path) -> dict:
+    """Open a file and decode 8 frames from its beginning to its end."""
+    results = read(DecordInit(), dict(filename=str(path)), 60)
+    results['frame_inds'] = np.linspace(0, results['total_frames'] - 1, 8).astype(int)
+    return read(DecordDecode(), results, 60)
+
+
+def test_unusual_files_are_read(tmp_path: Path):
+    files = write_odd(tmp_path)
+    assert len(files) == 7
+    shapes = {path.stem: (len(out := load(path)['imgs']), *out[0].shape) for path in files}
+    assert shapes.pop('4K') == (8, 2160, 3840, 3)
+    assert shapes.pop('rotated') == (8, 64, 32, 3)
+    assert set(shapes.values()) == {(8, 32, 64, 3)}
+
+
+def test_broken_files_are_named_with_a_reason_of_one_line(tmp_path: Path):
+    files = write_broken(tmp_path)
+    assert len(files) == 9
+    reasons = {}
+    for path in files:
+        with pytest.raises(UnreadableVideoError) as error:
+            load(path)
+        assert error.value.filename == str(path)
+        reasons[path.stem] = error.value.reason
+    assert not any('\n' in reason or 'github' in reason for reason in reasons.values())
+    assert reasons['vanished'] == 'No such file or directory'
+    assert reasons['folder'] == 'Is a directory'
+    assert 'Error reading 0 bytes' in reasons['empty']
+    assert 'cannot find video stream' in reasons['sound alone']
+
+
+def test_a_file_that_never_ends_is_given_up(tmp_path: Path):
+    make_pipe(tmp_path / 'pipe.mp4')
+    with pytest.raises(HangingVideoError, match=r'no answer within 0\.1 s'):
+        read(DecordInit(), dict(filename=str(tmp_path / 'pipe.mp4')), 0.1)
+
+
+def test_a_decoder_that_hangs_in_its_own_code_is_given_up():
+    class Hanging(DecordInit):
+        def transform(self, results: dict) -> dict:
+            ctypes.CDLL(None).sleep(3)  # as decord does, without the interpreter's lock
+            return results
+
+    with pytest.raises(HangingVideoError, match=r'hangs\.mp4'):
+        read(Hanging(), dict(filename='hangs.mp4'), 0.1)
+    left_behind = [t for t in threading.enumerate() if t.name == 'read hangs.mp4']
+    assert all(t.daemon for t in left_behind)  # the process can end without it
+
+
+@pytest.mark.parametrize('mistake', [KeyError, TypeError, AttributeError])
+def test_a_mistake_in_the_pipeline_is_not_blamed_on_the_file(mistake: type):
+    class Wrong(DecordInit):
+        def transform(self, results: dict) -> dict:
+            raise mistake('frame_inds')
+
+    with pytest.raises(mistake):
+        read(Wrong(), dict(filename='good.mp4'), 5)
+
+
+def test_a_file_without_frames_is_unreadable():
+    class Empty(DecordInit):
+        def transform(self, results: dict) -> dict:
+            return dict(results, total_frames=0)
+
+    with pytest.raises(UnreadableVideoError, match='it has no frames'):
+        read(Empty(), dict(filename='empty.mp4'), 5)
+
+
+def test_only_loading_transforms_are_watched():
+    watched = ('DecordInit', 'DecordDecode', 'SortedDecordDecode', 'PyAVInit', 'RawFrameDecode')
+    assert all(reads_files(TRANSFORMS.build(dict(type=name))) for name in watched)
+    assert not reads_files(TRANSFORMS.build(dict(type='Flip')))

@@ -1,0 +1,62 @@
+"""A run that is killed and resumed ends with the very weights of the run left alone."""
+
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.pretraining import counted_in_steps, pretrain, weights
+from tests.processes import exit_codes, start, start_ranks
+
+RESUME = {'resume': True, 'load_from': None}
+
+
+def assert_same(first: Path, second: Path) -> None:
+    expected, found = weights(first), weights(second)
+    assert expected.keys() == found.keys()
+    different = [k for k in expected if not torch.equal(expected[k], found[k])]
+    assert not different
+    assert all(v.isfinite().all() for v in expected.values())
+
+
+def test_after_an_epochs_checkpoint(motion_set: Path, tmp_path: Path):
+    left_alone = start(pretrain, motion_set, tmp_path / 'a', {})
+    killed = start(pretrain, motion_set, tmp_path / 'b', {}, 6)  # in the second of three epochs
+    assert exit_codes([left_alone, killed]) == [0, -signal.SIGKILL]
+    assert sorted(p.name for p in (tmp_path / 'b').glob('*.pth')) == ['epoch_1.pth']
+
+    other_workers = {**RESUME, 'train_dataloader.num_workers': 3}
+    resumed = start(pretrain, motion_set, tmp_path / 'b', other_workers)
+    assert exit_codes([resumed]) == [0]
+    assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
+
+
+@pytest.mark.parametrize('sampler', ['InfiniteSampler', 'DefaultSampler'])
+def test_after_a_steps_checkpoint(sampler: str, motion_set: Path, tmp_path: Path):
+    # 4 batches an epoch: the checkpoint of step 6 lies within the second
+    steps = {**counted_in_steps(10, 3), 'train_dataloader.sampler.type': sampler}
+    left_alone = start(pretrain, motion_set, tmp_path / 'a', steps)
+    killed = start(pretrain, motion_set, tmp_path / 'b', steps, 8)
+    assert exit_codes([left_alone, killed]) == [0, -signal.SIGKILL]
+    assert (tmp_path / 'b' / 'iter_6.pth').is_file()
+
+    other_workers = {
+        **{**steps, **RESUME},
+        'train_dataloader.num_workers': 0,
+        'train_dataloader.persistent_workers': False,
+    }
+    assert exit_codes([start(pretrain, motion_set, tmp_path / 'b', other_workers)]) == [0]
+    assert_same(tmp_path / 'a' / 'iter_10.pth', tmp_path / 'b' / 'iter_10.pth')
+
+
+def test_two_ranks_of_which_one_is_killed(motion_set: Path, tmp_path: Path):
+    left_alone = start_ranks(pretrain, 2, motion_set, tmp_path / 'a', {})
+    assert exit_codes(left_alone) == [0, 0]
+    killed = start_ranks(pretrain, 2, motion_set, tmp_path / 'b', {}, 3)
+    first, second = exit_codes(killed)
+    assert second == -signal.SIGKILL
+    assert first not in (0, None)  # it does not wait for a rank that is gone
+
+    assert exit_codes(start_ranks(pretrain, 2, motion_set, tmp_path / 'b', RESUME)) == [0, 0]
+    assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')

@@ -1,0 +1,95 @@
+"""Tiny videos, whole and broken in the ways that are met in the wild."""
+
+import os
+import struct
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+
+
+def encode(
+    path: Path,
+    num_frames: int = 12,
+    size: tuple[int, int] = (64, 32),
+    uneven: bool = False,
+    options: dict | None = None,
+) -> None:
+    """Write a video of a moving bar; ``uneven`` gives its frames uneven times."""
+    width, height = size
+    rng = np.random.default_rng(0)
+    with av.open(str(path), 'w', options=options or {}) as container:
+        stream = container.add_stream('libx264', rate=30, options=dict(preset='ultrafast'))
+        stream.width, stream.height, stream.pix_fmt, stream.gop_size = width, height, 'yuv420p', 6
+        stream.codec_context.time_base = Fraction(1, 600)
+        time = 0
+        for i in range(num_frames):
+            image = np.zeros((height, width, 3), np.uint8)
+            image[:, i % width] = 255
+            frame = av.VideoFrame.from_ndarray(image, 'rgb24')
+            frame.pts, frame.time_base = time, Fraction(1, 600)
+            time += int(rng.integers(5, 60)) if uneven else 20
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
+def encode_sound(path: Path) -> None:
+    """Write a file that holds sound alone."""
+    with av.open(str(path), 'w') as container:
+        stream = container.add_stream('aac', rate=44100)
+        for i in range(8):
+            silence = np.zeros((2, 1024), np.float32)
+            frame = av.AudioFrame.from_ndarray(silence, 'fltp', 'stereo')
+            frame.sample_rate, frame.pts = 44100, i * 1024
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
+def write_odd(folder: Path) -> list[Path]:
+    """Files that are unusual and can be read."""
+    encode(folder / 'one frame.mp4', num_frames=1)
+    encode(folder / 'three frames.mp4', num_frames=3)
+    encode(folder / 'variable rate.mp4', uneven=True)
+    encode(folder / '4K.mp4', num_frames=2, size=(3840, 2160))
+    encode(folder / 'Ümläut 馬 движение.mp4')
+    on_its_side = folder / 'rotated.mp4'
+    encode(on_its_side)
+    data = bytearray(on_its_side.read_bytes())
+    at = data.find(b'tkhd') + 44  # the matrix that a player applies
+    data[at : at + 36] = struct.pack('>9i', 0, 1 << 16, 0, -1 << 16, 0, 0, 32 << 16, 0, 1 << 30)
+    on_its_side.write_bytes(data)
+    claims_too_many = folder / 'wrong count in the header.avi'
+    encode(claims_too_many)
+    data = bytearray(claims_too_many.read_bytes())
+    data[(at := data.find(b'avih') + 24) : at + 4] = struct.pack('<I', 5000)
+    data[(at := data.find(b'strh') + 40) : at + 4] = struct.pack('<I', 5000)
+    claims_too_many.write_bytes(data)
+    return sorted(folder.iterdir())
+
+
+def write_broken(folder: Path) -> list[Path]:
+    """Files that no decoder reads, and the path of one that is not there."""
+    encode(folder / 'whole.mp4', num_frames=40)
+    whole = (folder / 'whole.mp4').read_bytes()
+    encode(folder / 'index in front.mp4', num_frames=40, options=dict(movflags='faststart'))
+    front = (folder / 'index in front.mp4').read_bytes()
+    (folder / 'whole.mp4').unlink()
+    (folder / 'index in front.mp4').unlink()
+
+    (folder / 'empty.mp4').write_bytes(b'')
+    (folder / 'truncated.mp4').write_bytes(whole[: len(whole) // 2])
+    (folder / 'truncated behind its index.mp4').write_bytes(front[: len(front) * 9 // 10])
+    start = front.find(b'mdat') + 4
+    noise = np.random.default_rng(0).bytes(len(front) - start)
+    (folder / 'noise behind its index.mp4').write_bytes(front[:start] + noise)
+    (folder / 'text.mp4').write_text('<html>This video is unavailable</html>')
+    (folder / 'zeros.mp4').write_bytes(bytes(4096))
+    encode_sound(folder / 'sound alone.mp4')
+    (folder / 'folder.mp4').mkdir()
+    return sorted([*folder.iterdir(), folder / 'vanished.mp4'])
+
+
+def make_pipe(path: Path) -> None:
+    """A file at which reading never ends."""
+    os.mkfifo(path)
