@@ -40,6 +40,27 @@ def nearest_neighbours(
     return torch.cat(sims), torch.cat(indices)
 
 
+def leave_one_out(feats: Tensor, k: int, chunk_size: int = 1024) -> tuple[Tensor, Tensor]:
+    """Find each feature's nearest neighbours among the others.
+
+    Args:
+        feats: Features, (N, C).
+        k: Neighbours of each.
+        chunk_size: Features compared at a time.
+
+    Returns:
+        Similarities and indices, both (N, k), the nearest first.
+
+    Raises:
+        ValueError: there are fewer than ``k`` others.
+    """
+    sims, indices = nearest_neighbours(feats, feats, k + 1, chunk_size)
+    itself = indices == torch.arange(len(feats), device=indices.device)[:, None]
+    # among equal features a feature need not be its own nearest one, nor found at all
+    others = itself.byte().argsort(dim=1, stable=True)[:, :k]
+    return sims.gather(1, others), indices.gather(1, others)
+
+
 def knn_classify(
     queries: Tensor,
     gallery: Tensor,
@@ -72,9 +93,23 @@ def knn_classify(
         raise ValueError(f'temperature must be > 0, got {temperature}.')
     _check_labels(gallery, gallery_labels)
     sims, indices = nearest_neighbours(queries, gallery, k, chunk_size)
+    return vote(sims, gallery_labels[indices], temperature)
+
+
+def vote(sims: Tensor, labels: Tensor, temperature: float = 0.07) -> Tensor:
+    """Classify by neighbours that are known already, as :func:`knn_classify` does.
+
+    Args:
+        sims: Similarities of the neighbours, (Q, k).
+        labels: Their labels, (Q, k).
+        temperature: The lower, the more the nearest ones decide.
+
+    Returns:
+        Predicted labels, (Q,).
+    """
     weights = (sims / temperature).softmax(1)  # a common factor does not change the vote
-    votes = weights.new_zeros(len(queries), int(gallery_labels.max()) + 1)
-    return votes.scatter_add_(1, gallery_labels[indices], weights).argmax(1)
+    votes = weights.new_zeros(len(sims), int(labels.max()) + 1)
+    return votes.scatter_add_(1, labels, weights).argmax(1)
 
 
 def recall_at_k(
