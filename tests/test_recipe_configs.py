@@ -208,3 +208,43 @@ def test_simclr_trains_and_is_inflated(tmp_path: Path):
 def test_simclr_on_k600_differs_in_the_videos_alone():
     changed = differences('baselines/pretrain_simclr_k600.py', 'baselines/pretrain_simclr_k400.py')
     assert set(changed) == {'ann_file', 'data_prefix.video'}
+
+
+CHECKPOINT = f'{BACKBONE}.init_cfg.checkpoint'
+INPUT = {f'model.data_preprocessor.{key}.{i}' for key in ('mean', 'std') for i in range(3)}
+TRANSFERS = ('linear', 'semi_supervised', 'finetune')
+BASELINES = dict(
+    simclr_inflated={CHECKPOINT},
+    imagenet_inflated={CHECKPOINT} | INPUT,
+    random={f'{BACKBONE}.init_cfg.{key}' for key in ('checkpoint', 'prefix', 'type')},
+)
+
+
+@pytest.mark.parametrize('baseline', BASELINES)
+def test_a_baseline_starts_otherwise_and_nothing_else(baseline: str):
+    paths = list((CONFIGS / 'baselines').glob(f'*_{baseline}.py'))
+    assert len(paths) >= 3
+    for path in paths:
+        name = f'{path.stem.removesuffix(baseline)[:-1]}.py'
+        (base,) = (CONFIGS / t / name for t in TRANSFERS if (CONFIGS / t / name).exists())
+        changed = differences(f'baselines/{path.name}', str(base))
+        assert set(changed) == BASELINES[baseline], path.name
+        if CHECKPOINT in changed and baseline == 'simclr_inflated':
+            assert ('k600' in path.stem) == ('k600' in changed[CHECKPOINT])
+
+
+@pytest.mark.parametrize(
+    ('name', 'base', 'epochs'),
+    [
+        ('linear_k400_released', 'linear_k400', 'k400_800ep'),
+        ('linear_k400_released_200e', 'linear_k400', 'k400_200ep'),
+        ('linear_k400_released_from_k600', 'linear_k400', 'k600_800ep'),
+        ('linear_k600_released', 'linear_k600', 'k600_800ep'),
+    ],
+)
+def test_released_checkpoints_keep_their_padding(name: str, base: str, epochs: str):
+    changed = differences(f'linear/{name}.py', f'linear/{base}.py')
+    assert changed == {
+        f'{BACKBONE}.padding': 'tf_same',
+        CHECKPOINT: f'checkpoints/r3d_1x_{epochs}.pth',
+    }
