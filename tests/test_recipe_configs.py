@@ -1,5 +1,6 @@
 """Released recipe, ablations and baselines differ from the paper's recipe as they say."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -248,3 +249,28 @@ def test_released_checkpoints_keep_their_padding(name: str, base: str, epochs: s
         f'{BACKBONE}.padding': 'tf_same',
         CHECKPOINT: f'checkpoints/r3d_1x_{epochs}.pth',
     }
+
+
+README = (CONFIGS / 'README.md').read_text(encoding='utf-8')
+FAMILIES = ('ablations', 'baselines', 'finetune', 'linear', 'semi_supervised')
+
+
+def test_the_table_names_configs_that_exist_with_their_commands():
+    rows = re.findall(r'\[(\w+)\]\((\S+)\.py\) \| `(\w+) ([^` ]+)', README)
+    for label, path, verb, argument in rows:
+        assert path == argument and path.endswith(f'/{label}')
+        is_pretraining = path.startswith('ablations/') or '/pretrain_' in path
+        assert verb in (('pretrain', 'ablate') if is_pretraining else ('evaluate',)), path
+    leaves = {f'{name}/{p.stem}' for name in FAMILIES for p in (CONFIGS / name).glob('*.py')}
+    assert leaves < {path for _, path, _, _ in rows}
+
+
+def test_the_papers_number_is_the_same_in_table_and_config():
+    rows = re.findall(r'\]\((\S+\.py)\) \| `[^`]+` \| ([\d.]+) \|', README)
+    compared = 0
+    for path, number in rows:
+        comment = (CONFIGS / path).read_text(encoding='utf-8').split('_base_')[0]
+        if said := re.findall(r'([\d.]+) %', comment):
+            assert said[-1] == number, path
+            compared += 1
+    assert compared > 40
