@@ -10,7 +10,8 @@ from ..models import R3DSlow
 from .architecture import read_depth_and_width
 from .files import load_weights
 
-# before the names of torchvision and timm, of mmpretrain, of DistributedDataParallel
+OUR_STEM, STEM = 'conv1.conv.weight', 'conv1.weight'
+# before the names of torchvision and timm, of mmpretrain or ours, of DistributedDataParallel
 PREFIXES = ('', 'backbone.', 'module.', 'module.backbone.')
 
 
@@ -23,7 +24,8 @@ def inflate_resnet(path: str | Path) -> dict:
 
     Args:
         path: A checkpoint with the names of torchvision, timm or mmpretrain (``conv1.weight``,
-            ``layer1.0.downsample.0.weight``, …), bare or under ``state_dict``.
+            ``layer1.0.downsample.0.weight``, …), bare or under ``state_dict``; or of an
+            ``R3DSlow`` that was trained on single frames, with kernels one slice long.
 
     Returns:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``,
@@ -35,12 +37,13 @@ def inflate_resnet(path: str | Path) -> dict:
     """
     checkpoint = load_weights(path)
     everything = checkpoint.get('state_dict', checkpoint)
-    prefix = next((p for p in PREFIXES if f'{p}conv1.weight' in everything), '')
+    stems = [(p, stem) for p in PREFIXES for stem in (STEM, OUR_STEM)]
+    prefix, stem = next((s for s in stems if ''.join(s) in everything), ('', STEM))
     state = {k.removeprefix(prefix): v for k, v in everything.items() if k.startswith(prefix)}
-    depth, width = read_depth_and_width(state, 'conv1.weight')
+    depth, width = read_depth_and_width(state, stem)
     with torch.device('meta'):
         expected = R3DSlow(depth, width).state_dict()
-    names = {key: _name_2d(key) for key in expected}
+    names = {key: key if stem == OUR_STEM else _name_2d(key) for key in expected}
     missing = [n for n in names.values() if n not in state and not n.endswith('batches_tracked')]
     if missing:
         raise ValueError(f'{path} lacks weights of a ResNet-{depth}: {", ".join(missing)}.')
@@ -69,6 +72,8 @@ def _name_2d(key: str) -> str:
 
 def _inflate(tensor: Tensor, like: Tensor, name: str) -> Tensor:
     """Repeat a kernel (out, in, H, W) over time, or take the tensor as it is."""
+    if tensor.ndim == 5 and tensor.shape[2] == 1:
+        tensor = tensor.squeeze(2)
     shape = like.shape[:2] + like.shape[3:] if like.ndim == 5 else like.shape
     if tensor.shape != shape:
         raise ValueError(

@@ -3,6 +3,7 @@
 from .clip_color_jitter import ClipColorJitter
 from .clip_gaussian_blur import ClipGaussianBlur
 from .clip_grayscale import ClipGrayscale
+from .clip_rand_augment import ClipRandAugment
 from .clip_solarize import ClipSolarize
 from .clip_transform import ClipTransform
 from .consistency import ConsistentAugment
@@ -15,6 +16,7 @@ __all__ = [
     'ClipColorJitter',
     'ClipGaussianBlur',
     'ClipGrayscale',
+    'ClipRandAugment',
     'ClipSolarize',
     'ClipTransform',
     'ConsistentAugment',

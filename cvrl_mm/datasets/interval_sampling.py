@@ -12,6 +12,7 @@ CDFS: dict[str, Callable[[float, float, float], float]] = {
     'decreasing': lambda t, span, b: ((b + 1) * (t / span) - (t / span) ** (b + 1)) / b,
     'uniform': lambda t, span, b: t / span,
     'increasing': lambda t, span, b: (t / span) ** (b + 1),
+    'none': lambda t, span, b: np.minimum(t, 1.0),
 }
 
 
@@ -24,7 +25,9 @@ class TemporalIntervalSample(BaseTransform):
 
     - ``decreasing``: P(t) ~ 1 - (t/T)^power, Figure 3 (a) to (c) for powers 1, 0.5 and 2;
     - ``uniform``: P(t) ~ 1, Figure 3 (d);
-    - ``increasing``: P(t) ~ t^power, Figure 3 (e) and (f) for powers 1 and 2.
+    - ``increasing``: P(t) ~ t^power, Figure 3 (e) and (f) for powers 1 and 2;
+    - ``none``: t = 0, two clips of the same frames, for baselines without temporal augmentation
+      (Table 9; with ``clip_len=1``, SimCLR on frames).
 
     The earlier clip then starts uniformly where both fit, and the two clips come in random
     order. In a video too short for one clip both starts are uniform over its frames and
@@ -38,7 +41,7 @@ class TemporalIntervalSample(BaseTransform):
         clip_len: Frames of a clip.
         frame_interval: Distance of a clip's neighbouring frames, in frames of the video.
         density: How the probability goes with the interval.
-        power: Exponent of the density; without effect on the uniform one.
+        power: Exponent of the density, where it has one.
 
     Raises:
         ValueError: an argument is out of its range.
@@ -101,7 +104,8 @@ class TemporalIntervalSample(BaseTransform):
         """
         span_frames = self._span_frames(num_frames)
         if span_frames < 1:
-            return rng.randint(num_frames), rng.randint(num_frames)
+            first = rng.randint(num_frames)
+            return first, first if self.density == 'none' else rng.randint(num_frames)
         interval_frames = self._invert_cdf(rng.random_sample(), span_frames)
         first = rng.randint(span_frames - interval_frames)
         starts = first, first + interval_frames
@@ -118,6 +122,8 @@ class TemporalIntervalSample(BaseTransform):
             t frames between the clips' starts, whichever clip comes first.
         """
         span_frames = self._span_frames(num_frames)
+        if self.density == 'none':
+            return np.ones(1)
         if span_frames < 1:  # two independent uniform starts
             pmf = 2 * (num_frames - np.arange(num_frames)) / num_frames**2
             pmf[0] /= 2

@@ -11,6 +11,8 @@ from functools import reduce
 import cv2
 import numpy as np
 
+from . import pillow_operations
+
 Step = tuple
 
 
@@ -163,6 +165,7 @@ OPERATIONS: dict[str, Callable[..., np.ndarray]] = {
     'grayscale': grayscale,
     'solarize': solarize,
     'gaussian_blur': gaussian_blur,
+    'pillow': pillow_operations.apply,
 }
 # what a step does to H (added), S and V (factors)
 IN_HSV: dict[str, Callable[[float], tuple[float, float, float]]] = {

@@ -9,7 +9,7 @@ from mmaction.registry import MODELS, TRANSFORMS
 from mmaction.utils import SampleList
 from torch import Tensor
 
-from cvrl_mm.datasets import ClipTransform
+from cvrl_mm.datasets import ClipRandAugment, ClipTransform
 from cvrl_mm.datasets.photometric import Step, merge_steps
 
 from . import batch_photometric
@@ -28,21 +28,26 @@ class ClipAugmentDataPreprocessor(ActionDataPreprocessor):
     (``CVRL(chunk_size=…)``) gets the same augmentation.
 
     Args:
-        transforms: ``Clip…`` transforms, or their configs, in order.
+        transforms: ``Clip…`` transforms, or their configs, in order; not ``ClipRandAugment``,
+            whose operations are Pillow's.
         kwargs: What ``ActionDataPreprocessor`` takes: ``mean``, ``std``, …
 
     Raises:
-        ValueError: a transform is not one of the ``Clip…`` transforms.
+        ValueError: a transform is not one of these.
     """
 
     def __init__(self, transforms: Sequence[dict | ClipTransform], **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.transforms = [t if callable(t) else TRANSFORMS.build(t) for t in transforms]
-        strangers = [t for t in self.transforms if not isinstance(t, ClipTransform)]
+        strangers = [
+            t
+            for t in self.transforms
+            if not isinstance(t, ClipTransform) or isinstance(t, ClipRandAugment)
+        ]
         if strangers:
             raise ValueError(
-                'ClipAugmentDataPreprocessor runs Clip… transforms alone; leave the others to '
-                f"the loader's ConsistentAugment: {strangers}."
+                'ClipAugmentDataPreprocessor runs Clip… transforms alone, and not ClipRandAugment; '
+                f"leave the others to the loader's ConsistentAugment: {strangers}."
             )
 
     def preprocess(

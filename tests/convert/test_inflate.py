@@ -112,6 +112,23 @@ def test_static_video_has_the_features_of_its_image(tmp_path, depth, frames_at_t
     )
 
 
+def test_an_encoder_trained_on_frames_is_inflated_too(tmp_path):
+    frames_only = dict(conv1_kernel=(1, 7, 7), conv1_stride_t=1, inflate=(0, 0, 0, 0))
+    image_net = R3DSlow(18, width=0.125, **frames_only)
+    image_net.init_weights()
+    state = {f'backbone.{k}': v for k, v in image_net.state_dict().items()}
+    head = {'cls_head.projection.0.weight': torch.zeros(1)}
+    torch.save(dict(state_dict=state | head), tmp_path / 'in.pth')
+    checkpoint = inflate_resnet(tmp_path / 'in.pth')
+    assert checkpoint['meta']['left_over'] == list(head)
+    net = R3DSlow(18, width=0.125).eval()
+    net.load_state_dict({k[len('backbone.') :]: v for k, v in checkpoint['state_dict'].items()})
+    image = torch.rand(1, 3, 1, 32, 32)
+    with torch.no_grad():
+        feats = net(image.expand(-1, -1, 44, -1, -1))[:, :, 10]
+        torch.testing.assert_close(feats, image_net.eval()(image)[:, :, 0], rtol=1e-4, atol=1e-5)
+
+
 def test_every_slice_is_the_image_kernel_over_their_number(tmp_path):
     state = build_2d(50).state_dict()
     torch.save(state, tmp_path / 'in.pth')

@@ -60,6 +60,18 @@ def test_first_start_is_uniform_and_the_order_random():
     assert abs((apart[:, 0] < apart[:, 1]).mean() - 0.5) < 0.01
 
 
+@pytest.mark.parametrize('num_frames', [5, 30, 33, 60])
+def test_without_an_interval_both_clips_are_the_same_frames(num_frames):
+    sampler = TemporalIntervalSample(16, 2, density='none')
+    starts = draw_starts(sampler, num_frames, draws=20_000)
+    np.testing.assert_array_equal(starts[:, 0], starts[:, 1])
+    places = num_frames - 30 if num_frames > 30 else num_frames
+    counts = np.bincount(starts[:, 0], minlength=places)
+    assert len(counts) == places
+    assert chisquare(counts).pvalue > 1e-3
+    np.testing.assert_array_equal(sampler.interval_pmf(num_frames), [1])
+
+
 @pytest.mark.parametrize('num_frames', [2, 5, 30])
 def test_a_video_shorter_than_a_clip_wraps_around(num_frames):
     sampler = TemporalIntervalSample(16, 2)
@@ -103,7 +115,7 @@ def test_a_seed_repeats():
         (dict(clip_len=0), 'clip_len=0'),
         (dict(clip_len=8.0), 'clip_len=8.0'),
         (dict(frame_interval=-1), 'frame_interval=-1'),
-        (dict(density='linear'), "decreasing, uniform, increasing, got 'linear'"),
+        (dict(density='linear'), "decreasing, uniform, increasing, none, got 'linear'"),
         (dict(power=0), 'positive number, got 0'),
         (dict(power=float('inf')), 'got inf'),
     ],

@@ -102,9 +102,10 @@ def test_strided_clips_of_the_loader_are_taken():
     assert torch.equal(torch.stack(preprocessor.augment(inputs, steps)), expected)
 
 
-def test_other_transforms_are_refused():
-    with pytest.raises(ValueError, match='runs Clip… transforms alone'):
-        ClipAugmentDataPreprocessor([dict(type='Flip')])
+@pytest.mark.parametrize('name', ['Flip', 'ClipRandAugment'])
+def test_other_transforms_are_refused(name):
+    with pytest.raises(ValueError, match=rf'runs Clip… transforms alone.*{name}\('):
+        ClipAugmentDataPreprocessor([dict(type=name)])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,3 @@
+# Table 6. Linear evaluation in the paper: 54.7 %.
+_base_ = '../cvrl/pretrain_k400_200e.py'
+model = dict(cls_head=dict(num_hidden_layers=0))

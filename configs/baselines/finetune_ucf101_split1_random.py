@@ -1,0 +1,3 @@
+# Trained from scratch; not in the paper.
+_base_ = '../finetune/finetune_ucf101_split1.py'
+model = dict(backbone=dict(init_cfg=None))

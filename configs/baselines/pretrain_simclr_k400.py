@@ -1,0 +1,8 @@
+# SimCLR on frames of Kinetics-400 (Sec. 4.2): the same recipe with two views of one frame. All
+# kernels are one frame long, so that this R3D-50 is a ResNet-50; inflate it afterwards:
+#   python tools/convert_checkpoint.py inflate RUN.pth checkpoints/r3d50_simclr_inflated.pth
+_base_ = '../cvrl/pretrain_k400.py'
+model = dict(backbone=dict(conv1_kernel=(1, 7, 7), conv1_stride_t=1, inflate=(0, 0, 0, 0)))
+train_pipeline = _base_.train_pipeline
+train_pipeline[1].update(clip_len=1, frame_interval=1, density='none')
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

@@ -1,0 +1,104 @@
+"""RandAugment's operations, Pillow's own, on uint8 clips."""
+
+from collections.abc import Callable
+
+import numpy as np
+from PIL import Image, ImageEnhance, ImageOps
+
+GREY = (128, 128, 128)  # where a frame has moved away
+MAX_SHARE = 150 / 331  # of the side that a frame moves at most
+
+Operation = Callable[[Image.Image, float], Image.Image]
+# for (level, sign), the strength in [0, 1] and a direction of -1 or 1
+Argument = Callable[[float, int], float]
+
+
+def apply(frames: np.ndarray, name: str, value: float) -> np.ndarray:
+    """Apply one operation to a clip.
+
+    What depends on an image's histogram or mean takes that of the whole clip, so that all
+    frames change alike.
+
+    Args:
+        frames: (T, H, W, 3) uint8 RGB.
+        name: Of the operation.
+        value: Its argument, as :func:`argument` gives it.
+
+    Returns:
+        New frames, (T, H, W, 3) uint8.
+    """
+    operation, _ = OPERATIONS[name]
+    if name in WITHIN_A_FRAME:
+        return np.stack([operation(Image.fromarray(frame), value) for frame in frames])
+    tall = frames.reshape(-1, *frames.shape[2:])  # (T * H, W, 3)
+    return np.array(operation(Image.fromarray(tall), value)).reshape(frames.shape)
+
+
+def argument(name: str, level: float, sign: int) -> float:
+    """Give an operation's argument for a strength.
+
+    Args:
+        name: Of the operation.
+        level: Strength in [0, 1], weakest to strongest.
+        sign: -1 or 1, which way those operations go that have two.
+    """
+    return OPERATIONS[name][1](level, sign)
+
+
+def _enhance(enhancer: type) -> Operation:
+    return lambda image, factor: enhancer(image).enhance(factor)
+
+
+def _rotate(image: Image.Image, degrees: float) -> Image.Image:
+    return image.rotate(degrees, fillcolor=GREY)
+
+
+def _affine(image: Image.Image, matrix: tuple[float, ...]) -> Image.Image:
+    return image.transform(image.size, Image.Transform.AFFINE, matrix, fillcolor=GREY)
+
+
+def _nothing(level: float, sign: int) -> float:
+    return 0.0
+
+
+def _factor(level: float, sign: int) -> float:
+    return 1 + 0.9 * sign * level
+
+
+def _shear(level: float, sign: int) -> float:
+    return 0.3 * sign * level
+
+
+def _share(level: float, sign: int) -> float:
+    return MAX_SHARE * sign * level
+
+
+# The list is that of RandAugment (Cubuk et al., NeurIPS 2020, Section 3), the ranges are those
+# of AutoAugment (Cubuk et al., CVPR 2019, Table 6).
+OPERATIONS: dict[str, tuple[Operation, Argument]] = {
+    'identity': (lambda image, _: image, _nothing),
+    'auto_contrast': (lambda image, _: ImageOps.autocontrast(image), _nothing),
+    'equalize': (lambda image, _: ImageOps.equalize(image), _nothing),
+    'rotate': (_rotate, lambda level, sign: 30 * sign * level),
+    'solarize': (ImageOps.solarize, lambda level, sign: 256 * (1 - level)),
+    'color': (_enhance(ImageEnhance.Color), _factor),
+    'posterize': (
+        lambda image, bits: ImageOps.posterize(image, int(bits)),
+        lambda level, sign: 8 - round(4 * level),
+    ),
+    'contrast': (_enhance(ImageEnhance.Contrast), _factor),
+    'brightness': (_enhance(ImageEnhance.Brightness), _factor),
+    'sharpness': (_enhance(ImageEnhance.Sharpness), _factor),
+    'shear_x': (lambda image, shear: _affine(image, (1, shear, 0, 0, 1, 0)), _shear),
+    'shear_y': (lambda image, shear: _affine(image, (1, 0, 0, shear, 1, 0)), _shear),
+    'translate_x': (
+        lambda image, share: _affine(image, (1, 0, share * image.width, 0, 1, 0)),
+        _share,
+    ),
+    'translate_y': (
+        lambda image, share: _affine(image, (1, 0, 0, 0, 1, share * image.height)),
+        _share,
+    ),
+}
+# All others treat each pixel by itself, given the clip's statistics
+WITHIN_A_FRAME = ('rotate', 'sharpness', 'shear_x', 'shear_y', 'translate_x', 'translate_y')

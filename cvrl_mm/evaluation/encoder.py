@@ -1,0 +1,65 @@
+"""The encoder of a checkpoint, ready to take features with."""
+
+from pathlib import Path
+
+from mmaction.models import BaseRecognizer
+from mmaction.registry import MODELS
+from mmengine.config import Config
+from mmengine.registry import init_default_scope
+
+from cvrl_mm.convert import extract_backbone
+
+# Frames in [0, 1], as in pre-training
+PREPROCESSOR = dict(
+    type='ActionDataPreprocessor',
+    mean=[0.0, 0.0, 0.0],
+    std=[255.0, 255.0, 255.0],
+    format_shape='NCTHW',
+)
+
+
+def load_encoder(checkpoint: str | Path, config: Config | None = None) -> BaseRecognizer:
+    """Build a recognizer that has an encoder and no head, and load its weights.
+
+    Args:
+        checkpoint: A file with weights named ``backbone.…``; one that
+            ``tools/convert_checkpoint.py tf`` has written tells its architecture itself.
+        config: A config whose ``model`` has the ``backbone`` and ``data_preprocessor`` of the
+            checkpoint; weights that it would start from are not looked for.
+
+    Returns:
+        The recognizer on the CPU, in evaluation mode.
+
+    Raises:
+        ValueError: the checkpoint holds more than weights, does not tell its architecture
+            where there is no config, or does not fit.
+    """
+    found = extract_backbone(checkpoint)
+    if config is None:
+        parts = dict(backbone=_read_backbone(checkpoint, found['meta']))
+        parts['data_preprocessor'] = PREPROCESSOR
+    else:
+        parts = {key: dict(config.model[key]) for key in ('backbone', 'data_preprocessor')}
+        parts['backbone'].pop('init_cfg', None)
+    init_default_scope('mmaction')
+    model = MODELS.build(dict(type='Recognizer3D', **parts))
+    weights = {k.removeprefix('backbone.'): v for k, v in found['state_dict'].items()}
+    try:
+        model.backbone.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(
+            f'{checkpoint} does not fit {parts["backbone"]}; name the config that it was '
+            f'trained with. {error}'
+        ) from error
+    return model.eval()
+
+
+def _read_backbone(checkpoint: str | Path, meta: dict) -> dict:
+    """Make the config of an ``R3DSlow`` of what a checkpoint says of itself."""
+    told = {key: meta[key] for key in ('depth', 'width', 'padding') if key in meta}
+    if len(told) < 3:
+        raise ValueError(
+            f'{checkpoint} tells {told or "nothing"} of depth, width and padding; name the '
+            'config that it was trained with (--config).'
+        )
+    return dict(type='R3DSlow', **told)

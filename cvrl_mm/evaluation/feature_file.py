@@ -1,0 +1,91 @@
+"""Features on disk."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+ROWS_AT_A_TIME = 4096
+
+
+class FeatureFile:
+    """Write features as they come, with a few of them in memory at a time.
+
+    ``.npz`` holds ``feats``, (V, C) float32, and ``names``, (V,); ``.parquet`` the columns
+    ``name`` and ``feat``. The file appears when it is whole: use it in a ``with`` block, which
+    leaves nothing behind if it ends in an error or without any feature.
+
+    Args:
+        path: A file that ends in ``.npz`` or ``.parquet``.
+
+    Raises:
+        ValueError: it ends otherwise.
+        ImportError: pyarrow, which parquet needs, is not installed.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if self.path.suffix not in WRITERS:
+            raise ValueError(f'Features are written to {" or ".join(WRITERS)}, got {path}.')
+        if self.path.suffix == '.parquet':
+            _import_pyarrow()
+        self.names: list[str] = []
+
+    def __enter__(self) -> 'FeatureFile':
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(tempfile.mkdtemp(prefix=f'.{self.path.name}-', dir=self.path.parent))
+        self._rows = (self._folder / 'rows').open('wb')
+        return self
+
+    def append(self, names: Sequence[str], feats: np.ndarray) -> None:
+        """Add features, (n, C), of n videos."""
+        self._rows.write(np.ascontiguousarray(feats, np.float32))
+        self.names += names
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._rows.close()
+        try:
+            if kind is None and self.names:
+                rows = np.memmap(self._rows.name, np.float32, mode='r')
+                part = self._folder / self.path.name
+                WRITERS[self.path.suffix](part, self.names, rows.reshape(len(self.names), -1))
+                part.replace(self.path)
+        finally:
+            shutil.rmtree(self._folder)
+
+
+def _write_npz(path: Path, names: list[str], feats: np.ndarray) -> None:
+    np.savez(path, names=np.array(names), feats=feats)  # copies an array piece by piece
+
+
+def _write_parquet(path: Path, names: list[str], feats: np.ndarray) -> None:
+    pa, parquet = _import_pyarrow()
+    kind = pa.list_(pa.float32(), feats.shape[1])
+    schema = pa.schema([('name', pa.string()), ('feat', kind)])
+    with parquet.ParquetWriter(path, schema) as writer:
+        for start in range(0, len(names), ROWS_AT_A_TIME):
+            rows = slice(start, start + ROWS_AT_A_TIME)
+            values = pa.array(feats[rows].ravel())
+            column = pa.FixedSizeListArray.from_arrays(values, feats.shape[1])
+            writer.write_table(pa.table([names[rows], column], schema=schema))
+
+
+def _import_pyarrow() -> tuple:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        # MMAction2 needs numpy 1, and pyarrow 26 numpy 2
+        raise ImportError('Parquet files need pyarrow: pip install "pyarrow<26".') from error
+    return pyarrow, parquet
+
+
+WRITERS = {'.npz': _write_npz, '.parquet': _write_parquet}

@@ -1,0 +1,54 @@
+import sys
+
+import numpy as np
+import pytest
+
+from cvrl_mm.evaluation import feature_file
+from cvrl_mm.evaluation.feature_file import FeatureFile
+
+
+def write(path, *parts):
+    with FeatureFile(path) as file:
+        for names, feats in parts:
+            file.append(names, feats)
+
+
+FEATS = np.random.RandomState(0).standard_normal((5, 7)).astype(np.float32)
+NAMES = ['a.mp4', 'ü b.mp4', 'c.mp4', 'd.mp4', 'e.mp4']
+PARTS = ((NAMES[:2], FEATS[:2]), (NAMES[2:3], FEATS[2:3]), (NAMES[3:], FEATS[3:]))
+
+
+def test_npz_holds_names_and_features_in_order(tmp_path):
+    write(tmp_path / 'deep' / 'feats.npz', *PARTS)
+    data = np.load(tmp_path / 'deep' / 'feats.npz', allow_pickle=False)
+    assert data['names'].tolist() == NAMES
+    np.testing.assert_array_equal(data['feats'], FEATS)
+    assert [p.name for p in (tmp_path / 'deep').iterdir()] == ['feats.npz']
+
+
+def test_parquet_holds_names_and_features_in_order(tmp_path, monkeypatch):
+    parquet = pytest.importorskip('pyarrow.parquet')
+    monkeypatch.setattr(feature_file, 'ROWS_AT_A_TIME', 2)
+    write(tmp_path / 'feats.parquet', *PARTS)
+    table = parquet.read_table(tmp_path / 'feats.parquet')
+    assert table['name'].to_pylist() == NAMES
+    np.testing.assert_array_equal(np.stack(table['feat'].to_numpy()), FEATS)
+
+
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
+    write(tmp_path / 'feats.npz', *PARTS)
+    with pytest.raises(KeyboardInterrupt), FeatureFile(tmp_path / 'feats.npz') as file:
+        file.append(['z.mp4'], FEATS[:1])
+        raise KeyboardInterrupt
+    with FeatureFile(tmp_path / 'feats.npz'):
+        pass  # nothing to write
+    assert [p.name for p in tmp_path.iterdir()] == ['feats.npz']
+    assert np.load(tmp_path / 'feats.npz')['names'].tolist() == NAMES
+
+
+def test_what_cannot_be_written_is_said_before_the_work(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r'\.npz or \.parquet, got feats\.csv'):
+        FeatureFile('feats.csv')
+    monkeypatch.setitem(sys.modules, 'pyarrow', None)
+    with pytest.raises(ImportError, match='pip install "pyarrow'):
+        FeatureFile(tmp_path / 'feats.parquet')

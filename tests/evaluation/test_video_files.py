@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from cvrl_mm.datasets.motion_videos import encode
+from cvrl_mm.evaluation.video_files import VideoFiles, find_videos
+
+
+def test_files_folders_and_lists_are_found(tmp_path):
+    for name in ('one.mp4', 'deep/er/B.AVI', 'deep/a.webm', 'deep/notes.md', 'x y.mkv'):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / 'list.txt').write_text('x y.mkv\nlabelled clip.mp4 3\n\ndeep/gone.mp4 -1\n')
+    found = find_videos([tmp_path / 'one.mp4', tmp_path / 'deep', tmp_path / 'list.txt'])
+    names = 'one.mp4 deep/a.webm deep/er/B.AVI|x y.mkv|labelled clip.mp4|deep/gone.mp4'
+    assert found == [
+        str(tmp_path / name) for name in [*names.split('|')[0].split(), *names.split('|')[1:]]
+    ]
+    elsewhere = find_videos([tmp_path / 'list.txt'], root='/data')
+    assert elsewhere[0] == '/data/x y.mkv'
+
+
+def test_sources_without_videos_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r'nowhere\.mp4'):
+        find_videos([tmp_path / 'nowhere.mp4'])
+    with pytest.raises(ValueError, match='no video in the sources'):
+        find_videos([tmp_path])
+
+
+def test_clips_cover_the_video_and_show_its_middle(tmp_path):
+    frames = np.zeros((20, 64, 96, 3), np.uint8)
+    frames[:, :, 16:80] = 12 * np.arange(20, dtype=np.uint8)[:, None, None, None]
+    encode(tmp_path / 'video.mp4', frames)
+    clips = VideoFiles([str(tmp_path / 'video.mp4')], 4, 2, num_clips=3, size=64)
+    sample = clips[0]
+    assert sample['inputs'].shape == (3, 3, 4, 64, 64)
+    assert int(sample['data_samples'].gt_label) == 0
+    seen = sample['inputs'].float().mean((1, 3, 4)) / 12  # (num_clips, T), which frame it was
+    expected = np.array([0, 6, 12])[:, None] + np.array([0, 2, 4, 6])
+    np.testing.assert_allclose(seen, expected, atol=0.4)
+
+
+def test_an_unreadable_video_gives_its_reason(tmp_path):
+    (tmp_path / 'text.mp4').write_text('no video')
+    clips = VideoFiles([str(tmp_path / 'gone.mp4'), str(tmp_path / 'text.mp4')])
+    for index in range(2):
+        sample = clips[index]
+        assert sample['index'] == index
+        assert sample['error'] and '\n' not in sample['error']

@@ -1,0 +1,276 @@
+"""Released recipe, ablations and baselines differ from the paper's recipe as they say."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mmaction.registry import DATASETS, MODELS, TRANSFORMS
+from mmengine.config import Config
+from mmengine.dataset import pseudo_collate
+from torch import nn
+
+from cvrl_mm.convert import inflate_resnet
+from cvrl_mm.datasets.motion_videos import write_motion_videos
+
+CONFIGS = Path(__file__).parents[1] / 'configs'
+ABLATIONS = sorted((CONFIGS / 'ablations').glob('*.py'))
+
+
+def load(name: str) -> Config:
+    return Config.fromfile(CONFIGS / name)
+
+
+def flatten(value: object, path: str = '') -> dict[str, object]:
+    """Name every number and word of a config by its way through it."""
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(value)
+    else:
+        return {path: value}
+    return {k: v for key, part in items for k, v in flatten(part, f'{path}.{key}').items()}
+
+
+def differences(name: str, base: str) -> dict[str, object]:
+    """What a config has otherwise than its base, without the first mention of the pipeline."""
+    config, base = (flatten(load(n)._cfg_dict) for n in (name, base))
+    named_twice = ('.train_pipeline', '.data_root')
+    return {
+        key.removeprefix('.train_dataloader.dataset').removeprefix('.'): config.get(key)
+        for key in sorted({*config, *base})
+        if config.get(key) != base.get(key) and not key.startswith(named_twice)
+    }
+
+
+SAMPLER, AUGMENT = 'pipeline.1', 'pipeline.3'
+BASE = 'cvrl/pretrain_k400_200e.py'
+HEAD, BACKBONE = 'model.cls_head', 'model.backbone'
+
+
+def interval(density: str, power: float | None = None) -> dict:
+    powers = {} if power is None else {f'{SAMPLER}.power': power}
+    return {f'{SAMPLER}.density': density} | powers
+
+
+def batch(size: int, lr: float) -> dict:
+    return {
+        'auto_scale_lr.base_batch_size': size,
+        'optim_wrapper.optimizer.lr': lr,
+        'train_dataloader.batch_size': size // 8,
+    }
+
+
+def wide(width: int) -> dict:
+    return {
+        f'{BACKBONE}.width': width,
+        f'{HEAD}.in_channels': 2048 * width,
+        f'{HEAD}.hidden_channels': 2048 * width,
+        f'{HEAD}.out_channels': 128 * width,
+    }
+
+
+EXPECTED = {
+    'interval_decreasing_sqrt': interval('decreasing', 0.5),
+    'interval_decreasing_square': interval('decreasing', 2.0),
+    'interval_uniform': interval('uniform'),
+    'interval_increasing_linear': interval('increasing'),
+    'interval_increasing_square': interval('increasing', 2.0),
+    'augment_inconsistent': {f'{AUGMENT}.over': 'frame'},
+    'augment_spatial_only': {f'{AUGMENT}.over': 'frame', f'{SAMPLER}.density': 'none'},
+    **{f'hidden_layers_{n}': {f'{HEAD}.num_hidden_layers': n} for n in (0, 1, 2)},
+    'batch_256': batch(256, 0.08),
+    'batch_512': batch(512, 0.16),
+    'batch_2048': batch(2048, 0.64),
+    'size_r3d50_2x': wide(2),
+    'size_r3d50_4x': wide(4),
+    **{f'size_r3d{d}': {f'{BACKBONE}.depth': d} for d in (101, 152)},
+    **{f'size_r3d{d}_{w}x': {f'{BACKBONE}.depth': d} | wide(w) for d in (101, 152) for w in (2, 4)},
+}
+
+
+@pytest.mark.parametrize('name', EXPECTED)
+def test_an_ablation_changes_what_its_name_says_and_nothing_else(name: str):
+    assert differences(f'ablations/{name}.py', BASE) == EXPECTED[name]
+
+
+def test_every_ablation_is_looked_at():
+    elsewhere = {'augment_temporal_only', 'augment_randaugment'}
+    data = {p.stem for p in ABLATIONS if p.stem.startswith('data_')}
+    assert {p.stem for p in ABLATIONS} == {*EXPECTED, *elsewhere, *data}
+
+
+FRAME = np.random.RandomState(0).randint(0, 256, (280, 300, 3), np.uint8)
+
+
+def video_of(frame: np.ndarray) -> dict:
+    return dict(imgs=[frame] * 4, num_clips=2, modality='RGB', img_shape=frame.shape[:2])
+
+
+def transforms(config: Config) -> list[str]:
+    return [t['type'] for t in config.train_dataloader.dataset.pipeline[3].transforms]
+
+
+@pytest.mark.parametrize(
+    ('name', 'expected'),
+    [
+        ('augment_temporal_only', ['Resize', 'CenterCrop']),
+        ('augment_randaugment', ['RandomResizedCrop', 'Resize', 'Flip', 'ClipRandAugment']),
+    ],
+)
+def test_an_ablation_replaces_transforms_and_nothing_else(name: str, expected: list[str]):
+    config = load(f'ablations/{name}.py')
+    assert transforms(config) == expected
+    changed = differences(f'ablations/{name}.py', BASE)
+    assert all(key.startswith(f'{AUGMENT}.transforms.') for key in changed)
+    augment = TRANSFORMS.build(config.train_dataloader.dataset.pipeline[3])
+    assert augment(video_of(FRAME))['imgs'].shape == (4, 224, 224, 3)
+
+
+def test_temporal_augmentation_alone_draws_nothing_in_space():
+    pipeline = load('ablations/augment_temporal_only.py').train_dataloader.dataset.pipeline
+    out = TRANSFORMS.build(pipeline[3])(video_of(FRAME))['imgs']
+    np.testing.assert_array_equal(out, np.repeat(out[:1], 4, axis=0))
+
+
+@pytest.mark.parametrize(
+    ('name', 'steps'),
+    [
+        (BASE, 46_000),
+        ('cvrl/pretrain_k400.py', 184_000),
+        ('ablations/data_k400_284k_iters.py', 284_000),
+        ('ablations/data_k600_46k_iters.py', 46_000),
+        ('ablations/data_k600_184k_iters.py', 184_000),
+        ('cvrl/pretrain_k600.py', 284_000),
+    ],
+)
+def test_both_sets_take_as_many_steps(name: str, steps: int):
+    """With as many steps an epoch as the paper's own 46k and 284k imply."""
+    config = load(name)
+    per_epoch = 284_000 / 800 if 'kinetics600' in config.data_root else 46_000 / 200
+    assert config.train_cfg.max_epochs * per_epoch == pytest.approx(steps, rel=5e-3)
+    assert config.data_root in config.train_dataloader.dataset.ann_file
+
+
+def test_released_recipe_differs_in_padding_blur_and_solarisation():
+    expected = {
+        f'{BACKBONE}.padding': 'tf_same',
+        f'{AUGMENT}.transforms.5.prob.0': 1.0,
+        f'{AUGMENT}.transforms.5.prob.1': 0.1,
+        f'{AUGMENT}.transforms.6.type': 'ClipSolarize',
+        f'{AUGMENT}.transforms.6.threshold': 0.5,
+        f'{AUGMENT}.transforms.6.prob.0': 0.0,
+        f'{AUGMENT}.transforms.6.prob.1': 0.2,
+    }
+    assert differences('cvrl/pretrain_k400_released.py', 'cvrl/pretrain_k400.py') == expected
+    k600 = differences('cvrl/pretrain_k600_released_200e.py', 'cvrl/pretrain_k600.py')
+    assert k600 == expected | {'train_cfg.max_epochs': 200}
+    config = load('cvrl/pretrain_k400_released.py')
+    assert transforms(config)[5] == 'ClipGaussianBlur'
+    assert config.model.data_preprocessor.mean == [0, 0, 0]
+    assert config.model.data_preprocessor.std == [255, 255, 255]  # frames in [0, 1]
+
+
+def test_simclr_sees_one_frame_twice():
+    config = load('baselines/pretrain_simclr_k400.py')
+    sampler = TRANSFORMS.build(config.train_dataloader.dataset.pipeline[1])
+    inds = sampler(dict(total_frames=250))['frame_inds']
+    assert len(inds) == 2 and inds[0] == inds[1]
+    with torch.device('meta'):
+        backbone = MODELS.build(config.model).backbone
+    convs = [m for m in backbone.modules() if isinstance(m, nn.Conv3d)]
+    assert {conv.kernel_size[0] for conv in convs} == {conv.stride[0] for conv in convs} == {1}
+    # a ResNet-50 without its classifier has 23.5 million parameters
+    assert sum(p.numel() for p in backbone.parameters()) == pytest.approx(23.5e6, rel=2e-3)
+
+
+def test_simclr_trains_and_is_inflated(tmp_path: Path):
+    config = load('baselines/pretrain_simclr_k400.py')
+    config.model.backbone.update(depth=18, width=0.125)
+    config.model.cls_head.update(in_channels=64, hidden_channels=8)
+    write_motion_videos(tmp_path / 'motion', 2, 1)
+    config.train_dataloader.dataset.update(
+        ann_file=str(tmp_path / 'motion/train.txt'),
+        data_prefix=dict(video=str(tmp_path / 'motion')),
+    )
+    dataset = DATASETS.build(config.train_dataloader.dataset)
+    model = MODELS.build(config.model)
+    data = model.data_preprocessor(pseudo_collate([dataset[0], dataset[1]]), training=True)
+    assert data['inputs'].shape == (2, 2, 3, 1, 224, 224)
+    assert (data['inputs'][:, 0] != data['inputs'][:, 1]).any()
+    model(**data, mode='loss')['loss'].backward()
+    assert model.backbone.layer4[1].conv2.conv.weight.grad.abs().sum() > 0
+    torch.save(dict(state_dict=model.state_dict()), tmp_path / 'run.pth')
+    inflated = inflate_resnet(tmp_path / 'run.pth')
+    assert inflated['state_dict']['backbone.conv1.conv.weight'].shape == (8, 3, 5, 7, 7)
+
+
+def test_simclr_on_k600_differs_in_the_videos_alone():
+    changed = differences('baselines/pretrain_simclr_k600.py', 'baselines/pretrain_simclr_k400.py')
+    assert set(changed) == {'ann_file', 'data_prefix.video'}
+
+
+CHECKPOINT = f'{BACKBONE}.init_cfg.checkpoint'
+INPUT = {f'model.data_preprocessor.{key}.{i}' for key in ('mean', 'std') for i in range(3)}
+TRANSFERS = ('linear', 'semi_supervised', 'finetune')
+BASELINES = dict(
+    simclr_inflated={CHECKPOINT},
+    imagenet_inflated={CHECKPOINT} | INPUT,
+    random={f'{BACKBONE}.init_cfg.{key}' for key in ('checkpoint', 'prefix', 'type')},
+)
+
+
+@pytest.mark.parametrize('baseline', BASELINES)
+def test_a_baseline_starts_otherwise_and_nothing_else(baseline: str):
+    paths = list((CONFIGS / 'baselines').glob(f'*_{baseline}.py'))
+    assert len(paths) >= 3
+    for path in paths:
+        name = f'{path.stem.removesuffix(baseline)[:-1]}.py'
+        (base,) = (CONFIGS / t / name for t in TRANSFERS if (CONFIGS / t / name).exists())
+        changed = differences(f'baselines/{path.name}', str(base))
+        assert set(changed) == BASELINES[baseline], path.name
+        if CHECKPOINT in changed and baseline == 'simclr_inflated':
+            assert ('k600' in path.stem) == ('k600' in changed[CHECKPOINT])
+
+
+@pytest.mark.parametrize(
+    ('name', 'base', 'epochs'),
+    [
+        ('linear_k400_released', 'linear_k400', 'k400_800ep'),
+        ('linear_k400_released_200e', 'linear_k400', 'k400_200ep'),
+        ('linear_k400_released_from_k600', 'linear_k400', 'k600_800ep'),
+        ('linear_k600_released', 'linear_k600', 'k600_800ep'),
+    ],
+)
+def test_released_checkpoints_keep_their_padding(name: str, base: str, epochs: str):
+    changed = differences(f'linear/{name}.py', f'linear/{base}.py')
+    assert changed == {
+        f'{BACKBONE}.padding': 'tf_same',
+        CHECKPOINT: f'checkpoints/r3d_1x_{epochs}.pth',
+    }
+
+
+README = (CONFIGS / 'README.md').read_text(encoding='utf-8')
+FAMILIES = ('ablations', 'baselines', 'finetune', 'linear', 'semi_supervised')
+
+
+def test_the_table_names_configs_that_exist_with_their_commands():
+    rows = re.findall(r'\[(\w+)\]\((\S+)\.py\) \| `(\w+) ([^` ]+)', README)
+    for label, path, verb, argument in rows:
+        assert path == argument and path.endswith(f'/{label}')
+        is_pretraining = path.startswith('ablations/') or '/pretrain_' in path
+        assert verb in (('pretrain', 'ablate') if is_pretraining else ('evaluate',)), path
+    leaves = {f'{name}/{p.stem}' for name in FAMILIES for p in (CONFIGS / name).glob('*.py')}
+    assert leaves < {path for _, path, _, _ in rows}
+
+
+def test_the_papers_number_is_the_same_in_table_and_config():
+    rows = re.findall(r'\]\((\S+\.py)\) \| `[^`]+` \| ([\d.]+) \|', README)
+    compared = 0
+    for path, number in rows:
+        comment = (CONFIGS / path).read_text(encoding='utf-8').split('_base_')[0]
+        if said := re.findall(r'([\d.]+) %', comment):
+            assert said[-1] == number, path
+            compared += 1
+    assert compared > 40

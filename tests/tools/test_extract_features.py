@@ -1,0 +1,93 @@
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cvrl_mm.convert import convert_tf_checkpoint, save_weights
+from cvrl_mm.datasets.motion_videos import write_motion_videos
+from cvrl_mm.evaluation.encoder import load_encoder
+from cvrl_mm.evaluation.linear_probe import linear_probe
+from cvrl_mm.evaluation.video_files import VideoFiles
+
+ROOT = Path(__file__).parents[2]
+TF = ROOT / 'tests' / 'data' / 'released_backbone' / 'r3d_50_w0.125_backbone-1'
+CLIPS = dict(clip_len=4, frame_interval=4, num_clips=2, size=32)
+OPTIONS = [f'--{name.replace("_", "-")}={value}' for name, value in CLIPS.items()]
+
+
+@pytest.fixture
+def extract(monkeypatch):
+    def run(*args):
+        monkeypatch.setattr(sys, 'argv', ['extract_features.py', *map(str, args), *OPTIONS])
+        runpy.run_path(str(ROOT / 'tools' / 'extract_features.py'), run_name='__main__')
+
+    return run
+
+
+@pytest.fixture(scope='module')
+def checkpoint(tmp_path_factory):
+    return save_weights(convert_tf_checkpoint(TF), tmp_path_factory.mktemp('tf') / 'r3d.pth')
+
+
+@pytest.fixture(scope='module')
+def motion(tmp_path_factory):
+    write_motion_videos(tmp_path_factory.mktemp('data') / 'motion', 32, 16)
+    return next(iter(tmp_path_factory.getbasetemp().glob('data*/motion')))
+
+
+def test_released_checkpoint_to_linear_probe(tmp_path, extract, checkpoint, motion):
+    """Converted from TensorFlow, run over videos, probed."""
+    probed = []
+    for split in ('train', 'test'):
+        out = tmp_path / f'{split}.npz'
+        extract(checkpoint, motion / f'{split}.txt', '-o', out, '--workers=0')
+        data = np.load(out)
+        lines = (motion / f'{split}.txt').read_text().splitlines()
+        assert data['names'].tolist() == [str(motion / line.split()[0]) for line in lines]
+        assert data['feats'].shape == (len(lines), 256)
+        labels = [int(line.split()[1]) for line in lines]
+        probed += [torch.from_numpy(data['feats']), torch.tensor(labels)]
+    assert linear_probe(*probed[:2], *probed[:2]) == 1.0  # 32 videos in 256 dimensions
+    assert 0 < linear_probe(*probed) < 1
+
+
+def test_features_are_means_over_clips(tmp_path, extract, checkpoint, motion):
+    extract(checkpoint, motion / 'videos', '-o', tmp_path / 'feats.npz', '--workers=2')
+    data = np.load(tmp_path / 'feats.npz')
+    assert data['names'].tolist() == sorted(map(str, (motion / 'videos').iterdir()))
+    backbone = load_encoder(checkpoint).backbone
+    clips = VideoFiles(data['names'].tolist(), **CLIPS)[3]['inputs']
+    with torch.no_grad():
+        expected = backbone(clips / 255).mean((0, 2, 3, 4))
+    torch.testing.assert_close(torch.from_numpy(data['feats'][3]), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_unreadable_videos_are_left_out_and_listed(tmp_path, extract, checkpoint, motion, capsys):
+    good = sorted((motion / 'videos').iterdir())[:2]
+    (tmp_path / 'text.mp4').write_text('no video')
+    (tmp_path / 'list.txt').write_text(f'{good[0]}\ntext.mp4\ngone.mp4 5\n{good[1]} 1\n')
+    out = ['-o', tmp_path / 'feats.npz', '--workers=0', '--batch-size=3']
+    extract(checkpoint, tmp_path / 'list.txt', *out)
+    assert np.load(tmp_path / 'feats.npz')['names'].tolist() == list(map(str, good))
+    out = capsys.readouterr().out
+    assert f'unreadable: {tmp_path / "text.mp4"}: ' in out
+    assert f'unreadable: {tmp_path / "gone.mp4"}: ' in out
+    assert '2 unreadable, left out of' in out
+
+
+def test_mistakes_are_one_line(tmp_path, extract, checkpoint, motion):
+    (tmp_path / 'text.mp4').write_text('no video')
+    torch.save(dict(state_dict={}, meta=Path()), tmp_path / 'foreign.pth')
+    out = ['-o', tmp_path / 'feats.npz', '--workers=0']
+    for args, message in (
+        ([checkpoint, tmp_path / 'nowhere', *out], 'no file, folder or list'),
+        ([checkpoint, tmp_path / 'text.mp4', *out], 'None of the videos can be read'),
+        ([tmp_path / 'foreign.pth', motion / 'videos', *out], 'holds more than weights'),
+        ([checkpoint, motion / 'videos', '-o', tmp_path / 'feats.csv'], r'\.npz or \.parquet'),
+    ):
+        with pytest.raises(SystemExit, match=f'^extract_features: .*{message}'):
+            extract(*args)
+    assert not (tmp_path / 'feats.npz').exists()

@@ -1,0 +1,89 @@
+"""Write pooled features of videos to a file: one vector a video, averaged over its clips.
+
+Examples:
+    python tools/extract_features.py r3d50_k400_released.pth videos/ -o feats.npz
+    python tools/extract_features.py epoch_800.pth val.txt --root data/kinetics400/videos_val
+        -o feats.parquet --config configs/cvrl/pretrain_k400.py
+
+    data = np.load('feats.npz'); data['names'], data['feats']  # (V,), (V, 2048)
+"""
+
+import argparse
+import os
+
+import torch
+from mmengine.config import Config
+from mmengine.dataset import pseudo_collate
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch.utils.data import DataLoader
+
+import cvrl_mm  # noqa: F401  registers the transforms
+from cvrl_mm.evaluation import extract_features
+from cvrl_mm.evaluation.encoder import load_encoder
+from cvrl_mm.evaluation.feature_file import FeatureFile
+from cvrl_mm.evaluation.video_files import VideoFiles, find_videos
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('checkpoint', help='converted, or of a run (then with --config)')
+    parser.add_argument('videos', nargs='+', help='videos, folders of them, lists in .txt')
+    parser.add_argument('-o', '--out', required=True, help='a file .npz or .parquet')
+    parser.add_argument('--config', help='the config that the checkpoint was trained with')
+    parser.add_argument('--root', help="what lists' paths are relative to (the list's folder)")
+    for name, default, text in (
+        ('clip-len', 32, 'frames of a clip'),
+        ('frame-interval', 2, "distance of a clip's frames"),
+        ('num-clips', 10, 'clips of a video'),
+        ('size', 256, 'side of the crop in pixels'),
+        ('batch-size', 2, 'videos at a time'),
+        ('workers', min(4, os.cpu_count()), 'processes that decode, 0 for none'),
+    ):
+        parser.add_argument(f'--{name}', type=int, default=default, help=f'{text} (%(default)s)')
+    device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    parser.add_argument('--device', default=device, help='where to compute (%(default)s)')
+    return parser.parse_args()
+
+
+def extract(args: argparse.Namespace) -> dict[str, str]:
+    """Write the file; return the videos that could not be read, and why."""
+    paths = find_videos(args.videos, args.root)
+    config = None if args.config is None else Config.fromfile(args.config)
+    model = load_encoder(args.checkpoint, config).to(args.device)
+    clips = VideoFiles(paths, args.clip_len, args.frame_interval, args.num_clips, args.size)
+    loader = DataLoader(clips, args.batch_size, num_workers=args.workers, collate_fn=list)
+    failed = {}
+    columns = [TextColumn('videos'), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    with FeatureFile(args.out) as file, Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task('', total=len(paths))
+        for samples in loader:
+            failed.update({paths[s['index']]: s['error'] for s in samples if 'error' in s})
+            readable = [s for s in samples if 'inputs' in s]
+            if readable:
+                feats, indices = extract_features(model, [pseudo_collate(readable)])
+                file.append([paths[i] for i in indices], feats.numpy())
+            bar.advance(task, len(samples))
+    if not file.names:
+        raise ValueError(f'None of the videos can be read; the first one: {failed[paths[0]]}')
+    return failed
+
+
+def main() -> None:
+    """Extract, and list at the end what could not be read."""
+    args = parse_args()
+    try:
+        failed = extract(args)
+    except (ImportError, OSError, ValueError) as error:
+        raise SystemExit(f'extract_features: {error}') from error
+    for path, reason in failed.items():
+        print(f'unreadable: {path}: {reason}')
+    if failed:
+        print(f'{len(failed)} unreadable, left out of {args.out}.')
+
+
+if __name__ == '__main__':
+    main()

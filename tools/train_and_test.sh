@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Train an evaluation and test what came out; started again, it goes on where it was.
+#
+#   tools/train_and_test.sh CONFIG RANKS_PER_NODE [key=value in place of the config's ...]
+#   tools/train_and_test.sh configs/linear/linear_k400.py 8
+#
+# Environment: WORK_DIR, and what dist_train.sh takes.
+set -euo pipefail
+if [ $# -lt 2 ]; then
+  sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+fi
+tools=$(cd "$(dirname "$0")" && pwd)
+work_dir=${WORK_DIR:-work_dirs/$(basename "$1" .py)}
+options=(--work-dir "$work_dir")
+if [ $# -gt 2 ]; then
+  options+=(--cfg-options "${@:3}")
+fi
+"$tools/dist_train.sh" "$1" "$2" --resume auto "${options[@]}"
+"$tools/dist_test.sh" "$1" "$(cat "$work_dir/last_checkpoint")" "$2" "${options[@]}"
