@@ -9,6 +9,7 @@ default_hooks = dict(
     checkpoint=dict(type='CheckpointHook', interval=1, max_keep_ckpts=3, save_last=True),
     sampler_seed=dict(type='DistSamplerSeedHook'),
     sync_buffers=dict(type='SyncBuffersHook'),
+    throughput=dict(type='ThroughputHook'),  # videos a second, share of waiting for data
     plain_checkpoint=dict(type='PlainCheckpointHook'),  # readable as weights alone
 )
 
