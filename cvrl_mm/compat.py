@@ -65,13 +65,31 @@ def stand_in_for_drn() -> None:
 
 
 def know_our_configs() -> None:
-    """Let a config inherit from ``'cvrl_mm::…'``.
+    """Let a config inherit from ``'cvrl_mm::…'``, whose bare names are MMAction2's.
 
-    Upstream: open-mmlab/mmengine#1410, a fixed table of packages.
+    Upstream: open-mmlab/mmengine#1410, a fixed table of packages. mmengine also takes the
+    package's name for a scope of registries, and looks for the package beside its metadata,
+    where an editable install does not have it.
     """
+    from mmengine.config import Config
     from mmengine.config.utils import MODULE2PACKAGE
+    from mmengine.utils import check_file_exist
 
     MODULE2PACKAGE.setdefault('cvrl_mm', 'cvrl_mm')
+    if _is_ours(Config._get_cfg_path):
+        return
+    find = Config._get_cfg_path
+    configs = Path(__file__).parent / '.mim' / 'configs'
+
+    def find_ours(cfg_path: str, filename: str) -> tuple[str, str | None]:
+        package, separator, name = cfg_path.partition('::')
+        if package != 'cvrl_mm' or not separator:
+            return find(cfg_path, filename)
+        path = str(configs / name)
+        check_file_exist(path)
+        return path, 'mmaction'
+
+    Config._get_cfg_path = staticmethod(find_ours)
 
 
 def resume_from_own_checkpoints() -> None:

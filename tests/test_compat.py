@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from mmaction.registry import MODELS
+from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
 
 from cvrl_mm import compat
@@ -37,8 +39,20 @@ def test_drn_is_stood_in_for_only_where_it_is_missing(monkeypatch, tmp_path: Pat
         sys.modules[name].drn.DRN()
 
 
-def test_own_configs_can_be_inherited_by_package():
+def test_configs_can_be_inherited_by_package(tmp_path: Path):
+    """Bare names in our configs are MMAction2's (its own: tests/test_drop_in.py)."""
     assert MODULE2PACKAGE['cvrl_mm'] == 'cvrl_mm'
+    (tmp_path / 'leaf.py').write_text("_base_ = 'cvrl_mm::cvrl/pretrain_k400_r3d101.py'\n")
+    cfg = Config.fromfile(tmp_path / 'leaf.py')
+    with torch.device('meta'):
+        model = MODELS.build(cfg.model)
+    assert model.backbone.depth == 101
+
+
+def test_unknown_config_of_ours_is_named(tmp_path: Path):
+    (tmp_path / 'leaf.py').write_text("_base_ = 'cvrl_mm::cvrl/nothing.py'\n")
+    with pytest.raises(FileNotFoundError, match=r'cvrl/nothing\.py'):
+        Config.fromfile(tmp_path / 'leaf.py')
 
 
 def test_stock_checkpoint_resumes(tmp_path: Path):

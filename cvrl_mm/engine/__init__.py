@@ -6,6 +6,7 @@ from .plain_checkpoint_hook import PlainCheckpointHook
 from .regularization_loss_hook import RegularizationLossHook
 from .representation_hook import RepresentationHook
 from .sample_seed_hook import SampleSeedHook
+from .throughput_hook import ThroughputHook
 from .whole_checkpoint_hook import WholeCheckpointHook
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     'RegularizationLossHook',
     'RepresentationHook',
     'SampleSeedHook',
+    'ThroughputHook',
     'WholeCheckpointHook',
 ]

@@ -1,0 +1,1 @@
+"""A look at an installation: ``python -m cvrl_mm.doctor``."""

@@ -1,0 +1,77 @@
+"""Look over an installation; every line is ok or says what to do.
+
+Example:
+    python -m cvrl_mm.doctor
+    python -m cvrl_mm.doctor --config configs/cvrl/pretrain_k400.py --ranks 8
+
+Exit code: 0, or 1 if there is a problem. Notes limit or surprise, but work.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+from mmaction.utils import register_all_modules
+from mmengine.config import Config
+from mmengine.logging import MMLogger
+from rich.console import Console
+
+from .finding import Finding
+from .learning_rate import check_learning_rate
+from .machine import check_gpus, check_shared_memory
+from .stack import check_breakages, check_compiled
+from .versions import check_versions
+from .video import check_video
+
+COLOURS = dict(ok='green', note='yellow', problem='red')
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the report and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog='python -m cvrl_mm.doctor',
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('--config', help='of a training run, to be looked at as well')
+    ranks = max(torch.cuda.device_count(), 1)
+    parser.add_argument(
+        '--ranks', type=int, default=ranks, help='processes that will train (%(default)s)'
+    )
+    args = parser.parse_args(argv)
+    config = None
+    if args.config is not None:
+        try:
+            config = Config.fromfile(args.config)
+        except FileNotFoundError as error:
+            parser.error(str(error))
+    register_all_modules()
+    MMLogger.get_current_instance().setLevel('ERROR')  # the report is all that is asked for
+    findings = examine(config, args.ranks)
+    console = Console(soft_wrap=True, highlight=False)
+    for finding in findings:
+        console.print(str(finding), style=COLOURS[finding.status], markup=False)
+    count = Counter(finding.status for finding in findings)
+    console.print(f'{count["ok"]} ok, {count["note"]} notes, {count["problem"]} problems')
+    return int(count['problem'] > 0)
+
+
+def examine(config: Config | None, ranks: int) -> list[Finding]:
+    """Run all checks, those of a config if there is one."""
+    findings = [
+        *check_versions(),
+        *check_compiled(),
+        *check_breakages(),
+        *check_gpus(),
+        *check_shared_memory(config, ranks),
+        *check_video(),
+    ]
+    if config is not None:
+        findings.append(check_learning_rate(config, ranks))
+    return findings
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""The learning rate of a config beside its batch."""
+
+from mmengine.config import Config
+
+from .finding import Finding
+
+
+def check_learning_rate(config: Config, ranks: int) -> Finding:
+    """See that the learning rate belongs to the videos of a step.
+
+    Args:
+        config: Of a training run.
+        ranks: Processes that will train.
+    """
+    name = 'learning rate'
+    lr = config.optim_wrapper.optimizer.lr
+    per_rank = config.train_dataloader.batch_size
+    steps = config.optim_wrapper.get('accumulative_counts', 1)
+    batch = ranks * per_rank * steps
+    said = f'{lr:g} with {ranks} x {per_rank} = {batch} videos a step'
+    scaling = config.get('auto_scale_lr') or {}
+    base = scaling.get('base_batch_size')
+    if base is None:
+        advice = 'set auto_scale_lr.base_batch_size to the videos that the rate is for'
+        return Finding('note', name, f'{said}; the config names no batch for it', advice)
+    if base == batch:
+        return Finding('ok', name, f'{said}, which it is for')
+    scaled = lr * batch / base
+    if scaling.get('enable'):
+        return Finding('ok', name, f'{said}, for {base} in the config; scaled to {scaled:g}')
+    advice = f'train with --auto-scale-lr, or optim_wrapper.optimizer.lr={scaled:g}'
+    return Finding('note', name, f'{said}, but it is for {base}', advice)

@@ -1,0 +1,107 @@
+"""What is compiled, and what of the stack is known to be broken."""
+
+import importlib
+import importlib.util
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.model import MMDistributedDataParallel
+from mmengine.runner import Runner
+from mmengine.utils import digit_version
+
+from cvrl_mm import compat
+
+from .finding import Finding
+
+
+def check_compiled() -> list[Finding]:
+    """See what torch and mmcv were compiled for."""
+    cuda = torch.version.cuda
+    torch_line = f'compiled for CUDA {cuda}' if cuda else 'compiled for the CPU alone'
+    return [Finding('ok', 'torch', torch_line), check_mmcv_ops()]
+
+
+def check_mmcv_ops() -> Finding:
+    """See whether the operators that detection needs are there, and for the GPU."""
+    if importlib.util.find_spec('mmcv._ext') is None:
+        advice = 'only AVA detection needs them: install the full mmcv==2.1.0'
+        return Finding('note', 'mmcv operators', 'not compiled', advice)
+    try:
+        ops = importlib.import_module('mmcv.ops')
+    except ImportError as error:
+        advice = 'build mmcv again against the installed torch (docs/troubleshooting.md)'
+        return Finding('problem', 'mmcv operators', f'do not load: {error}', advice)
+    compiled_for = ops.get_compiling_cuda_version()
+    if torch.cuda.is_available() and compiled_for == 'not available':
+        advice = 'AVA detection on the GPU needs mmcv built with FORCE_CUDA=1'
+        return Finding('note', 'mmcv operators', 'compiled for the CPU alone', advice)
+    return Finding('ok', 'mmcv operators', f'compiled, CUDA {compiled_for}')
+
+
+def check_breakages() -> list[Finding]:
+    """See which known breakages the installed stack has, and that each is covered."""
+    drn = sys.modules.get('mmaction.models.localizers.drn')
+    new_torch = digit_version(torch.__version__) >= digit_version('2.6')
+    on_cpu = get_device() == 'cpu'
+    found = [
+        judge(
+            'mmaction2 without localizers/drn (mmaction2#2714)',
+            present=drn is not None and not hasattr(drn, '__file__'),
+            covered=True,
+        ),
+        judge(
+            'resume under torch >= 2.6 (mmengine#1655)',
+            present=new_torch,
+            covered=is_ours(Runner.resume),
+        ),
+        judge(
+            "_base_ = 'cvrl_mm::...' (mmengine#1410)",
+            present=True,
+            covered=is_ours(Config._get_cfg_path),
+        ),
+        judge(
+            'several ranks without a GPU',
+            present=on_cpu,
+            covered=is_ours(MMDistributedDataParallel.__init__),
+        ),
+        judge(
+            "mmaction2's evaluation under numpy 2",
+            present=digit_version(np.__version__) >= digit_version('2'),
+            covered=False,
+            advice="pip install 'numpy<2'; pre-training works either way",
+        ),
+    ]
+    return [*found, *check_place_for_mim()]
+
+
+def judge(name: str, present: bool, covered: bool, advice: str = '') -> Finding:
+    """Put a breakage into words."""
+    if not present:
+        return Finding('ok', name, 'not in this stack')
+    if covered:
+        return Finding('ok', name, 'present, and covered by cvrl_mm.compat')
+    return Finding('problem', name, 'present, and not covered', advice or 'import cvrl_mm first')
+
+
+def is_ours(function: object) -> bool:
+    """Whether a function is one that ``compat`` has put in place."""
+    return getattr(function, '__module__', None) == compat.__name__
+
+
+def check_place_for_mim() -> list[Finding]:
+    """See that mim finds the package beside its metadata, where an editable one is not."""
+    try:
+        beside = Path(str(metadata.distribution('cvrl_mm').locate_file('cvrl_mm')))
+    except metadata.PackageNotFoundError:
+        seen = 'mim does not see cvrl_mm, which is on the PYTHONPATH alone'
+        return [Finding('note', 'mim', seen, 'pip install . to run "mim train cvrl_mm"')]
+    if beside.exists():
+        return [Finding('ok', 'mim', f'finds cvrl_mm in {beside}')]
+    package = Path(compat.__file__).resolve().parent
+    advice = f'ln -s {package} {beside}'
+    return [Finding('note', 'mim', 'does not find an editable install by itself', advice)]

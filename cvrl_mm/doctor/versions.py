@@ -1,0 +1,87 @@
+"""The installed versions beside the tested ones."""
+
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from .finding import Finding
+
+# Shipped with the package, as pip's constraints file.
+TESTED = Path(__file__).parents[1] / '.mim' / 'constraints.txt'
+OPTIONAL = {
+    'mmdet': 'needed for AVA detection alone',
+    'opencv-contrib-python': 'opencv-python does as well',
+    'opencv-python': 'opencv-contrib-python does as well',
+    'pandas': 'needed by mmdet and mim alone',
+}
+
+
+def check_versions(tested: Path = TESTED) -> list[Finding]:
+    """Compare every package of the tested table, and see that there is one mmcv.
+
+    Args:
+        tested: A constraints file.
+    """
+    found = [check_mmcv()]
+    for requirement in read_constraints(tested):
+        if requirement.name in ('mmcv', 'mmcv-lite') and version_of(requirement.name) is None:
+            continue  # one of the two is enough
+        found.append(check_version(requirement))
+    return found
+
+
+def read_constraints(path: Path) -> Iterator[Requirement]:
+    """Give the requirements of a constraints file."""
+    for line in path.read_text().splitlines():
+        line = line.partition('#')[0].strip()
+        if line:
+            yield Requirement(line)
+
+
+def version_of(name: str) -> str | None:
+    """Return a distribution's installed version, or None."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def check_mmcv() -> Finding:
+    """See that mmcv and mmcv-lite do not lie over each other."""
+    installed = [name for name in ('mmcv', 'mmcv-lite') if version_of(name) is not None]
+    if len(installed) == 2:
+        advice = 'pip uninstall -y mmcv mmcv-lite, then install the one you want'
+        return Finding('problem', 'mmcv', 'mmcv and mmcv-lite overwrite each other', advice)
+    if not installed:
+        return Finding('note', 'mmcv', 'importable, but no installed distribution', '')
+    return Finding('ok', 'mmcv', f'{installed[0]} alone')
+
+
+def check_version(tested: Requirement) -> Finding:
+    """Compare one package."""
+    version = version_of(tested.name)
+    install = f"pip install '{tested}'"
+    if version is None:
+        if tested.name in OPTIONAL:
+            return Finding('ok', tested.name, f'not installed; {OPTIONAL[tested.name]}')
+        return Finding('problem', tested.name, 'not installed', install)
+    if tested.specifier.contains(version.partition('+')[0], prereleases=True):
+        return Finding('ok', tested.name, f'{version}, as tested')
+    allowed = declared_range(tested.name)
+    if allowed is not None and not allowed.specifier.contains(version, prereleases=True):
+        seen = f'{version}, outside of what cvrl_mm declares ({allowed.specifier})'
+        return Finding('problem', tested.name, seen, install)
+    seen = f'{version}, not tested; the tests run with {tested.specifier}'
+    return Finding('note', tested.name, seen, f'if something fails: {install}')
+
+
+def declared_range(name: str) -> Requirement | None:
+    """Return what the installed cvrl_mm requires of a package; None if it says nothing."""
+    try:
+        lines = metadata.requires('cvrl_mm') or []
+    except metadata.PackageNotFoundError:  # on the PYTHONPATH
+        return None
+    requirements = [Requirement(line) for line in lines]
+    return next((r for r in requirements if r.name == name and r.specifier), None)

@@ -1,0 +1,56 @@
+"""Decoders, and a video that is written, decoded and augmented."""
+
+import importlib.util
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+from mmengine.config import Config
+from mmengine.dataset import Compose
+
+from cvrl_mm.datasets.motion_scene import MotionScene
+from cvrl_mm.datasets.motion_videos import NUM_FRAMES, encode
+
+from .finding import Finding
+
+PIPELINE = Path(__file__).parents[1] / '.mim/configs/_base_/datasets/kinetics_cvrl.py'
+
+
+def check_video() -> list[Finding]:
+    """See which decoders there are, and run the pre-training pipeline once."""
+    found = [
+        Finding('ok', name, metadata.version(name))
+        for name in ('decord', 'av')
+        if importlib.util.find_spec(name) is not None
+    ]
+    if importlib.util.find_spec('decord') is None:
+        advice = "pip install 'decord==0.6.0'"
+        return [*found, Finding('problem', 'decord', 'not installed', advice)]
+    if importlib.util.find_spec('av') is None:
+        advice = "pip install 'cvrl_mm[quickstart]'"
+        seen = 'PyAV, which writes the video to try, is not installed'
+        return [*found, Finding('note', 'decoding', seen, advice)]
+    with tempfile.TemporaryDirectory() as folder:
+        return [*found, try_pipeline(Path(folder) / 'motion.mp4')]
+
+
+def try_pipeline(path: Path) -> Finding:
+    """Write a video to ``path``, and load it as pre-training would."""
+    encode(path, MotionScene.draw(0, np.random.default_rng(0)).render(NUM_FRAMES))
+    pipeline = Compose(Config.fromfile(PIPELINE).train_pipeline)
+    state = np.random.get_state()
+    start = time.perf_counter()
+    try:
+        sample = pipeline(dict(filename=str(path), label=-1, start_index=0, modality='RGB'))
+    except (OSError, RuntimeError, ValueError) as error:
+        advice = 'reinstall decord and opencv at the tested versions (constraints.txt)'
+        return Finding('problem', 'decode and augment', f'failed: {error}', advice)
+    finally:
+        np.random.set_state(state)
+    seconds = time.perf_counter() - start
+    shape = 'x'.join(map(str, sample['inputs'].shape))
+    return Finding(
+        'ok', 'decode and augment', f'{shape} in {1000 * seconds:.0f} ms, the first time'
+    )

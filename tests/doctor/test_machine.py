@@ -1,0 +1,49 @@
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from mmengine.config import Config
+
+from cvrl_mm.doctor import machine
+
+K400 = Path(__file__).parents[2] / 'configs' / 'cvrl' / 'pretrain_k400.py'
+
+
+def test_counts_the_batches_that_wait():
+    """8 workers with 2 batches each, of 128 videos of two clips of 16 frames of 224x224."""
+    config = Config.fromfile(K400)
+    assert machine.waiting_bytes(config) == 8 * 2 * 128 * 2 * 16 * 224 * 224 * 3
+    config.train_dataloader.num_workers = 0
+    assert machine.waiting_bytes(config) == 0
+
+
+@pytest.mark.parametrize(('ranks', 'status'), [(1, 'ok'), (2, 'problem')])
+def test_shared_memory_holds_every_rank(monkeypatch, tmp_path: Path, ranks: int, status: str):
+    free = 12 * machine.GIB  # one rank needs 9.2
+    monkeypatch.setattr(shutil, 'disk_usage', lambda place: SimpleNamespace(free=free))
+    (found,) = machine.check_shared_memory(Config.fromfile(K400), ranks, tmp_path)
+    assert found.status == status
+    assert ('--ipc=host' in found.advice) == (status == 'problem')
+
+
+def test_a_driver_without_cuda_in_torch_is_a_problem(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
+    monkeypatch.setattr(torch.version, 'cuda', None)
+    monkeypatch.setattr(shutil, 'which', lambda name: '/usr/bin/nvidia-smi')
+    assert machine.check_gpus()[0].status == 'problem'
+    monkeypatch.setattr(shutil, 'which', lambda name: None)
+    assert machine.check_gpus()[0].status == 'note'
+
+
+@pytest.mark.parametrize(('major', 'status'), [(9, 'ok'), (7, 'note')])
+def test_names_gpus_that_are_slow_in_bfloat16(monkeypatch, major: int, status: str):
+    device = SimpleNamespace(name='GPU', total_memory=16 * machine.GIB, major=major)
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 1)
+    monkeypatch.setattr(torch.cuda, 'get_device_properties', lambda index: device)
+    monkeypatch.setattr(torch.distributed, 'is_nccl_available', lambda: False)
+    gpu, nccl = machine.check_gpus()
+    assert gpu.status == status and '16 GiB' in gpu.seen
+    assert nccl.status == 'problem'

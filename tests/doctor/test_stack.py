@@ -1,0 +1,69 @@
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from mmengine.runner import Runner
+
+from cvrl_mm.doctor import stack
+
+DRN = 'mmaction.models.localizers.drn'
+
+
+def finding_about(words: str):
+    (found,) = [f for f in stack.check_breakages() if words in f.name]
+    return found
+
+
+def test_this_stack_is_covered():
+    assert {f.status for f in stack.check_breakages()} <= {'ok', 'note'}
+
+
+def test_names_what_is_not_covered(monkeypatch):
+    monkeypatch.setattr(Runner, 'resume', lambda self, filename: None)
+    monkeypatch.setattr('torch.__version__', '2.6.0')
+    assert finding_about('resume').status == 'problem'
+    monkeypatch.setattr('torch.__version__', '2.5.1')
+    assert finding_about('resume').seen == 'not in this stack'
+    monkeypatch.setattr(np, '__version__', '2.1.0')
+    assert 'numpy<2' in finding_about('numpy 2').advice
+
+
+@pytest.mark.parametrize(('file', 'seen'), [(None, 'covered'), ('drn.py', 'not in this stack')])
+def test_tells_a_stand_in_from_the_real_drn(monkeypatch, file: str | None, seen: str):
+    module = ModuleType(DRN)
+    if file is not None:
+        module.__file__ = file
+    monkeypatch.setitem(sys.modules, DRN, module)
+    assert seen in finding_about('drn').seen
+
+
+@pytest.mark.parametrize(('there', 'status'), [(True, 'ok'), (False, 'note')])
+def test_gives_mim_a_link_to_an_editable_install(monkeypatch, tmp_path, there: bool, status: str):
+    if there:
+        (tmp_path / 'cvrl_mm').mkdir()
+    distribution = SimpleNamespace(locate_file=lambda name: tmp_path / name)
+    monkeypatch.setattr(metadata, 'distribution', lambda name: distribution)
+    (found,) = stack.check_place_for_mim()
+    assert found.status == status
+    if not there:
+        package = Path(stack.compat.__file__).resolve().parent
+        assert found.advice == f'ln -s {package} {tmp_path / "cvrl_mm"}'
+
+
+def test_missing_operators_matter_to_detection_alone(monkeypatch):
+    monkeypatch.setattr(stack.importlib.util, 'find_spec', lambda name: None)
+    found = stack.check_mmcv_ops()
+    assert found.status == 'note' and 'AVA' in found.advice
+
+
+def test_operators_of_another_torch_are_a_problem(monkeypatch):
+    def fail(name: str) -> None:
+        raise ImportError('undefined symbol')
+
+    monkeypatch.setattr(stack.importlib.util, 'find_spec', lambda name: name)
+    monkeypatch.setattr(stack.importlib, 'import_module', fail)
+    found = stack.check_mmcv_ops()
+    assert found.status == 'problem' and 'undefined symbol' in found.seen

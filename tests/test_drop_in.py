@@ -1,0 +1,251 @@
+"""Our parts in MMAction2's own configs, one at a time, and its backbones under our recognizer."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mmaction.registry import DATASETS, MODELS, TRANSFORMS
+from mmengine.config import Config
+from mmengine.dataset import Compose, pseudo_collate
+from torch import nn
+
+from cvrl_mm.datasets.motion_videos import encode
+
+SLOWONLY = 'recognition/slowonly/slowonly_r50_8xb16-4x16x1-256e_kinetics400-rgb.py'
+TSN = 'recognition/tsn/tsn_imagenet-pretrained-r50_8xb32-1x1x3-100e_kinetics400-rgb.py'
+AVA = 'detection/slowonly/slowonly_kinetics400-pretrained-r50_8xb16-4x16x1-20e_ava21-rgb.py'
+
+SMALLER = {256: 40, 224: 32, 320: 48}  # sizes in the stock pipelines
+SMALL_SLOWONLY = dict(backbone=dict(depth=18, base_channels=8), cls_head=dict(in_channels=64))
+SMALL_TSN = dict(backbone=dict(depth=18, pretrained=None), cls_head=dict(in_channels=512))
+OUR_BACKBONE = dict(_delete_=True, type='R3DSlow', depth=18, width=0.125)
+OUR_TRANSFORMS = [
+    dict(type='ClipColorJitter', prob=1.0),
+    dict(type='ClipGrayscale', prob=0.5),
+    dict(type='ClipGaussianBlur', kernel_size=5),
+    dict(type='ClipSolarize', prob=0.5),
+]
+
+
+@pytest.fixture(scope='module')
+def videos(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp('videos')
+    rng = np.random.default_rng(0)
+    for number in range(2):
+        encode(folder / f'{number}.mp4', rng.integers(0, 256, (40, 48, 64, 3), dtype=np.uint8))
+    (folder / 'list.txt').write_text('0.mp4 3\n1.mp4 7\n')
+    return folder
+
+
+def leaf_of(stock: str, folder: Path, **changes: object) -> Config:
+    """Parse a config of one's own that inherits from a stock one."""
+    lines = [f"_base_ = 'mmaction::{stock}'", *(f'{k} = {v!r}' for k, v in changes.items())]
+    (folder / 'leaf.py').write_text('\n'.join(lines))
+    return Config.fromfile(folder / 'leaf.py')
+
+
+def shrink(value: object) -> object:
+    """Put small sizes in place of the stock ones, wherever they stand."""
+    if isinstance(value, dict):
+        return {k: shrink(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(shrink, value))
+    return SMALLER.get(value, value) if isinstance(value, int) else value
+
+
+def load(cfg: Config, pipeline: list[dict], videos: Path) -> dict:
+    """Load a batch of both videos through the stock dataset."""
+    dataset = {
+        **cfg.train_dataloader.dataset,
+        'ann_file': str(videos / 'list.txt'),
+        'data_prefix': dict(video=str(videos)),
+        'pipeline': shrink(pipeline),
+    }
+    dataset = DATASETS.build(dataset)
+    return pseudo_collate([dataset[0], dataset[1]])
+
+
+def train_once(model: nn.Module, batch: dict) -> dict[str, torch.Tensor]:
+    """Run the forward and backward pass of a step and return what it would log."""
+    torch.manual_seed(0)
+    data = model.data_preprocessor(batch, training=True)
+    losses = model(**data, mode='loss')
+    loss, logged = model.parse_losses(losses)
+    loss.backward()
+    assert torch.isfinite(loss)
+    reached = [p.grad is not None and p.grad.any() for p in model.backbone.parameters()]
+    assert sum(reached) / len(reached) > 0.95  # a frozen part would not be reached
+    return logged
+
+
+def replace(pipeline: list[dict], kind: str, by: dict) -> list[dict]:
+    return [by if step['type'] == kind else step for step in pipeline]
+
+
+def augmented(pipeline: list[dict]) -> list[dict]:
+    """The pipeline with our transforms where its own augmentation ends."""
+    place = next(i for i, step in enumerate(pipeline) if step['type'] == 'FormatShape')
+    return [*pipeline[:place], *OUR_TRANSFORMS, *pipeline[place:]]
+
+
+def pretrained(folder: Path) -> tuple[Path, dict[str, torch.Tensor]]:
+    """A pre-training checkpoint, and the weights of its backbone."""
+    head = dict(type='InfoNCEHead', in_channels=64, hidden_channels=8)
+    backbone = {k: v for k, v in OUR_BACKBONE.items() if k != '_delete_'}
+    model = MODELS.build(dict(type='CVRL', backbone=backbone, cls_head=head))
+    model.init_weights()
+    torch.save(dict(state_dict=model.state_dict()), folder / 'cvrl.pth')
+    return folder / 'cvrl.pth', model.backbone.state_dict()
+
+
+def test_slowonly_with_our_backbone(tmp_path: Path, videos: Path):
+    changes = dict(backbone=OUR_BACKBONE, cls_head=dict(in_channels=64))
+    cfg = leaf_of(SLOWONLY, tmp_path, model=changes)
+    logged = train_once(MODELS.build(cfg.model), load(cfg, cfg.train_pipeline, videos))
+    assert 0 < logged['loss_cls'] < 12  # 400 classes: ln(400) = 6
+
+
+def test_slowonly_with_our_weights(tmp_path: Path, videos: Path):
+    checkpoint, weights = pretrained(tmp_path)
+    init_cfg = dict(type='Pretrained', checkpoint=str(checkpoint), prefix='backbone.')
+    changes = dict(backbone=dict(OUR_BACKBONE, init_cfg=init_cfg), cls_head=dict(in_channels=64))
+    cfg = leaf_of(SLOWONLY, tmp_path, model=changes)
+    model = MODELS.build(cfg.model)
+    model.init_weights()
+    for name, weight in model.backbone.state_dict().items():
+        torch.testing.assert_close(weight, weights[name], msg=name)
+    train_once(model, load(cfg, cfg.train_pipeline, videos))
+
+
+@pytest.mark.parametrize(('stock', 'small'), [(SLOWONLY, SMALL_SLOWONLY), (TSN, SMALL_TSN)])
+def test_recognition_with_our_transforms(stock: str, small: dict, tmp_path: Path, videos: Path):
+    cfg = leaf_of(stock, tmp_path, model=small)
+    np.random.seed(0)
+    batch = load(cfg, augmented(cfg.train_pipeline), videos)
+    np.random.seed(0)
+    plain = load(cfg, cfg.train_pipeline, videos)
+    for ours, theirs in zip(batch['inputs'], plain['inputs'], strict=True):
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        assert not torch.equal(ours, theirs)
+    train_once(MODELS.build(cfg.model), batch)
+
+
+def test_tsn_with_our_sampler(tmp_path: Path, videos: Path):
+    """Its two clips are two segments, whose consensus TSN takes."""
+    cfg = leaf_of(TSN, tmp_path, model=SMALL_TSN)
+    sampler = dict(type='TemporalIntervalSample', clip_len=1, frame_interval=1)
+    batch = load(cfg, replace(cfg.train_pipeline, 'SampleFrames', sampler), videos)
+    assert [tuple(x.shape) for x in batch['inputs']] == [(2, 3, 32, 32)] * 2
+    train_once(MODELS.build(cfg.model), batch)
+
+
+def test_slowonly_with_our_sampler(tmp_path: Path, videos: Path):
+    """A supervised 3D recognizer is tested, not trained, on several clips a video."""
+    cfg = leaf_of(SLOWONLY, tmp_path, model=SMALL_SLOWONLY)
+    sampler = dict(type='TemporalIntervalSample', clip_len=4, frame_interval=2)
+    batch = load(cfg, replace(cfg.val_pipeline, 'SampleFrames', sampler), videos)
+    model = MODELS.build(cfg.model).eval()
+    samples = model.test_step(batch)
+    for sample in samples:
+        assert sample.pred_score.sum().item() == pytest.approx(1, abs=1e-5)
+
+
+STOCK_BACKBONES = dict(
+    slowonly=(
+        dict(type='ResNet3dSlowOnly', depth=18, base_channels=8, pretrained=None, lateral=False),
+        64,
+    ),
+    x3d=(dict(type='X3D', gamma_w=1, gamma_b=2.25, gamma_d=1), 432),
+    slowfast=(
+        dict(
+            type='ResNet3dSlowFast',
+            pretrained=None,
+            resample_rate=8,
+            speed_ratio=4,
+            channel_ratio=8,
+            slow_pathway=dict(
+                type='resnet3d', depth=18, base_channels=16, lateral=True, pretrained=None
+            ),
+            fast_pathway=dict(
+                type='resnet3d', depth=18, base_channels=2, lateral=False, pretrained=None
+            ),
+        ),
+        128 + 16,
+    ),
+    swin=(
+        dict(
+            type='SwinTransformer3D',
+            arch=dict(embed_dims=12, depths=[1, 1, 1, 1], num_heads=[1, 1, 2, 2]),
+            patch_size=(2, 4, 4),
+            window_size=(4, 4, 4),
+            pretrained2d=False,
+        ),
+        96,
+    ),
+)
+
+
+@pytest.mark.parametrize('name', STOCK_BACKBONES)
+def test_stock_backbone_under_our_recognizer(name: str, tmp_path: Path, videos: Path):
+    backbone, channels = STOCK_BACKBONES[name]
+    head = dict(type='InfoNCEHead', in_channels=channels, hidden_channels=16, out_channels=8)
+    model = dict(_delete_=True, type='CVRL', backbone=backbone, cls_head=head)
+    model['data_preprocessor'] = dict(type='ActionDataPreprocessor', format_shape='NCTHW')
+    cfg = leaf_of(SLOWONLY, tmp_path, model=model)
+    sampler = dict(type='TemporalIntervalSample', clip_len=8, frame_interval=2)
+    batch = load(cfg, replace(cfg.train_pipeline, 'SampleFrames', sampler), videos)
+    logged = train_once(MODELS.build(cfg.model), batch)
+    assert set(logged) >= {'loss', 'accuracy', 'entropy'}
+
+
+def ava_batch(cfg: Config, pipeline: list[dict]) -> dict:
+    """A batch as ``AVADataset`` and the decoder hand it on, from drawn frames."""
+    after_decoding = [TRANSFORMS.build(step) for step in shrink(pipeline)[2:]]
+    rng = np.random.default_rng(0)
+    samples = []
+    for _ in range(2):
+        boxes = np.array([[6, 5, 38, 43], [26, 10, 58, 38]], dtype=np.float32)
+        results = dict(
+            imgs=list(rng.integers(0, 256, (4, 48, 64, 3), dtype=np.uint8)),
+            gt_bboxes=boxes.copy(),
+            gt_labels=np.eye(81, dtype=np.float32)[[3, 5]],
+            proposals=boxes.copy(),
+            scores=np.ones(2, dtype=np.float32),
+            original_shape=(48, 64),
+            img_shape=(48, 64),
+            num_clips=1,
+            clip_len=4,
+            modality='RGB',
+        )
+        samples.append(Compose(after_decoding)(results))
+    return pseudo_collate(samples)
+
+
+def small_detector(backbone: dict) -> dict:
+    bbox_head = dict(in_channels=64)
+    return dict(init_cfg=None, backbone=backbone, roi_head=dict(bbox_head=bbox_head))
+
+
+def test_ava_with_our_backbone_and_weights(tmp_path: Path):
+    pytest.importorskip('mmdet')
+    pytest.importorskip('mmcv.ops')
+    checkpoint, weights = pretrained(tmp_path)
+    init_cfg = dict(type='Pretrained', checkpoint=str(checkpoint), prefix='backbone.')
+    backbone = dict(OUR_BACKBONE, type='mmaction.R3DSlow', init_cfg=init_cfg)
+    cfg = leaf_of(AVA, tmp_path, model=small_detector(backbone))
+    model = MODELS.build(cfg.model)
+    model.init_weights()
+    for name, weight in model.backbone.state_dict().items():
+        torch.testing.assert_close(weight, weights[name], msg=name)
+    logged = train_once(model, ava_batch(cfg, cfg.train_pipeline))
+    assert logged['loss_action_cls'] > 0
+
+
+def test_ava_with_our_transforms(tmp_path: Path):
+    pytest.importorskip('mmdet')
+    pytest.importorskip('mmcv.ops')
+    small = small_detector(dict(depth=18, base_channels=8))
+    cfg = leaf_of(AVA, tmp_path, model=small)
+    logged = train_once(MODELS.build(cfg.model), ava_batch(cfg, augmented(cfg.train_pipeline)))
+    assert logged['loss_action_cls'] > 0
