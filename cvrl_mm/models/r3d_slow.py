@@ -9,6 +9,7 @@ from mmaction.registry import MODELS
 from mmengine.model import initialize
 from torch import Tensor, nn
 
+from .pretrained import check_pretrained
 from .same_conv3d import SameConv3d
 from .same_max_pool3d import SameMaxPool3d
 
@@ -69,6 +70,7 @@ class R3DSlow(ResNet3dSlowOnly):
             self.maxpool = SameMaxPool3d(self.maxpool.kernel_size, self.maxpool.stride)
         self.width = width
         self.padding = padding
+        self._freeze_stages()  # the optimiser and the data-parallel wrapper come before train()
 
     @property
     def out_channels(self) -> int:
@@ -111,6 +113,10 @@ class R3DSlow(ResNet3dSlowOnly):
         Args:
             pretrained: A checkpoint, as MMAction2's backbones take it; overrides
                 ``self.pretrained``.
+
+        Raises:
+            RuntimeError: the checkpoint of an ``init_cfg`` of type ``Pretrained`` does not hold
+                exactly this network.
         """
         super().init_weights(pretrained)
         if self.pretrained is None:
@@ -118,6 +124,9 @@ class R3DSlow(ResNet3dSlowOnly):
                 if isinstance(module, nn.Conv3d):
                     truncated_normal_(module.weight)
         if self.init_cfg:
+            for cfg in self.init_cfg if isinstance(self.init_cfg, list) else [self.init_cfg]:
+                if cfg['type'] == 'Pretrained':
+                    check_pretrained(self, cfg['checkpoint'], cfg.get('prefix'))
             initialize(self, self.init_cfg)
 
     @staticmethod

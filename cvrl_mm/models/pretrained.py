@@ -1,0 +1,79 @@
+"""A look at a checkpoint before its weights are loaded."""
+
+from mmengine.runner import CheckpointLoader
+from torch import Tensor, nn
+
+NUM_SHOWN = 3
+
+
+def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | None = None) -> None:
+    """Refuse a checkpoint that does not hold exactly the weights of a network.
+
+    mmengine's ``Pretrained`` loads what fits and logs the rest, so that a wrong prefix, depth
+    or width leaves a random, or half a random, network to be evaluated.
+
+    Args:
+        module: The network that is to be loaded.
+        checkpoint: What ``init_cfg`` names: a path or an address.
+        prefix: Of the network's keys in the checkpoint, such as ``backbone.``.
+
+    Raises:
+        ValueError: no checkpoint is named.
+        RuntimeError: tensors are missing, have another shape, or belong to a larger network.
+    """
+    if not checkpoint:
+        raise ValueError(
+            "init_cfg=dict(type='Pretrained') names no checkpoint; "
+            'give --cfg-options model.backbone.init_cfg.checkpoint=PATH.'
+        )
+    given = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
+    given = given.get('state_dict', given)
+    held = _below_prefix(given, prefix)
+    wanted = {k: v for k, v in module.state_dict().items() if not _is_counter(k)}
+    children = {name for name, _ in module.named_children()}
+
+    missing = [key for key in wanted if key not in held]
+    reshaped = [
+        f'{key} {tuple(held[key].shape)} instead of {tuple(value.shape)}'
+        for key, value in wanted.items()
+        if key in held and held[key].shape != value.shape
+    ]
+    foreign = [
+        key
+        for key in held
+        if key not in wanted and key.split('.')[0] in children and not _is_counter(key)
+    ]
+    if missing or reshaped or foreign:
+        fitting = len(wanted) - len(missing) - len(reshaped)
+        raise RuntimeError(
+            f'{checkpoint} does not fit {type(module).__name__}: {fitting} of {len(wanted)} '
+            f'tensors ({fitting / len(wanted):.0%}) would be loaded with prefix={prefix!r}. '
+            + ' '.join(
+                f'{len(keys)} {what}: {_first(keys)}.'
+                for keys, what in (
+                    (missing, 'missing'),
+                    (reshaped, 'of another shape'),
+                    (foreign, 'that this network has no place for'),
+                )
+                if keys
+            )
+            + f' The checkpoint starts with {_first(list(given))}; '
+            'check prefix, depth and width.'
+        )
+
+
+def _below_prefix(given: dict[str, Tensor], prefix: str | None) -> dict[str, Tensor]:
+    """Choose and rename keys as mmengine's ``Pretrained`` does."""
+    if prefix is None:
+        return {key.removeprefix('module.'): value for key, value in given.items()}
+    prefix = prefix.removesuffix('.') + '.'
+    return {k.removeprefix(prefix): v for k, v in given.items() if k.startswith(prefix)}
+
+
+def _is_counter(key: str) -> bool:
+    """Batch norm counts its batches; nothing depends on it, and converters leave it out."""
+    return key.endswith('num_batches_tracked')
+
+
+def _first(names: list[str]) -> str:
+    return ', '.join(names[:NUM_SHOWN]) + (', …' if len(names) > NUM_SHOWN else '')
