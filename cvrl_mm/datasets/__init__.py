@@ -6,6 +6,7 @@ from .clip_grayscale import ClipGrayscale
 from .clip_solarize import ClipSolarize
 from .clip_transform import ClipTransform
 from .consistency import ConsistentAugment
+from .even_clip_sample import EvenClipSample
 from .interval_sampling import TemporalIntervalSample
 from .sorted_decord_decode import SortedDecordDecode
 from .video_list_dataset import VideoListDataset
@@ -17,6 +18,7 @@ __all__ = [
     'ClipSolarize',
     'ClipTransform',
     'ConsistentAugment',
+    'EvenClipSample',
     'SortedDecordDecode',
     'TemporalIntervalSample',
     'VideoListDataset',
