@@ -1,0 +1,4 @@
+_base_ = './ucf101_split1.py'
+train_dataloader = dict(dataset=dict(ann_file='data/ucf101/ucf101_train_split_2_videos.txt'))
+val_dataloader = dict(dataset=dict(ann_file='data/ucf101/ucf101_val_split_2_videos.txt'))
+test_dataloader = dict(dataset=dict(ann_file='data/ucf101/ucf101_val_split_2_videos.txt'))

@@ -1,0 +1,9 @@
+# Momentum, batch of 1024 and 5 epochs of warm-up are those of pre-training (Sec. 4.1).
+_base_ = './cvrl_sgd.py'
+# Learning rate: Sec. 4.1; no weight decay: the released code
+optim_wrapper = dict(optimizer=dict(lr=32.0, weight_decay=0.0))
+train_cfg = dict(max_epochs=100, val_interval=10)  # Sec. 4.1
+val_cfg = dict(type='ValLoop')
+test_cfg = dict(type='TestLoop')
+sync_bn = None  # the encoder's statistics are fixed
+custom_hooks = []  # those of pre-training

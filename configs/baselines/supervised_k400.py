@@ -1,0 +1,8 @@
+# Supervised from scratch on Kinetics-400. Paper: 76.0 % (Table 2).
+_base_ = [
+    '../_base_/models/recognizer_r3d50.py',
+    '../_base_/datasets/kinetics400_clips.py',
+    '../_base_/schedules/supervised_sgd.py',
+    '../_base_/default_runtime.py',
+]
+model = dict(backbone=dict(init_cfg=None))

@@ -1,0 +1,8 @@
+# Supervised from scratch on Kinetics-600. Paper: 79.4 % (Table 2).
+_base_ = [
+    '../_base_/models/recognizer_r3d50.py',
+    '../_base_/datasets/kinetics600_clips.py',
+    '../_base_/schedules/supervised_sgd.py',
+    '../_base_/default_runtime.py',
+]
+model = dict(backbone=dict(init_cfg=None), cls_head=dict(num_classes=600))
