@@ -1,6 +1,6 @@
 """Features of videos from a frozen backbone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from mmaction.models import BaseRecognizer
@@ -62,15 +62,33 @@ def extract_features(model: BaseRecognizer, batches: Iterable[dict]) -> tuple[Te
     feats, labels = [], []
     was_training = model.training
     model.eval()
-    for inputs, samples in _preprocess(model, batches):
-        clips, _ = model.extract_feat(inputs, stage='backbone')  # (N * num_clips, C, T, H, W)
-        clips = global_average_pool(clips).float()
-        feats.append(clips.unflatten(0, inputs.shape[:2]).mean(1).cpu())
-        labels += [int(sample.gt_label) for sample in samples]
+    for clips, batch_labels in clip_features(model, batches):
+        feats.append(clips.mean(1).cpu())
+        labels.append(batch_labels)
     model.train(was_training)
     if not feats:
         raise ValueError('There are no videos to take features from: the data loader is empty.')
-    return torch.cat(feats), torch.tensor(labels)
+    return torch.cat(feats), torch.cat(labels)
+
+
+@torch.no_grad()
+def clip_features(
+    model: BaseRecognizer, batches: Iterable[dict]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Pool the backbone's features over time and space, clip by clip.
+
+    Args:
+        model: A recognizer, in the mode that it is wanted in.
+        batches: Batches as a data loader gives them.
+
+    Yields:
+        For each batch the features, (N, num_clips, C) float32 on the model's device, and the
+        labels, (N,) on the CPU.
+    """
+    for inputs, samples in _preprocess(model, batches):
+        clips, _ = model.extract_feat(inputs, stage='backbone')  # (N * num_clips, C, T, H, W)
+        feats = global_average_pool(clips).float().unflatten(0, inputs.shape[:2])
+        yield feats, torch.tensor([int(sample.gt_label) for sample in samples])
 
 
 def recalibrate_batch_norm(model: BaseRecognizer, batches: Iterable[dict]) -> None:

@@ -72,9 +72,23 @@ def knn_classify(
         raise ValueError(f'temperature must be > 0, got {temperature}.')
     _check_labels(gallery, gallery_labels)
     sims, indices = nearest_neighbours(queries, gallery, k, chunk_size)
+    return vote(sims, gallery_labels[indices], temperature)
+
+
+def vote(sims: Tensor, labels: Tensor, temperature: float = 0.07) -> Tensor:
+    """Classify by neighbours that are known already, as :func:`knn_classify` does.
+
+    Args:
+        sims: Similarities of the neighbours, (Q, k).
+        labels: Their labels, (Q, k).
+        temperature: The lower, the more the nearest ones decide.
+
+    Returns:
+        Predicted labels, (Q,).
+    """
     weights = (sims / temperature).softmax(1)  # a common factor does not change the vote
-    votes = weights.new_zeros(len(queries), int(gallery_labels.max()) + 1)
-    return votes.scatter_add_(1, gallery_labels[indices], weights).argmax(1)
+    votes = weights.new_zeros(len(sims), int(labels.max()) + 1)
+    return votes.scatter_add_(1, labels, weights).argmax(1)
 
 
 def recall_at_k(

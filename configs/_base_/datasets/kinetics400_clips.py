@@ -4,7 +4,7 @@ data_root = 'data/kinetics400/'
 train_pipeline = [
     dict(type='DecordInit'),
     dict(type='SampleFrames', clip_len=32, frame_interval=2, num_clips=1),
-    dict(type='DecordDecode'),
+    dict(type='SortedDecordDecode'),
     # Cropping, resizing and flipping alone (Sec. 4.1); the ranges are the released code's
     dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
     dict(type='Resize', scale=(224, 224), keep_ratio=False),
@@ -16,7 +16,7 @@ train_pipeline = [
 val_pipeline = [
     dict(type='DecordInit'),
     dict(type='SampleFrames', clip_len=32, frame_interval=2, num_clips=1, test_mode=True),
-    dict(type='DecordDecode'),
+    dict(type='SortedDecordDecode'),
     dict(type='Resize', scale=(-1, 256)),
     dict(type='CenterCrop', crop_size=256),
     dict(type='FormatShape', input_format='NCTHW'),
@@ -26,7 +26,7 @@ val_pipeline = [
 test_pipeline = [
     dict(type='DecordInit'),
     dict(type='EvenClipSample', clip_len=32, frame_interval=2, num_clips=10),
-    dict(type='DecordDecode'),
+    dict(type='SortedDecordDecode'),
     dict(type='Resize', scale=(-1, 256)),
     dict(type='ThreeCrop', crop_size=256),
     dict(type='FormatShape', input_format='NCTHW'),

@@ -1,0 +1,37 @@
+"""Draw a share of each class of a labelled list, for semi-supervised learning.
+
+Example:
+    python tools/data/make_subset.py data/kinetics400/kinetics400_train_list_videos.txt \
+        data/kinetics400/kinetics400_train_1pct_list_videos.txt --percent 1
+"""
+
+import argparse
+from pathlib import Path
+
+from cvrl_mm.datasets.subset import draw_subset
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('list', type=Path, help='lines of "path label"')
+    parser.add_argument('out', type=Path, help='list to write')
+    parser.add_argument('--percent', type=float, required=True, help='share of each class')
+    parser.add_argument('--seed', type=int, default=0)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Read a list, write its subset, say how large both are."""
+    args = parse_args()
+    lines = args.list.read_text(encoding='utf-8').splitlines()
+    subset = draw_subset(lines, args.percent, args.seed)
+    args.out.write_text('\n'.join(subset) + '\n', encoding='utf-8')
+    classes = len({line.split()[-1] for line in subset})
+    print(f'{args.out}: {len(subset)} of {len(lines)} videos, {classes} classes')
+
+
+if __name__ == '__main__':
+    main()
