@@ -4,6 +4,7 @@ from .finite_loss_hook import FiniteLossHook
 from .negatives_check_hook import NegativesCheckHook
 from .plain_checkpoint_hook import PlainCheckpointHook
 from .regularization_loss_hook import RegularizationLossHook
+from .representation_hook import RepresentationHook
 from .sample_seed_hook import SampleSeedHook
 from .whole_checkpoint_hook import WholeCheckpointHook
 
@@ -14,6 +15,7 @@ __all__ = [
     'NegativesCheckHook',
     'PlainCheckpointHook',
     'RegularizationLossHook',
+    'RepresentationHook',
     'SampleSeedHook',
     'WholeCheckpointHook',
 ]

@@ -40,6 +40,27 @@ def nearest_neighbours(
     return torch.cat(sims), torch.cat(indices)
 
 
+def leave_one_out(feats: Tensor, k: int, chunk_size: int = 1024) -> tuple[Tensor, Tensor]:
+    """Find each feature's nearest neighbours among the others.
+
+    Args:
+        feats: Features, (N, C).
+        k: Neighbours of each.
+        chunk_size: Features compared at a time.
+
+    Returns:
+        Similarities and indices, both (N, k), the nearest first.
+
+    Raises:
+        ValueError: there are fewer than ``k`` others.
+    """
+    sims, indices = nearest_neighbours(feats, feats, k + 1, chunk_size)
+    itself = indices == torch.arange(len(feats), device=indices.device)[:, None]
+    # among equal features a feature need not be its own nearest one, nor found at all
+    others = itself.byte().argsort(dim=1, stable=True)[:, :k]
+    return sims.gather(1, others), indices.gather(1, others)
+
+
 def knn_classify(
     queries: Tensor,
     gallery: Tensor,

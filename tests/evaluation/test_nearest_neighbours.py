@@ -4,7 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from cvrl_mm.evaluation.nearest_neighbours import knn_classify, nearest_neighbours, recall_at_k
+from cvrl_mm.evaluation.nearest_neighbours import (
+    knn_classify,
+    leave_one_out,
+    nearest_neighbours,
+    recall_at_k,
+)
 
 
 def features(num: int, seed: int, dim: int = 5) -> Tensor:
@@ -98,3 +103,19 @@ def test_bad_arguments_are_refused():
         knn_classify(gallery, gallery, known[:7], k=1)
     with pytest.raises(ValueError, match='the lowest -1'):
         recall_at_k(gallery, torch.full((8,), -1), gallery, known, ks=[1])
+
+
+def test_leave_one_out_finds_the_others():
+    feats = features(30, seed=0)
+    sims, indices = leave_one_out(feats, 4, chunk_size=7)
+    unit = torch.nn.functional.normalize(feats, dim=1)
+    for i in range(30):
+        others = sorted(((unit[i] @ unit[j]).item(), j) for j in range(30) if j != i)[:-5:-1]
+        assert indices[i].tolist() == [j for _, j in others]
+        torch.testing.assert_close(sims[i], torch.tensor([s for s, _ in others]))
+
+
+def test_leave_one_out_among_equal_features():
+    _, indices = leave_one_out(torch.ones(30, 5), 4)
+    assert indices.shape == (30, 4)
+    assert not (indices == torch.arange(30)[:, None]).any()

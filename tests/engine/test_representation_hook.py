@@ -1,0 +1,127 @@
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.runner import Runner
+from torch import nn
+
+from cvrl_mm.engine.representation_hook import measure, untouched_state
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+
+
+@pytest.fixture(scope='module')
+def watch_list(motion_set: Path) -> Path:
+    path = motion_set.parent / 'watch.txt'
+    path.write_text(''.join((motion_set / f'{s}.txt').read_text() for s in ('train', 'test')))
+    return path
+
+
+def runner(motion_set: Path, watch_list: Path, work_dir: Path, interval: int | None) -> Runner:
+    """Three epochs of a thin CVRL on 16 videos, watched every ``interval`` epochs."""
+    cfg = Config.fromfile(CONFIGS / 'cvrl/pretrain_k400_watched.py')
+    cfg.merge_from_dict(
+        {
+            'train_dataloader.dataset.ann_file': str(motion_set / 'train.txt'),
+            'train_dataloader.dataset.data_prefix.video': str(motion_set),
+            'train_dataloader.batch_size': 8,
+            'train_dataloader.num_workers': 0,
+            'train_dataloader.persistent_workers': False,
+            'train_dataloader.dataset.pipeline.1.clip_len': 4,
+            'train_dataloader.dataset.pipeline.3.transforms.1.scale': (32, 32),
+            'model.backbone.depth': 18,
+            'model.backbone.width': 0.125,
+            'model.cls_head.in_channels': 64,
+            'model.cls_head.hidden_channels': 16,
+            'train_cfg.max_epochs': 3,
+            'work_dir': str(work_dir),
+            'experiment_name': uuid4().hex,
+            'log_level': 'WARNING',
+        }
+    )
+    hook = cfg.custom_hooks.pop()
+    assert hook.type == 'RepresentationHook'
+    loader = hook.dataloader
+    loader.update(batch_size=5, num_workers=0, persistent_workers=False)
+    loader.dataset.update(ann_file=str(watch_list), data_prefix=dict(video=str(motion_set)))
+    loader.dataset.pipeline[1].clip_len = 4
+    loader.dataset.pipeline[3].scale = (-1, 32)
+    loader.dataset.pipeline[4].crop_size = 32
+    if interval:
+        cfg.custom_hooks.append(dict(type='RepresentationHook', dataloader=loader, interval=2))
+    return Runner.from_cfg(cfg)
+
+
+def scalars(work_dir: Path) -> list[dict]:
+    lines = next(work_dir.glob('*/vis_data/scalars.json')).read_text().splitlines()
+    return [row for row in map(json.loads, lines) if 'representation/knn_top1' in row]
+
+
+def test_reports_and_leaves_training_as_it_was(motion_set, watch_list, tmp_path: Path):
+    watched = runner(motion_set, watch_list, tmp_path / 'watched', interval=2)
+    watched.train()
+    alone = runner(motion_set, watch_list, tmp_path / 'alone', interval=None)
+    alone.train()
+    expected = alone.model.state_dict()
+    for key, value in watched.model.state_dict().items():
+        assert torch.equal(value, expected[key]), key
+
+    rows = scalars(tmp_path / 'watched')
+    assert [row['step'] for row in rows] == [2, 3]  # every second epoch, and the last
+    names = {f'representation/{name}' for name in ('R@1', 'R@5', 'R@10', 'feature_std')}
+    names |= {f'representation/embedding_{n}' for n in ('rank', 'std', 'alignment', 'uniformity')}
+    assert names <= set(rows[0])
+    assert 0 <= rows[0]['representation/R@1'] <= rows[0]['representation/R@10'] <= 1
+    assert not list((tmp_path / 'alone').glob('*/vis_data/scalars.json')) or not scalars(
+        tmp_path / 'alone'
+    )
+
+
+def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypatch):
+    run = runner(motion_set, watch_list, tmp_path, interval=2)
+    nn.init.zeros_(run.model.cls_head.projection[-1].weight)
+    nn.init.ones_(run.model.cls_head.projection[-1].bias)
+    hook = next(h for h in run.hooks if type(h).__name__ == 'RepresentationHook')
+    hook.before_train(run)
+    run._train_loop = run.build_train_loop(run._train_loop)
+    warnings = []
+    monkeypatch.setattr(run.logger, 'warning', warnings.append)
+    run.train_loop._epoch = 1
+    hook.after_train_epoch(run)
+    assert len(warnings) == 1
+    for word in ('after epoch 2', 'standard deviation is 0 ', 'rank 1 of 31', 'sync_bn'):
+        assert word in warnings[0]
+
+
+def test_a_list_without_enough_neighbours_is_refused(motion_set, tmp_path: Path):
+    run = runner(motion_set, motion_set / 'test.txt', tmp_path, interval=2)
+    hook = next(h for h in run.hooks if type(h).__name__ == 'RepresentationHook')
+    with pytest.raises(ValueError, match='holds 16 videos; 20 neighbours'):
+        hook.before_train(run)
+
+
+def test_separate_classes_are_found():
+    labels = torch.arange(44) % 2
+    feats = torch.eye(2)[labels][:, None].repeat(1, 2, 3) + 0.01 * torch.rand(44, 2, 6)
+    numbers = measure(feats, feats, labels)
+    assert numbers['knn_top1'] == numbers['R@1'] == 1
+    assert numbers['embedding_rank'] == numbers['feature_rank'] < 5
+    assert measure(feats, feats, torch.arange(44))['R@10'] == 0
+
+
+def test_state_is_put_back():
+    import random
+
+    import numpy as np
+
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout())
+    model[1].eval()
+    sources = (random.random, np.random.rand, lambda: torch.rand(1).item())
+    with untouched_state(model):
+        model.eval()
+        drawn = [source() for source in sources]
+    assert [module.training for module in model.modules()] == [True, True, False]
+    assert [source() for source in sources] == drawn
