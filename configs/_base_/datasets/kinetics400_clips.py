@@ -32,6 +32,16 @@ test_pipeline = [
     dict(type='FormatShape', input_format='NCTHW'),
     dict(type='PackActionInputs'),
 ]
+# Retrieval and nearest neighbours: the mean over 10 clips, one crop in the middle
+feature_pipeline = [
+    dict(type='DecordInit'),
+    dict(type='EvenClipSample', clip_len=32, frame_interval=2, num_clips=10),
+    dict(type='SortedDecordDecode'),
+    dict(type='Resize', scale=(-1, 256)),
+    dict(type='CenterCrop', crop_size=256),
+    dict(type='FormatShape', input_format='NCTHW'),
+    dict(type='PackActionInputs'),
+]
 train_dataloader = dict(
     batch_size=128,  # of 1024 videos on 8 ranks (Sec. 4.1)
     num_workers=8,

@@ -1,0 +1,203 @@
+"""Features on disk: taken once, by any number of ranks, and taken up again after a stop.
+
+A folder holds the features of one list of videos::
+
+    meta.json                what the features are of; another one is refused
+    feats_00000.npy          float16, (1024, views, channels): videos 0 ... 1023 of the list
+    labels_00000.npy         int64, (1024,)
+    feats_00001.npy  ...     the following 1024 videos; the last shard is shorter
+
+A shard's ``feats`` appear under their name when they are whole, after its ``labels``. All files
+open with ``np.load(path, mmap_mode='r')``.
+"""
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmaction.models import BaseRecognizer
+from mmaction.registry import DATASETS
+from mmengine.config import ConfigDict
+from mmengine.dataset import pseudo_collate
+from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from .features import clip_features
+
+SHARD_VIDEOS = 1024
+FORMAT = 1
+
+
+class RepeatedViews(Dataset):
+    """Runs a data set's pipeline several times over each video, always with the same draws.
+
+    Args:
+        dataset: Gives ``inputs`` (V, C, T, H, W) for a video.
+        repeats: How often its pipeline runs; the views of all runs are concatenated.
+        seed: Of the draws, together with the number of the video and of the run.
+    """
+
+    def __init__(self, dataset: Dataset, repeats: int, seed: int) -> None:
+        self.dataset = dataset
+        self.repeats = repeats
+        self.seed = seed
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> dict:
+        runs = []
+        for run in range(self.repeats):
+            np.random.seed([self.seed, index, run])
+            random.seed(int(np.random.randint(2**31)))
+            runs.append(self.dataset[index])
+        return {**runs[0], 'inputs': torch.cat([run['inputs'] for run in runs])}
+
+
+class FeatureCache:
+    """The features of one list of videos, in a folder laid out as this module says.
+
+    Args:
+        folder: Made if it is not there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+
+    def fill(
+        self,
+        model: BaseRecognizer,
+        dataset: ConfigDict,
+        source: dict,
+        repeats: int = 1,
+        average: bool = False,
+        batch_size: int = 8,
+        num_workers: int = 4,
+        seed: int = 0,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> None:
+        """Take the features that are not there yet; all ranks call it.
+
+        Args:
+            model: A recognizer with its weights.
+            dataset: Config of the list of videos and its pipeline.
+            source: What tells the network and its weights from others, for ``meta.json``.
+            repeats: Runs of the pipeline over each video.
+            average: Keep the mean over a video's views instead of each of them.
+            batch_size: Videos encoded at a time.
+            num_workers: Processes that decode, on each rank.
+            seed: Of the pipeline's draws.
+            on_progress: Called with the videos of this rank that are done, and all of them.
+
+        Raises:
+            ValueError: the folder holds features of something else.
+        """
+        videos = RepeatedViews(DATASETS.build(dataset), repeats, seed)
+        meta = dict(
+            format=FORMAT,
+            source=source,
+            ann_file=dataset.ann_file,
+            num_videos=len(videos),
+            pipeline=dataset.pipeline,
+            repeats=repeats,
+            average=average,
+            seed=seed,
+        )
+        self._claim(json.loads(json.dumps(meta)))  # as it is read back
+        shards = range(-(-len(videos) // SHARD_VIDEOS))[get_rank() :: get_world_size()]
+        total = sum(len(self._members(shard, len(videos))) for shard in shards)
+        left = [shard for shard in shards if not self._path('feats', shard).exists()]
+        done = total - sum(len(self._members(shard, len(videos))) for shard in left)
+        on_progress(done, total)
+        loader = self._loader(videos, left, batch_size, num_workers)
+        batches = clip_features(model.eval(), loader)
+        for shard in left:
+            feats, labels = [], []
+            while sum(map(len, labels)) < len(self._members(shard, len(videos))):
+                batch_feats, batch_labels = next(batches)
+                feats.append(batch_feats.mean(1, keepdim=True) if average else batch_feats)
+                labels.append(batch_labels)
+                done += len(batch_labels)
+                on_progress(done, total)
+            self._write(shard, torch.cat(feats), torch.cat(labels))
+        barrier()
+
+    def load(self) -> tuple[Tensor, Tensor]:
+        """Read everything.
+
+        Returns:
+            Features, (N, views, channels) float16, and labels, (N,), in the order of the list.
+
+        Raises:
+            FileNotFoundError: the features are not all there.
+        """
+        meta = self._meta()
+        if meta is None:
+            raise FileNotFoundError(f'{self.folder} holds no features.')
+        shards = range(-(-meta['num_videos'] // SHARD_VIDEOS))
+        lacking = [shard for shard in shards if not self._path('feats', shard).exists()]
+        if lacking:
+            raise FileNotFoundError(
+                f'{self.folder} lacks {len(lacking)} of {len(shards)} shards; fill it first.'
+            )
+        columns = (
+            torch.from_numpy(np.concatenate([np.load(self._path(name, s)) for s in shards]))
+            for name in ('feats', 'labels')
+        )
+        return tuple(columns)
+
+    def _claim(self, meta: dict) -> None:
+        """Note what the features are of, or see that it is the same."""
+        written = self._meta()
+        barrier()  # nobody writes before all have looked
+        if written is None and is_main_process():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _replace(self.folder / 'meta.json', lambda f: f.write(json.dumps(meta).encode()))
+        barrier()
+        if written is not None and written != meta:
+            other = [key for key in meta if written.get(key) != meta[key]]
+            raise ValueError(
+                f'{self.folder} holds features of another {", ".join(other)}; '
+                'give another folder, or remove this one.'
+            )
+
+    def _meta(self) -> dict | None:
+        path = self.folder / 'meta.json'
+        return json.loads(path.read_text()) if path.exists() else None
+
+    @staticmethod
+    def _members(shard: int, num_videos: int) -> range:
+        return range(shard * SHARD_VIDEOS, min((shard + 1) * SHARD_VIDEOS, num_videos))
+
+    def _path(self, name: str, shard: int) -> Path:
+        return self.folder / f'{name}_{shard:05d}.npy'
+
+    def _loader(
+        self, videos: RepeatedViews, shards: list[int], batch_size: int, num_workers: int
+    ) -> DataLoader:
+        """A loader of shard after shard; no batch belongs to two."""
+        batches = [
+            list(members[start : start + batch_size])
+            for members in (self._members(shard, len(videos)) for shard in shards)
+            for start in range(0, len(members), batch_size)
+        ]
+        return DataLoader(
+            videos, batch_sampler=batches, num_workers=num_workers, collate_fn=pseudo_collate
+        )
+
+    def _write(self, shard: int, feats: Tensor, labels: Tensor) -> None:
+        for name, x in (('labels', labels), ('feats', feats.half().cpu())):
+            _replace(self._path(name, shard), lambda f, x=x: np.save(f, x.numpy()))
+
+
+def _replace(path: Path, write: Callable) -> None:
+    """Write a file so that it is whole once it has its name."""
+    unfinished = path.with_name(f'.{path.name}.{os.getpid()}')
+    with open(unfinished, 'wb') as file:
+        write(file)
+    os.replace(unfinished, path)

@@ -1,0 +1,85 @@
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mmaction.utils import register_all_modules
+from mmengine.config import Config
+
+from cvrl_mm.evaluation.frozen_tools import cached_probe, retrieval
+from cvrl_mm.models import R3DSlow
+from tests.ranks import run_ranks
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+
+
+def config(motion_set: str, lists: str, name: str = 'linear/linear_k400.py') -> Config:
+    """The K400 evaluation of a thin network on clips of 4 frames of 32x32."""
+    cfg = Config.fromfile(CONFIGS / name)
+    cfg.model.backbone.update(depth=18, width=0.125)
+    cfg.model.cls_head.update(in_channels=64, num_classes=16)
+    cfg.train_cfg.max_epochs = 10
+    for split in ('train', 'val', 'test'):
+        loader = cfg[f'{split}_dataloader']
+        loader.update(batch_size=4, num_workers=0, persistent_workers=False)
+        loader.dataset.ann_file = os.path.join(lists, f'{split}.txt')
+        loader.dataset.data_prefix.video = motion_set
+        loader.dataset.pipeline[1].clip_len = 4
+    for pipeline in (cfg.feature_pipeline, cfg.test_dataloader.dataset.pipeline):
+        pipeline[1].update(clip_len=4, num_clips=2)
+        pipeline[3].scale = (-1, 32)
+        pipeline[4].crop_size = 32
+    cfg.train_dataloader.dataset.pipeline[4].scale = (32, 32)
+    return cfg
+
+
+@pytest.fixture(scope='module')
+def lists(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """More than 20 videos to train on, half of which are the test videos, too."""
+    folder = tmp_path_factory.mktemp('lists')
+    train, test = ((motion_set / f'{name}.txt').read_text() for name in ('train', 'test'))
+    for name, text in (('train', train + test), ('val', test), ('test', test)):
+        (folder / f'{name}.txt').write_text(text)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    torch.manual_seed(0)
+    net = R3DSlow(18, width=0.125)
+    net.init_weights()
+    path = tmp_path_factory.mktemp('checkpoint') / 'epoch_1.pth'
+    torch.save({f'backbone.{k}': v for k, v in net.state_dict().items()}, path)
+    return str(path)
+
+
+def both(motion_set: str, lists: str, checkpoint: str, out: str) -> tuple[dict, dict]:
+    register_all_modules()
+    probe = cached_probe(config(motion_set, lists), checkpoint, Path(out), lrs=[0.1, 32.0, 64.0])
+    return probe, retrieval(config(motion_set, lists), checkpoint, Path(out))
+
+
+def test_probe_and_retrieval_of_one_process_and_of_two(
+    motion_set: Path, lists: Path, checkpoint: str, tmp_path: Path
+):
+    given = str(motion_set), str(lists), checkpoint
+    probe, neighbours = both(*given, str(tmp_path / 'one'))
+    assert probe['protocol'].startswith('cached: 2 fixed views')
+    assert '6 views of each test video; not the online protocol' in probe['protocol']
+    assert 0 <= probe['train']['top1'] <= probe['train']['top5'] <= 1
+    assert 0 <= probe['val']['top1'] <= probe['val']['top5'] <= 1
+    assert len(probe['candidates']) == 9
+    assert json.loads((tmp_path / 'one' / 'cached_probe.json').read_text()) == probe
+    assert json.loads((tmp_path / 'one' / 'retrieval.json').read_text()) == neighbours
+    assert np.load(tmp_path / 'one/train/feats_00000.npy').shape == (32, 2, 64)
+
+    of_ranks = run_ranks(both, 2, tmp_path, *given, str(tmp_path / 'two'))
+    assert of_ranks == [(probe, neighbours)] * 2
+
+
+def test_a_config_that_is_not_linear_is_refused(checkpoint: str, tmp_path: Path):
+    cfg = config('', '', 'baselines/supervised_k400.py')
+    with pytest.raises(ValueError, match='has the head I3DHead'):
+        cached_probe(cfg, checkpoint, tmp_path)

@@ -1,0 +1,82 @@
+"""Linear evaluation on cached features: minutes instead of days.
+
+Features are taken once, from several views of each video, and linear classifiers are trained on
+them with a sweep of learning rate and weight decay. A run that was stopped goes on where it was.
+
+Example:
+    python tools/linear_probe.py configs/linear/linear_k400.py \
+        work_dirs/pretrain_k400/epoch_800.pth
+    torchrun --nproc_per_node 8 tools/linear_probe.py configs/linear/linear_k400.py \
+        work_dirs/pretrain_k400/epoch_800.pth --launcher pytorch
+"""
+
+import argparse
+from pathlib import Path
+
+from mmengine.config import Config, DictAction
+from mmengine.dist import init_dist, is_main_process
+from rich.console import Console
+from rich.table import Table
+
+import cvrl_mm  # noqa: F401
+from cvrl_mm.evaluation.frozen_tools import WEIGHT_DECAYS, cached_probe, default_out
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('config', help='one of configs/linear')
+    parser.add_argument('checkpoint', help="a pre-training run's, or any with backbone weights")
+    parser.add_argument('--out', type=Path, help='default: <checkpoint>_<config>/')
+    parser.add_argument('--train-views', type=int, default=2, help='of each training video')
+    parser.add_argument(
+        '--evaluate-on', choices=('test', 'val'), default='test', help='10 x 3 views, or 1'
+    )
+    parser.add_argument('--lr', type=float, nargs='+', help="default: around the config's")
+    parser.add_argument('--weight-decay', type=float, nargs='+', default=WEIGHT_DECAYS)
+    parser.add_argument('--launcher', choices=('none', 'pytorch', 'slurm'), default='none')
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    return parser.parse_args()
+
+
+def show(result: dict) -> None:
+    """Print the accuracies under the name of their protocol."""
+    chosen = result['chosen']
+    table = Table(title=f'Linear probe ({result["protocol"]})')
+    for column in ('videos', 'top-1', 'top-5'):
+        table.add_column(column)
+    for name in ('train', 'val'):
+        scores = result[name]
+        table.add_row(name, f'{scores["top1"]:.2%}', f'{scores["top5"]:.2%}')
+    console = Console()
+    console.print(table)
+    console.print(
+        f'Learning rate {chosen["lr"]:g}, weight decay {chosen["weight_decay"]:g}: the best of '
+        f'{len(result["candidates"])} on training videos held out ({chosen["held_out_top1"]:.2%})'
+    )
+
+
+def main() -> None:
+    """Run the probe and show its result."""
+    args = parse_args()
+    cfg = Config.fromfile(args.config)
+    cfg.merge_from_dict(args.cfg_options)
+    if args.launcher != 'none':
+        init_dist(args.launcher)
+    result = cached_probe(
+        cfg,
+        args.checkpoint,
+        args.out or default_out(args.config, args.checkpoint),
+        train_views=args.train_views,
+        evaluate_on=args.evaluate_on,
+        lrs=args.lr,
+        weight_decays=args.weight_decay,
+    )
+    if is_main_process():
+        show(result)
+
+
+if __name__ == '__main__':
+    main()

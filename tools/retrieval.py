@@ -1,0 +1,50 @@
+"""Nearest-neighbour retrieval from test to training videos, and the weighted k-NN classifier.
+
+Each video is the mean of its 10 clips' features. A run that was stopped goes on where it was.
+
+Example:
+    python tools/retrieval.py configs/linear/linear_ucf101_split1.py \
+        work_dirs/pretrain_k400/epoch_800.pth
+    torchrun --nproc_per_node 8 tools/retrieval.py configs/linear/linear_k400.py \
+        work_dirs/pretrain_k400/epoch_800.pth --launcher pytorch
+"""
+
+import argparse
+from pathlib import Path
+
+from mmengine.config import Config, DictAction
+from mmengine.dist import init_dist, is_main_process
+
+import cvrl_mm  # noqa: F401
+from cvrl_mm.evaluation.frozen_tools import default_out, retrieval
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('config', help='one of configs/linear')
+    parser.add_argument('checkpoint', help="a pre-training run's, or any with backbone weights")
+    parser.add_argument('--out', type=Path, help='default: <checkpoint>_<config>/')
+    parser.add_argument('--launcher', choices=('none', 'pytorch', 'slurm'), default='none')
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Compare the videos and print the numbers."""
+    args = parse_args()
+    cfg = Config.fromfile(args.config)
+    cfg.merge_from_dict(args.cfg_options)
+    if args.launcher != 'none':
+        init_dist(args.launcher)
+    out = args.out or default_out(args.config, args.checkpoint)
+    result = retrieval(cfg, args.checkpoint, out)
+    if is_main_process():
+        numbers = {k: v for k, v in result.items() if isinstance(v, float)}
+        print('  '.join(f'{name} {value:.2%}' for name, value in numbers.items()))
+
+
+if __name__ == '__main__':
+    main()
