@@ -55,9 +55,9 @@ def cached_probe(
         ValueError: the config is not one of linear evaluation.
     """
     head = cfg.model.cls_head
-    if head.type != 'LinearProbeHead':
+    if cfg.model.backbone.get('frozen_stages') != 4:
         raise ValueError(
-            f'A cached probe is linear evaluation, but the config has the head {head.type}; '
+            'A cached probe is linear evaluation, but the backbone of this config is not frozen; '
             'take one of configs/linear.'
         )
     model, source = _frozen(cfg, checkpoint)

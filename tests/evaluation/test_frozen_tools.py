@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -11,27 +10,14 @@ from mmengine.config import Config
 from cvrl_mm.evaluation.frozen_tools import cached_probe, retrieval
 from cvrl_mm.models import R3DSlow
 from tests.ranks import run_ranks
+from tests.tiny import turn_down
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 
 
 def config(motion_set: str, lists: str, name: str = 'linear/linear_k400.py') -> Config:
-    """The K400 evaluation of a thin network on clips of 4 frames of 32x32."""
-    cfg = Config.fromfile(CONFIGS / name)
-    cfg.model.backbone.update(depth=18, width=0.125)
-    cfg.model.cls_head.update(in_channels=64, num_classes=16)
+    cfg = turn_down(Config.fromfile(CONFIGS / name), motion_set, lists)
     cfg.train_cfg.max_epochs = 10
-    for split in ('train', 'val', 'test'):
-        loader = cfg[f'{split}_dataloader']
-        loader.update(batch_size=4, num_workers=0, persistent_workers=False)
-        loader.dataset.ann_file = os.path.join(lists, f'{split}.txt')
-        loader.dataset.data_prefix.video = motion_set
-        loader.dataset.pipeline[1].clip_len = 4
-    for pipeline in (cfg.feature_pipeline, cfg.test_dataloader.dataset.pipeline):
-        pipeline[1].update(clip_len=4, num_clips=2)
-        pipeline[3].scale = (-1, 32)
-        pipeline[4].crop_size = 32
-    cfg.train_dataloader.dataset.pipeline[4].scale = (32, 32)
     return cfg
 
 
@@ -81,5 +67,5 @@ def test_probe_and_retrieval_of_one_process_and_of_two(
 
 def test_a_config_that_is_not_linear_is_refused(checkpoint: str, tmp_path: Path):
     cfg = config('', '', 'baselines/supervised_k400.py')
-    with pytest.raises(ValueError, match='has the head I3DHead'):
+    with pytest.raises(ValueError, match='is not frozen; take one of configs/linear'):
         cached_probe(cfg, checkpoint, tmp_path)

@@ -51,6 +51,8 @@ def test_scores_and_loss_are_those_of_the_formula():
     expected = -scores.log_softmax(1)[range(4), [0, 4, 2, 2]].mean()
     torch.testing.assert_close(losses['loss_cls'], expected)
     assert losses['top5_acc'] == 1
+    with torch.autocast('cpu', dtype=torch.bfloat16):
+        torch.testing.assert_close(head.loss(feats, samples(0, 4, 2, 2)), losses)
 
 
 def test_without_normalisation_scores_grow_with_the_feature():
@@ -60,6 +62,18 @@ def test_without_normalisation_scores_grow_with_the_feature():
     torch.testing.assert_close(head(3 * feats), 3 * head(feats))
     head.l2_normalize = True
     torch.testing.assert_close(head(3 * feats), head(feats))
+
+
+def test_dropout_is_of_training_alone():
+    torch.manual_seed(0)
+    head = LinearProbeHead(5, 400, l2_normalize=False, dropout_ratio=0.5)
+    head.init_weights()
+    feats = torch.rand(4000, 400)
+    expected = feats @ head.fc_cls.weight.T
+    torch.testing.assert_close(head.eval()(feats), expected)
+    scores = head.train()(feats)
+    assert (scores - expected).abs().max() > 0.1
+    torch.testing.assert_close(scores.mean(0), expected.mean(0), rtol=0, atol=0.06)
 
 
 def test_starts_with_the_released_code_s_initialisation():

@@ -1,0 +1,187 @@
+"""The configs of the paper's evaluations run, and say what the paper says."""
+
+import math
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+
+from cvrl_mm.models import R3DSlow
+from tests.tiny import turn_down
+from tests.toy import toy_runner
+
+CONFIGS = Path(__file__).parents[1] / 'configs'
+FOLDERS = ('linear', 'semi_supervised', 'finetune', 'baselines')
+LEAVES = sorted(path for folder in FOLDERS for path in (CONFIGS / folder).glob('*.py'))
+
+
+def load(name: str) -> Config:
+    return Config.fromfile(next(CONFIGS.rglob(f'{name}.py')))
+
+
+class LearningRates(Hook):
+    def __init__(self) -> None:
+        self.lrs = []
+
+    def before_train_iter(self, runner: Runner, *args, **kwargs) -> None:
+        self.lrs.append(runner.optim_wrapper.get_lr()['lr'][0])
+
+
+# Sec. 4.1: peak, epochs of warm-up, epochs, batch over 8 ranks
+SCHEDULES = {
+    'linear_k400': (32, 5, 100, 1024),
+    'linear_k600_r3d152_2x': (32, 5, 100, 1024),
+    'linear_ucf101_split2': (0.8, 5, 50, 128),
+    'linear_hmdb51_split3': (0.2, 5, 50, 128),
+    'semi_k400_1pct': (0.2, 0, 100, 1024),
+    'semi_k600_10pct': (0.2, 0, 50, 1024),
+    'finetune_ucf101_split1': (0.16, 5, 50, 128),
+    'finetune_hmdb51_split2_r3d152_2x': (0.16, 5, 50, 128),
+    'supervised_k400': (0.8, 5, 200, 1024),
+    'supervised_k600': (0.8, 5, 200, 1024),
+}
+
+
+@pytest.mark.parametrize('name', SCHEDULES)
+def test_learning_rate_over_a_run_is_the_papers(name: str, tmp_path: Path):
+    peak, warmup, epochs, batch = SCHEDULES[name]
+    cfg = load(name)
+    assert cfg.auto_scale_lr.base_batch_size == 8 * cfg.train_dataloader.batch_size == batch
+    hook = LearningRates()
+    toy_runner(
+        tmp_path,
+        train_cfg=dict(type='EpochBasedTrainLoop', max_epochs=cfg.train_cfg.max_epochs),
+        optim_wrapper=dict(optimizer=cfg.optim_wrapper.optimizer),
+        param_scheduler=cfg.param_scheduler,
+        custom_hooks=[hook],
+        default_hooks=dict(logger=None, checkpoint=None),
+    ).train()
+    steps = len(hook.lrs)
+    assert steps == 2 * epochs
+    for step, lr in enumerate(hook.lrs):
+        cosine = peak * (1 + math.cos(math.pi * step / steps)) / 2
+        if step >= 2 * warmup:
+            assert lr == pytest.approx(cosine, rel=1e-4, abs=1e-6 * peak), step
+        else:  # a straight line of 2 * warmup steps
+            assert lr == pytest.approx(cosine * step / (2 * warmup - 1), rel=1e-3, abs=1e-5 * peak)
+
+
+@pytest.mark.parametrize('path', LEAVES, ids=lambda p: p.stem)
+def test_clips_and_views_are_the_papers(path: Path):
+    cfg = Config.fromfile(path)
+    train, val, test = (
+        cfg[f'{split}_dataloader'].dataset.pipeline for split in ('train', 'val', 'test')
+    )
+    for pipeline in (train, val, test):
+        assert (pipeline[1].clip_len, pipeline[1].frame_interval) == (32, 2)
+    assert train[1].num_clips == 1
+    assert train[3].area_range == (0.3, 1.0)
+    assert [step.type for step in train[3:6]] == ['RandomResizedCrop', 'Resize', 'Flip']
+    assert test[1].num_clips == 10
+    assert test[3:5] == [
+        dict(type='Resize', scale=(-1, 256)),
+        dict(type='ThreeCrop', crop_size=256),
+    ]
+    assert cfg.model.cls_head.average_clips == 'prob'
+    assert cfg.optim_wrapper.optimizer.momentum == 0.9
+    classes = dict(k400=400, k600=600, ucf101=101, hmdb51=51)[path.stem.split('_')[1]]
+    assert cfg.model.cls_head.num_classes == classes
+    lists = [cfg[f'{split}_dataloader'].dataset.ann_file for split in ('train', 'val', 'test')]
+    name = dict(k400='kinetics400', k600='kinetics600').get(path.stem.split('_')[1])
+    assert all((name or path.stem.split('_')[1]) in file for file in lists)
+    for word in path.stem.split('_')[2:3]:
+        if 'split' in word:
+            assert all(f'split_{word[-1]}_' in file for file in lists)
+        elif 'pct' in word:
+            assert f'_{word}_' in lists[0] and word not in lists[1]
+
+
+@pytest.mark.parametrize('path', LEAVES, ids=lambda p: p.stem)
+def test_what_trains_and_where_it_starts(path: Path):
+    cfg = Config.fromfile(path)
+    backbone, head = cfg.model.backbone, cfg.model.cls_head
+    linear = path.parent.name == 'linear'
+    assert (backbone.get('frozen_stages') == 4) == backbone.get('norm_eval', False) == linear
+    assert head.l2_normalize == linear
+    assert head.dropout_ratio == (0 if linear else 0.5)
+    assert cfg.optim_wrapper.optimizer.weight_decay == (0 if linear else 1e-4)
+    assert (cfg.sync_bn == 'torch') != linear
+    if path.parent.name == 'baselines':
+        assert backbone.init_cfg is None
+    else:
+        init_cfg = backbone.init_cfg
+        source, file = Path(init_cfg.checkpoint).parts[1:]
+        pretrained = load(source)
+        assert file == f'epoch_{pretrained.train_cfg.max_epochs}.pth'
+        assert init_cfg.prefix == 'backbone.'
+        for setting in ('depth', 'width'):
+            assert backbone.get(setting) == pretrained.model.backbone.get(setting)
+        assert head.in_channels == pretrained.model.cls_head.in_channels
+
+
+@pytest.fixture(scope='module')
+def lists(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """8 videos of each list."""
+    folder = tmp_path_factory.mktemp('lists')
+    for name, source in (('train', 'train'), ('val', 'test'), ('test', 'test')):
+        lines = (motion_set / f'{source}.txt').read_text().splitlines()[:8]
+        (folder / f'{name}.txt').write_text('\n'.join(lines))
+    return folder
+
+
+@pytest.fixture(scope='module')
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(1)
+    net = R3DSlow(18, width=0.125)
+    net.init_weights()
+    path = tmp_path_factory.mktemp('checkpoint') / 'pretrained.pth'
+    torch.save(dict(state_dict={f'backbone.{k}': v for k, v in net.state_dict().items()}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        'linear_k600',
+        'linear_ucf101_split2',
+        'linear_hmdb51_split3',
+        'semi_k600_10pct',
+        'finetune_ucf101_split3',
+        'finetune_hmdb51_split1_r3d152_2x',
+        'supervised_k600',
+        'supervised_k400_1pct',
+    ],
+)
+def test_trains_and_tests_on_videos(
+    name: str, motion_set: Path, lists: Path, checkpoint: Path, tmp_path: Path
+):
+    cfg = turn_down(load(name), str(motion_set), str(lists))
+    if cfg.model.backbone.init_cfg:
+        cfg.model.backbone.init_cfg.checkpoint = str(checkpoint)
+    cfg.merge_from_dict(
+        dict(
+            work_dir=str(tmp_path),
+            experiment_name=uuid4().hex,
+            log_level='WARNING',
+            train_cfg=dict(max_epochs=1, val_interval=1),
+        )
+    )
+    runner = Runner.from_cfg(cfg)
+    runner.train()
+    assert runner.iter == 2
+    assert 0 <= runner.message_hub.get_scalar('val/acc/top1').current() <= 1
+
+    pretrained = torch.load(checkpoint)['state_dict']
+    trained = torch.load(tmp_path / 'epoch_1.pth')['state_dict']
+    moved = {k for k, v in pretrained.items() if not torch.equal(v, trained[k])}
+    counters = {k for k in pretrained if k.endswith('num_batches_tracked')}
+    if name.startswith('linear'):
+        assert not moved
+    else:
+        assert moved - counters == set(pretrained) - counters
+    metrics = runner.test()
+    assert 0 <= metrics['acc/top1'] <= metrics['acc/top5'] <= 1
