@@ -52,7 +52,8 @@ def cached_probe(
         ``val`` with ``top1`` and ``top5``, what was chosen, and all candidates.
 
     Raises:
-        ValueError: the config is not one of linear evaluation.
+        ValueError: the config is not one of linear evaluation, or its classes are not those of
+            the lists.
     """
     head = cfg.model.cls_head
     if cfg.model.backbone.get('frozen_stages') != 4:
@@ -66,6 +67,8 @@ def cached_probe(
     train = _features(model, source, loader, out / 'train', repeats=train_views)
     val = _features(model, source, cfg[f'{evaluate_on}_dataloader'], out / evaluate_on)
 
+    _check_labels(train[1], head.num_classes)
+    _check_labels(val[1], head.num_classes)
     warmup = [s['end'] for s in cfg.param_scheduler if s['type'] == 'LinearLR']
     schedule = ProbeSchedule(
         epochs=cfg.train_cfg.max_epochs,
@@ -164,6 +167,14 @@ def _features(
         )
     feats, labels = cache.load()
     return feats.to(get_device()), labels.to(get_device())
+
+
+def _check_labels(labels: Tensor, num_classes: int) -> None:
+    if labels.min() < 0 or labels.max() >= num_classes:
+        raise ValueError(
+            f'Labels go from {labels.min()} to {labels.max()}, but the config has '
+            f'num_classes={num_classes}; correct the list or model.cls_head.num_classes.'
+        )
 
 
 def _written(result: dict, path: Path) -> dict:

@@ -65,6 +65,15 @@ def test_probe_and_retrieval_of_one_process_and_of_two(
     assert of_ranks == [(probe, neighbours)] * 2
 
 
+def test_labels_beyond_the_classes_are_refused(
+    motion_set: Path, lists: Path, checkpoint: str, tmp_path: Path
+):
+    cfg = config(str(motion_set), str(lists))
+    cfg.model.cls_head.num_classes = 15
+    with pytest.raises(ValueError, match='Labels go from 0 to 15, but .* num_classes=15'):
+        cached_probe(cfg, checkpoint, tmp_path)
+
+
 def test_a_config_that_is_not_linear_is_refused(checkpoint: str, tmp_path: Path):
     cfg = config('', '', 'baselines/supervised_k400.py')
     with pytest.raises(ValueError, match='is not frozen; take one of configs/linear'):

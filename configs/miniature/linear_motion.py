@@ -1,0 +1,18 @@
+# Linear evaluation on the generated videos, of what cvrl_motion.py has pre-trained.
+_base_ = [
+    '../_base_/models/linear_r3d50.py',
+    '../_base_/datasets/motion_clips.py',
+    '../_base_/schedules/linear_sgd.py',
+    '../_base_/default_runtime.py',
+]
+checkpoint = 'work_dirs/cvrl_motion/iter_700.pth'
+model = dict(
+    backbone=dict(
+        depth=18, width=0.25, stage_blocks=(1, 1, 1, 1), init_cfg=dict(checkpoint=checkpoint)
+    ),
+    cls_head=dict(in_channels=128, num_classes=16),
+)
+# 32 for 1024 videos, scaled to 64; float32, which a CPU is faster with
+optim_wrapper = dict(type='OptimWrapper', optimizer=dict(lr=2.0))
+auto_scale_lr = dict(base_batch_size=64)
+train_cfg = dict(max_epochs=50)

@@ -1,0 +1,63 @@
+from pathlib import Path
+
+import pytest
+
+from tests.script import run_script
+
+CSV = 'label,youtube_id,time_start,time_end,split\n'
+
+
+def touch(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+
+
+@pytest.fixture
+def ucf101(tmp_path: Path) -> Path:
+    root = tmp_path / 'ucf101'
+    (root / 'annotations').mkdir(parents=True)
+    (root / 'annotations' / 'classInd.txt').write_text('1 Archery\n2 Diving\n')
+    for i in (1, 2, 3):
+        (root / 'annotations' / f'trainlist0{i}.txt').write_text(f'Archery/a{i}.avi 1\n')
+        (root / 'annotations' / f'testlist0{i}.txt').write_text('Diving/d.avi\n')
+    touch(root / 'videos', *(f'Archery/a{i}.avi' for i in (1, 2, 3)), 'Diving/d.mp4')
+    return root
+
+
+def test_writes_the_lists_that_the_configs_name(ucf101: Path, monkeypatch):
+    run_script(monkeypatch, 'data/build_list.py', 'ucf101', ucf101)
+    for i in (1, 2, 3):
+        train, val = (ucf101 / f'ucf101_{s}_split_{i}_videos.txt' for s in ('train', 'val'))
+        assert train.read_text() == f'Archery/a{i}.avi 0\n'
+        assert val.read_text() == 'Diving/d.mp4 1\n'
+    assert (ucf101 / 'classes.txt').read_text() == 'Archery\nDiving\n'
+    assert not list(ucf101.glob('*.missing'))
+
+
+def test_what_is_missing_is_counted_named_and_an_error(ucf101: Path, monkeypatch, capsys):
+    (ucf101 / 'videos' / 'Archery' / 'a2.avi').unlink()
+    with pytest.raises(SystemExit) as stopped:
+        run_script(monkeypatch, 'data/build_list.py', 'ucf101', ucf101)
+    assert stopped.value.code == 1
+    assert 'ucf101_train_split_2_videos.txt: 0 videos, 1 missing' in capsys.readouterr().out
+    assert (ucf101 / 'ucf101_train_split_2_videos.missing').read_text() == 'Archery/a2\n'
+    run_script(monkeypatch, 'data/build_list.py', 'ucf101', ucf101, '--allow-missing')
+
+
+def test_kinetics_has_a_folder_for_each_side(tmp_path: Path, monkeypatch):
+    root = tmp_path / 'kinetics400'
+    touch(root, 'videos_train/surfing/AAAAAAAAAAA_000001_000011.mp4')
+    touch(root, 'videos_val/BBBBBBBBBBB_000000_000010.mp4')
+    (root / 'annotations').mkdir()
+    for name, row in (('train', 'AAAAAAAAAAA,1,11,train'), ('validate', 'BBBBBBBBBBB,0,10,val')):
+        (root / 'annotations' / f'{name}.csv').write_text(f'{CSV}surfing,{row}\n')
+    run_script(monkeypatch, 'data/build_list.py', 'kinetics', root)
+    lists = [(root / f'kinetics400_{s}_list_videos.txt').read_text() for s in ('train', 'val')]
+    assert lists == [
+        'surfing/AAAAAAAAAAA_000001_000011.mp4 0\n',
+        'BBBBBBBBBBB_000000_000010.mp4 0\n',
+    ]
+    (root / 'annotations' / 'train_2.csv').touch()
+    with pytest.raises(SystemExit, match=r'one \*train\*\.csv, found 2'):
+        run_script(monkeypatch, 'data/build_list.py', 'kinetics', root)
