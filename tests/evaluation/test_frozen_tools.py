@@ -70,7 +70,7 @@ def test_labels_beyond_the_classes_are_refused(
 ):
     cfg = config(str(motion_set), str(lists))
     cfg.model.cls_head.num_classes = 15
-    with pytest.raises(ValueError, match='Labels go from 0 to 15, but .* num_classes=15'):
+    with pytest.raises(ValueError, match=r'Labels go from 0 to 15, but .* num_classes=15'):
         cached_probe(cfg, checkpoint, tmp_path)
 
 
