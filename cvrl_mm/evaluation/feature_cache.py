@@ -3,9 +3,9 @@
 A folder holds the features of one list of videos::
 
     meta.json                what the features are of; another one is refused
-    feats_00000.npy          float16, (1024, views, channels): videos 0 ... 1023 of the list
-    labels_00000.npy         int64, (1024,)
-    feats_00001.npy  ...     the following 1024 videos; the last shard is shorter
+    feats_00000.npy          float16, (256, views, channels): videos 0 ... 255 of the list
+    labels_00000.npy         int64, (256,)
+    feats_00001.npy  ...     the following 256 videos; the last shard is shorter
 
 A shard's ``feats`` appear under their name when they are whole, after its ``labels``. All files
 open with ``np.load(path, mmap_mode='r')``.
@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from .features import clip_features
 
-SHARD_VIDEOS = 1024
+SHARD_VIDEOS = 256  # few enough that small sets are shared out over the ranks, too
 FORMAT = 1
 
 
