@@ -13,7 +13,6 @@ open with ``np.load(path, mmap_mode='r')``.
 
 import json
 import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from ..datasets.sample_index import draws_of
 from .features import clip_features
 
 SHARD_VIDEOS = 256  # few enough that small sets are shared out over the ranks, too
@@ -53,9 +53,8 @@ class RepeatedViews(Dataset):
     def __getitem__(self, index: int) -> dict:
         runs = []
         for run in range(self.repeats):
-            np.random.seed([self.seed, index, run])
-            random.seed(int(np.random.randint(2**31)))
-            runs.append(self.dataset[index])
+            with draws_of(self.seed, index, run):
+                runs.append(self.dataset[index])
         return {**runs[0], 'inputs': torch.cat([run['inputs'] for run in runs])}
 
 
