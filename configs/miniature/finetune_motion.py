@@ -15,4 +15,4 @@ model = dict(
 # 0.16 for 128 videos, scaled to 64; float32, which a CPU is faster with
 optim_wrapper = dict(type='OptimWrapper', optimizer=dict(lr=0.08))
 auto_scale_lr = dict(base_batch_size=64)
-train_cfg = dict(max_epochs=20)
+train_cfg = dict(max_epochs=10)

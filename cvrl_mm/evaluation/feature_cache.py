@@ -3,9 +3,9 @@
 A folder holds the features of one list of videos::
 
     meta.json                what the features are of; another one is refused
-    feats_00000.npy          float16, (1024, views, channels): videos 0 ... 1023 of the list
-    labels_00000.npy         int64, (1024,)
-    feats_00001.npy  ...     the following 1024 videos; the last shard is shorter
+    feats_00000.npy          float16, (256, views, channels): videos 0 ... 255 of the list
+    labels_00000.npy         int64, (256,)
+    feats_00001.npy  ...     the following 256 videos; the last shard is shorter
 
 A shard's ``feats`` appear under their name when they are whole, after its ``labels``. All files
 open with ``np.load(path, mmap_mode='r')``.
@@ -13,7 +13,6 @@ open with ``np.load(path, mmap_mode='r')``.
 
 import json
 import os
-import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,9 +26,10 @@ from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from ..datasets.sample_index import draws_of
 from .features import clip_features
 
-SHARD_VIDEOS = 1024
+SHARD_VIDEOS = 256  # few enough that small sets are shared out over the ranks, too
 FORMAT = 1
 
 
@@ -53,9 +53,8 @@ class RepeatedViews(Dataset):
     def __getitem__(self, index: int) -> dict:
         runs = []
         for run in range(self.repeats):
-            np.random.seed([self.seed, index, run])
-            random.seed(int(np.random.randint(2**31)))
-            runs.append(self.dataset[index])
+            with draws_of(self.seed, index, run):
+                runs.append(self.dataset[index])
         return {**runs[0], 'inputs': torch.cat([run['inputs'] for run in runs])}
 
 

@@ -69,13 +69,7 @@ def cached_probe(
 
     _check_labels(train[1], head.num_classes)
     _check_labels(val[1], head.num_classes)
-    warmup = [s['end'] for s in cfg.param_scheduler if s['type'] == 'LinearLR']
-    schedule = ProbeSchedule(
-        epochs=cfg.train_cfg.max_epochs,
-        warmup_epochs=sum(warmup),
-        batch_size=cfg.auto_scale_lr.base_batch_size,
-        l2_normalize=head.get('l2_normalize', True),
-    )
+    schedule = _schedule(cfg)
     lrs = lrs or [factor * cfg.optim_wrapper.optimizer.lr for factor in LR_FACTORS]
     candidates = [Candidate(lr, decay) for lr in lrs for decay in weight_decays]
     with progress('Trying learning rates') as on_progress:
@@ -167,6 +161,16 @@ def _features(
         )
     feats, labels = cache.load()
     return feats.to(get_device()), labels.to(get_device())
+
+
+def _schedule(cfg: Config) -> ProbeSchedule:
+    """The schedule of online linear evaluation."""
+    return ProbeSchedule(
+        epochs=cfg.train_cfg.max_epochs,
+        warmup_epochs=sum(s['end'] for s in cfg.param_scheduler if s['type'] == 'LinearLR'),
+        batch_size=cfg.auto_scale_lr.base_batch_size,
+        l2_normalize=cfg.model.cls_head.get('l2_normalize', True),
+    )
 
 
 def _check_labels(labels: Tensor, num_classes: int) -> None:
