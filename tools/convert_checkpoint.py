@@ -14,7 +14,7 @@ COMMANDS = dict(
     tf=(convert_tf_checkpoint, 'a backbone that the authors released, prefix or .tar.gz'),
     backbone=(extract_backbone, 'backbone weights alone; a hash is added to the name of OUT'),
     slowonly=(export_slow_only, "weights for pretrained= of MMAction2's ResNet3dSlowOnly"),
-    inflate=(inflate_resnet, 'R3D weights from a 2D ResNet of torchvision, timm or mmpretrain'),
+    inflate=(inflate_resnet, 'R3D weights from a 2D ResNet: torchvision, timm, mmpretrain or ours'),
 )
 EXAMPLE = """example:
   python tools/convert_checkpoint.py tf r3d_1x_k400_800ep.tar.gz r3d50_k400_released.pth
