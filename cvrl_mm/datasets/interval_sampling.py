@@ -18,7 +18,7 @@ CDFS: dict[str, Callable[[float, float, float], float]] = {
 
 @TRANSFORMS.register_module()
 class TemporalIntervalSample(BaseTransform):
-    """Draw two clips whose starts lie a random interval apart (Section 3.2, Appendix A).
+    """Draw two clips whose starts lie a random interval apart (Section 3.3, Appendix A).
 
     The interval t between the starts has a density over [0, T], T being the number of
     starts at which a clip fits into the video:

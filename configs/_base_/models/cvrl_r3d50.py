@@ -6,7 +6,7 @@ model = dict(
         in_channels=2048,
         hidden_channels=2048,
         num_hidden_layers=3,  # Table 6
-        out_channels=128,  # Sec. 3.1
+        out_channels=128,  # Sec. 3.2
         temperature=0.1,  # Sec. 4.1
     ),
     # Frames in [0, 1], without mean or deviation: the released code
