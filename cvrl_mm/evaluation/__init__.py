@@ -1,6 +1,6 @@
 """Evaluation of frozen features."""
 
-from .features import build_recognizer, extract_features, recalibrate_batch_norm
+from .features import build_recognizer, extract_features
 from .nearest_neighbours import knn_classify, nearest_neighbours, recall_at_k
 
 __all__ = [
@@ -8,6 +8,5 @@ __all__ = [
     'extract_features',
     'knn_classify',
     'nearest_neighbours',
-    'recalibrate_batch_norm',
     'recall_at_k',
 ]

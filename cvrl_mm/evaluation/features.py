@@ -9,7 +9,6 @@ from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from mmengine.runner import CheckpointLoader, set_random_seed
 from torch import Tensor
-from torch.optim.swa_utils import update_bn
 
 from cvrl_mm.models.pooling import global_average_pool
 
@@ -85,29 +84,9 @@ def clip_features(
         For each batch the features, (N, num_clips, C) float32 on the model's device, and the
         labels, (N,) on the CPU.
     """
-    for inputs, samples in _preprocess(model, batches):
-        clips, _ = model.extract_feat(inputs, stage='backbone')  # (N * num_clips, C, T, H, W)
-        feats = global_average_pool(clips).float().unflatten(0, inputs.shape[:2])
-        yield feats, torch.tensor([int(sample.gt_label) for sample in samples])
-
-
-def recalibrate_batch_norm(model: BaseRecognizer, batches: Iterable[dict]) -> None:
-    """Set the backbone's batch-norm statistics to those of ``batches``, averaged over them.
-
-    An untrained network has statistics of no data at all, and a trained one those of
-    augmented clips: without this step a comparison of the two looks at their statistics
-    as well as at their weights.
-
-    Args:
-        model: A recognizer; its backbone is changed.
-        batches: Batches as a data loader gives them.
-    """
-    clips = (inputs.flatten(0, 1) for inputs, _ in _preprocess(model, batches))
-    update_bn(clips, model.backbone)
-
-
-def _preprocess(model: BaseRecognizer, batches: Iterable[dict]) -> Iterable[tuple[Tensor, list]]:
-    """Give the inputs, (N, num_clips, C, T, H, W), and the samples of every batch."""
     for batch in batches:
         data = model.data_preprocessor(batch, training=False)
-        yield data['inputs'], data['data_samples']
+        inputs = data['inputs']  # (N, num_clips, C, T, H, W)
+        clips, _ = model.extract_feat(inputs, stage='backbone')  # (N * num_clips, C, T, H, W)
+        feats = global_average_pool(clips).float().unflatten(0, inputs.shape[:2])
+        yield feats, torch.tensor([int(s.gt_label) for s in data['data_samples']])

@@ -2,12 +2,10 @@ import pytest
 import torch
 from mmaction.structures import ActionDataSample
 from mmengine.config import ConfigDict
-from torch import nn
 
 from cvrl_mm.evaluation.features import (
     build_recognizer,
     extract_features,
-    recalibrate_batch_norm,
 )
 
 CONFIG = ConfigDict(
@@ -82,18 +80,3 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path):
     torch.save(dict(state_dict=weights), tmp_path / 'lame.pth')
     with pytest.raises(RuntimeError, match=r'conv1\.conv\.weight'):
         build_recognizer(CONFIG, str(tmp_path / 'lame.pth'))
-
-
-def test_recalibrated_statistics_are_those_of_the_batches():
-    model = build_recognizer(CONFIG)
-    batches = [batch(2, clips=3, seed=seed) for seed in (1, 2)]
-    recalibrate_batch_norm(model, batches)
-    conv, norm = model.backbone.conv1.conv, model.backbone.conv1.bn
-    means, variances = [], []
-    for each in batches:
-        out = conv(torch.cat(each['inputs']) / 255).transpose(0, 1).flatten(1)
-        means.append(out.mean(1))
-        variances.append(out.var(1))
-    torch.testing.assert_close(norm.running_mean, sum(means) / 2, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(norm.running_var, sum(variances) / 2, rtol=1e-4, atol=1e-6)
-    assert norm.momentum == nn.BatchNorm3d(1).momentum

@@ -1,32 +1,34 @@
 # The set that tools/data/make_motion_videos.py writes: 64x64, 40 frames, labels 0 to 15
 data_root = 'data/motion/'
 
-train_pipeline = [
+loading = [
     dict(type='DecordInit'),
     dict(type='TemporalIntervalSample', clip_len=8, frame_interval=2),
-    dict(type='DecordDecode'),
-    # Algorithm 1, at half of the strength of colour that Kinetics has, and a blur for its size
+    dict(type='SortedDecordDecode'),
+]
+# Algorithm 1; half the strength of colour that Kinetics gets, and a blur for frames of this size
+spatial = [
+    dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
+    dict(type='Resize', scale=(32, 32), keep_ratio=False),
+    dict(type='Flip', flip_ratio=0.5),
+]
+photometric = [
     dict(
-        type='ConsistentAugment',
-        over='clip',
-        transforms=[
-            dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
-            dict(type='Resize', scale=(32, 32), keep_ratio=False),
-            dict(type='Flip', flip_ratio=0.5),
-            dict(
-                type='ClipColorJitter',
-                brightness=(0.6, 1.4),
-                contrast=(0.6, 1.4),
-                saturation=(0.6, 1.4),
-                hue=(-0.1, 0.1),
-                prob=0.8,
-            ),
-            dict(type='ClipGrayscale', prob=0.2),
-            dict(type='ClipGaussianBlur', sigma=(0.1, 1.0), kernel_size=5, prob=0.5),
-        ],
+        type='ClipColorJitter',
+        brightness=(0.6, 1.4),
+        contrast=(0.6, 1.4),
+        saturation=(0.6, 1.4),
+        hue=(-0.1, 0.1),
+        prob=0.8,
     ),
-    dict(type='FormatShape', input_format='NCTHW'),
-    dict(type='PackActionInputs'),
+    dict(type='ClipGrayscale', prob=0.2),
+    dict(type='ClipGaussianBlur', sigma=(0.1, 1.0), kernel_size=5, prob=0.5),
+]
+packing = [dict(type='FormatShape', input_format='NCTHW'), dict(type='PackActionInputs')]
+train_pipeline = [
+    *loading,
+    dict(type='ConsistentAugment', over='clip', transforms=spatial + photometric),
+    *packing,
 ]
 train_dataloader = dict(
     batch_size=64,
@@ -47,10 +49,9 @@ train_dataloader = dict(
 features_pipeline = [
     dict(type='DecordInit'),
     dict(type='SampleFrames', clip_len=8, frame_interval=2, num_clips=3, test_mode=True),
-    dict(type='DecordDecode'),
+    dict(type='SortedDecordDecode'),
     dict(type='Resize', scale=(32, 32), keep_ratio=False),
-    dict(type='FormatShape', input_format='NCTHW'),
-    dict(type='PackActionInputs'),
+    *packing,
 ]
 features_dataloader = dict(
     batch_size=32,
