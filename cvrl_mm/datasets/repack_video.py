@@ -38,7 +38,7 @@ class RepackSettings:
 
     short_side: int = 256
     key_frame_interval: int = 16
-    crf: int = 20
+    crf: int = 23
     preset: str = 'medium'
 
     def __post_init__(self) -> None:

@@ -101,9 +101,9 @@ def test_the_list_is_written_for_the_new_folder(root: Path, tmp_path: Path):
 
 def test_other_settings_need_another_folder(root: Path, tmp_path: Path):
     repack(root, ['a.mp4'], tmp_path / 'new', SETTINGS)
-    with pytest.raises(FileExistsError, match=r"begun with .*'crf': 20.* another folder"):
+    with pytest.raises(FileExistsError, match=r"begun with .*'crf': 23.* another folder"):
         repack(root, ['a.mp4'], tmp_path / 'new', RepackSettings(crf=1))
-    assert json.loads((tmp_path / 'new/repack.json').read_text())['crf'] == 20
+    assert json.loads((tmp_path / 'new/repack.json').read_text())['crf'] == 23
 
 
 def test_a_folder_of_other_files_is_refused(root: Path, tmp_path: Path):
