@@ -6,6 +6,7 @@ that an existing MMAction2 setup behaves as before when it imports this package.
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ def apply() -> None:
     stand_in_for_drn()
     know_our_configs()
     resume_from_own_checkpoints()
+    refuse_foreign_code()
     run_ranks_on_cpu()
 
 
@@ -110,16 +112,61 @@ def resume_from_own_checkpoints() -> None:
     def resume_local(self: Runner, filename: str, *args: object, **kwargs: object) -> None:
         if '://' in str(filename):
             return resume(self, filename, *args, **kwargs)
-        with _full_unpickling():
+        with _environment(TRUST):
             return resume(self, filename, *args, **kwargs)
 
     Runner.resume = resume_local
 
 
+def refuse_foreign_code() -> None:
+    """Load checkpoints as weights alone, whatever the address and the version of torch.
+
+    mmengine leaves the choice to torch: before 2.6 every pickle may run code, and later on
+    those from ``http(s)://`` still may. A refusal says so in one sentence. Not for what
+    ``Runner.resume`` reads from a local file, nor where the user has set ``TRUST``.
+    """
+    import pickle
+
+    from mmengine.runner import CheckpointLoader
+
+    load = CheckpointLoader.load_checkpoint.__func__
+    if _is_ours(load):
+        return
+
+    def load_weights(cls: type, filename: str, *args: object, **kwargs: object) -> object:
+        if os.environ.get(TRUST):
+            return load(cls, filename, *args, **kwargs)
+        try:
+            with _environment(DISTRUST):
+                return load(cls, filename, *args, **kwargs)
+        except OSError:  # no such file, no such address
+            raise
+        except Exception as error:
+            raise pickle.UnpicklingError(_refusal(filename, str(error))) from None
+
+    CheckpointLoader.load_checkpoint = classmethod(load_weights)
+
+
+def _refusal(filename: str, complaint: str) -> str:
+    """Say what torch says on a page."""
+    code = re.search(r'GLOBAL (\S+)', complaint)
+    if code is None:
+        what = ' '.join(complaint.splitlines()[-1:]) if 'Weights' not in complaint else ''
+        return f'{filename} is damaged or is no checkpoint{what and f" ({what[:200]})"}.'
+    return (
+        f'{filename} is not loaded: it holds more than weights, and reading it would run '
+        f'{code[1]}. If you trust where it comes from, store its weights alone: torch.save('
+        "{'state_dict': torch.load(FILE, weights_only=False)['state_dict']}, NEW_FILE)."
+    )
+
+
+# What torch.load heeds where it is not told whether to unpickle weights alone
+TRUST, DISTRUST = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'
+
+
 @contextmanager
-def _full_unpickling() -> Iterator[None]:
-    """Within it ``torch.load`` without ``weights_only`` reads any pickle."""
-    name = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD'
+def _environment(name: str) -> Iterator[None]:
+    """Within it a variable of the environment is 1."""
     before = os.environ.get(name)
     os.environ[name] = '1'
     try:

@@ -17,7 +17,7 @@ CONFIG = Path(__file__).parents[1] / 'configs' / 'cvrl' / 'pretrain_k400.py'
 
 @HOOKS.register_module()
 class KillHook(Hook):
-    """End this process as the kernel does when memory is short."""
+    """End the last rank as the kernel does when memory is short; a job started anew lives."""
 
     priority = 'LOWEST'
 
@@ -25,8 +25,21 @@ class KillHook(Hook):
         self.step = step
 
     def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
-        if runner.iter == self.step:
+        restarted = os.environ.get('TORCHELASTIC_RESTART_COUNT', '0') != '0'
+        if runner.iter == self.step and runner.rank == runner.world_size - 1 and not restarted:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+@HOOKS.register_module()
+class FailHook(Hook):
+    """Raise an error in one rank."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+    def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
+        if runner.rank == self.rank:
+            raise ValueError(f'a fault of rank {self.rank} alone')
 
 
 def small_config(data: Path, work_dir: Path, **options: object) -> Config:
@@ -70,8 +83,7 @@ def pretrain(data: Path, work_dir: Path, options: dict, kill_at: int | None = No
     """Train; the last rank kills itself before step ``kill_at``."""
     Config.pretty_text = property(lambda self: '')  # laying it out takes longer than the training
     cfg = small_config(data, work_dir, **options)
-    last = int(os.environ.get('RANK', 0)) == int(os.environ.get('WORLD_SIZE', 1)) - 1
-    if kill_at is not None and last:
+    if kill_at is not None:
         cfg.custom_hooks.append(dict(type='KillHook', step=kill_at))
     Runner.from_cfg(cfg).train()
 

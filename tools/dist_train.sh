@@ -5,15 +5,21 @@
 #   tools/dist_train.sh configs/cvrl/pretrain_k400.py 8
 #   NNODES=2 NODE_RANK=0 MASTER_ADDR=node0 tools/dist_train.sh configs/cvrl/pretrain_k400.py 8
 #
-# Environment: NNODES, NODE_RANK, MASTER_ADDR, PORT.
+# Environment: NNODES, NODE_RANK, MASTER_ADDR, PORT, MAX_RESTARTS (0): how often a job whose rank
+# has died goes on by itself from its last checkpoint.
 set -euo pipefail
 if [ $# -lt 2 ]; then
-  sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 tools=$(cd "$(dirname "$0")" && pwd)
+address=${MASTER_ADDR:-127.0.0.1}
+host=$([ "${NODE_RANK:-0}" = 0 ] && echo 1 || echo 0)
+# A restarted job must not find the addresses of dead ranks in the store
+export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
+rendezvous=(--rdzv_backend=c10d --rdzv_endpoint="$address:${PORT:-29500}" --rdzv_id=cvrl_mm)
+case $address in 127.* | localhost) rendezvous+=(--local_addr=127.0.0.1) ;; esac
 PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}" exec python -m torch.distributed.run \
-  --nnodes="${NNODES:-1}" --node_rank="${NODE_RANK:-0}" \
-  --master_addr="${MASTER_ADDR:-127.0.0.1}" --master_port="${PORT:-29500}" \
-  --nproc_per_node="$2" \
+  --nnodes="${NNODES:-1}" "${rendezvous[@]}" --rdzv_conf="is_host=$host" \
+  --max_restarts="${MAX_RESTARTS:-0}" --nproc_per_node="$2" \
   "$tools/train.py" "$1" --launcher pytorch "${@:3}"

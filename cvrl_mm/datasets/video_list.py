@@ -1,17 +1,99 @@
 """The lists of videos that datasets and tools read."""
 
+import os.path as osp
 import re
+from collections.abc import Iterator, Sequence
 
-from mmengine.fileio import exists, list_from_file
+import numpy as np
+from mmengine.fileio import exists, get
+
+BLOCK_BYTES = 1 << 24
+BLOCK_LINES = 1 << 18
 
 
-def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]]:
-    """Read a list of videos.
+class VideoList(Sequence[dict]):
+    """The videos of a list, held as the bytes of the file.
+
+    Ten million lines are a bytes object and two arrays, which the loader's workers share;
+    a line is taken apart when it is asked for. A slice shares the memory of the whole.
 
     Args:
         ann_file: Text file with a line ``path`` or ``path label`` for each video. The path may
             hold spaces.
         delimiter: Stands between path and label.
+        prefix: Folder to which the paths are relative.
+
+    Raises:
+        FileNotFoundError: there is no such list.
+        ValueError: it is empty, no text in UTF-8, or a line names no file.
+    """
+
+    def __init__(self, ann_file: str, delimiter: str = ' ', prefix: str = '') -> None:
+        if not exists(ann_file):
+            raise FileNotFoundError(f'There is no video list {ann_file}; set ann_file.')
+        content = get(ann_file)
+        if b'\r' in content:
+            content = content.replace(b'\r\n', b'\n').replace(b'\r', b'\n')
+        self._content, self._delimiter, self._prefix = content, delimiter, prefix
+        self._ends = _line_ends(content)
+        if not len(self._ends):
+            raise ValueError(f'The video list {ann_file} is empty.')
+        self._starts = np.concatenate([self._ends[:1] * 0, self._ends[:-1] + 1])
+        for block in self._blocks():
+            self._check(ann_file, block)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: int | slice) -> 'dict | VideoList':
+        """Take one line apart: its file's ``filename`` and its ``label``, -1 without one."""
+        if isinstance(index, slice):
+            part = object.__new__(VideoList)
+            part.__dict__ = {**self.__dict__, '_starts': self._starts[index]}
+            part._ends = self._ends[index]
+            return part
+        path, label = _parse(self._line(index).decode(), self._delimiter)
+        return dict(filename=osp.join(self._prefix, path), label=label)
+
+    def _line(self, index: int) -> bytes:
+        return self._content[self._starts[index] : self._ends[index]]
+
+    def _blocks(self) -> Iterator[range]:
+        for first in range(0, len(self), BLOCK_LINES):
+            yield range(first, min(first + BLOCK_LINES, len(self)))
+
+    def _check(self, ann_file: str, block: range) -> None:
+        """Refuse what cannot be decoded or names no file."""
+        start = self._starts[block[0]]
+        content = self._content[start : self._ends[block[-1]] + 1]
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            number = block[0] + content[: error.start].count(b'\n') + 1
+            raise ValueError(
+                f'{ann_file}, line {number} is no text in UTF-8: {error.reason}.'
+            ) from None
+        # One letter makes a file name; lines without one, and with a zero byte, are looked at.
+        named = _letters(self._delimiter)[np.frombuffer(content, np.uint8)]
+        starts = self._starts[block.start : block.stop] - start
+        doubtful = ~np.logical_or.reduceat(np.append(named, False), starts)
+        lines = block if b'\0' in content else block.start + np.flatnonzero(doubtful)
+        for index in lines:
+            line = self._line(index).decode()
+            path, _ = _parse(line, self._delimiter)
+            if not path or '\0' in path:
+                raise ValueError(
+                    f'{ann_file}, line {index + 1}: {line!r} names no file; '
+                    'a line is "path" or "path label".'
+                )
+
+
+def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]]:
+    """Read a list of videos at once.
+
+    Args:
+        ann_file: As for :class:`VideoList`.
+        delimiter: As for :class:`VideoList`.
 
     Returns:
         Path and label of each video; the label is -1 where there is none.
@@ -20,21 +102,30 @@ def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]
         FileNotFoundError: there is no such list.
         ValueError: it is empty, no text in UTF-8, or a line names no file.
     """
-    if not exists(ann_file):
-        raise FileNotFoundError(f'There is no video list {ann_file}; set ann_file.')
-    try:
-        lines = list_from_file(ann_file)
-    except UnicodeDecodeError as error:
-        raise ValueError(f'{ann_file} is no list of videos in UTF-8: {error}.') from None
-    if not lines:
-        raise ValueError(f'The video list {ann_file} is empty.')
-    return [_parse(line, f'{ann_file}, line {i}', delimiter) for i, line in enumerate(lines, 1)]
+    videos = VideoList(ann_file, delimiter)
+    return [(video['filename'], video['label']) for video in videos]
 
 
-def _parse(line: str, place: str, delimiter: str) -> tuple[str, int]:
+def _parse(line: str, delimiter: str) -> tuple[str, int]:
     path, _, label = line.strip().rpartition(delimiter)
     if not re.fullmatch(r'-?\d+', label, re.ASCII):  # a path alone, perhaps with spaces
         path, label = line.strip(), '-1'
-    if not path or '\0' in path:
-        raise ValueError(f'{place}: {line!r} names no file; a line is "path" or "path label".')
     return path, int(label)
+
+
+def _line_ends(content: bytes) -> np.ndarray:
+    """Where each line ends; the last one may lack its line feed."""
+    data = np.frombuffer(content, np.uint8)
+    blocks = range(0, len(data), BLOCK_BYTES)
+    ends = [np.flatnonzero(data[b : b + BLOCK_BYTES] == ord('\n')) + b for b in blocks]
+    if content and not content.endswith(b'\n'):
+        ends.append(np.array([len(content)]))
+    return np.concatenate(ends) if ends else np.empty(0, np.int64)
+
+
+def _letters(delimiter: str) -> np.ndarray:
+    """For each byte whether it is a letter and no part of the delimiter."""
+    letters = np.zeros(256, bool)
+    letters[list(b'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ')] = True
+    letters[list(delimiter.encode())] = False
+    return letters

@@ -1,6 +1,6 @@
 """Videos named by a list, with or without labels."""
 
-import os.path as osp
+from collections.abc import Sequence
 
 import numpy as np
 from mmaction.datasets import VideoDataset
@@ -8,7 +8,7 @@ from mmaction.registry import DATASETS
 from mmengine.fileio import exists
 
 from .sample_index import SampleIndex, draws_of
-from .video_list import read_video_list
+from .video_list import VideoList
 from .video_reading import HangingVideoError, UnreadableVideoError, read, reads_files
 
 PROBED_FILES = 100
@@ -103,22 +103,29 @@ class VideoListDataset(VideoDataset):
         data['data_samples'].set_metainfo(dict(filename=filename, unreadable=unreadable))
         return data
 
-    def load_data_list(self) -> list[dict]:
+    def full_init(self) -> None:
+        """Load the list; what is still a :class:`VideoList` then needs no serialisation."""
+        if self._fully_initialized:
+            return
+        serialize, self.serialize_data = self.serialize_data, False
+        super().full_init()
+        if serialize and not isinstance(self.data_list, VideoList):
+            self.data_bytes, self.data_address = self._serialize_data()
+            self.serialize_data = True
+
+    def load_data_list(self) -> Sequence[dict]:
         """Read the list.
 
         Returns:
             One dict a line with ``filename`` and ``label``, -1 without one.
         """
-        entries = read_video_list(self.ann_file, self.delimiter)
+        videos = VideoList(self.ann_file, self.delimiter, self.data_prefix['video'] or '')
         if self.multi_class:
             videos = super().load_data_list()
-        else:
-            prefix = self.data_prefix['video'] or ''
-            videos = [dict(filename=osp.join(prefix, p), label=label) for p, label in entries]
         self._look_for_files(videos)
         return videos
 
-    def _look_for_files(self, videos: list[dict]) -> None:
+    def _look_for_files(self, videos: Sequence[dict]) -> None:
         places = np.unique(np.linspace(0, len(videos) - 1, PROBED_FILES).astype(int))
         missing = [i for i in places if not exists(videos[i]['filename'])]
         if len(missing) > MAX_MISSING * len(places):

@@ -44,7 +44,9 @@ def reads_files(transform: Callable[[dict], dict]) -> bool:
     return any(base.__module__ == loading.__name__ for base in type(transform).__mro__)
 
 
-def read(transform: Callable[[dict], dict], results: dict, timeout_seconds: float) -> dict | None:
+def read(
+    transform: Callable[[dict], dict], results: dict, timeout_seconds: float | None
+) -> dict | None:
     """Run a transform that opens or decodes a file, and wait for it only so long.
 
     A decoder that hangs cannot be interrupted, neither by an exception nor by a signal. It runs
@@ -54,7 +56,7 @@ def read(transform: Callable[[dict], dict], results: dict, timeout_seconds: floa
     Args:
         transform: A loading transform.
         results: A sample on its way through the pipeline, with ``filename``.
-        timeout_seconds: How long to wait.
+        timeout_seconds: How long to wait; None for ever.
 
     Returns:
         What the transform returns.

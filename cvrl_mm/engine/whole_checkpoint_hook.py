@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from mmengine.dist import broadcast_object_list, is_main_process
+from mmengine.dist import all_gather_object, broadcast_object_list, is_main_process
 from mmengine.fileio import BaseStorageBackend
 from mmengine.hooks import CheckpointHook
 from mmengine.registry import HOOKS
@@ -39,7 +39,9 @@ class WholeCheckpointHook(CheckpointHook):
         Raises:
             RuntimeError: there are checkpoints, but none can be read.
         """
-        restarted = int(os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)) > 0
+        # torchrun counts on the node that has failed alone, the others join it anew
+        restarts = all_gather_object(int(os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)))
+        restarted = max(restarts) > 0
         choice = [self._choose(runner, restarted) if is_main_process() else None]
         broadcast_object_list(choice)
         if isinstance(choice[0], RuntimeError):

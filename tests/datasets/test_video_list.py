@@ -1,9 +1,11 @@
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cvrl_mm.datasets.video_list import read_video_list
+from cvrl_mm.datasets import video_list
+from cvrl_mm.datasets.video_list import VideoList, read_video_list
 
 FUZZ = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -35,3 +37,37 @@ def test_any_file_is_a_list_or_says_why_it_is_not(content: bytes, tmp_path: Path
         assert not isinstance(error, UnicodeError) and 'list.txt' in str(error)
     else:
         assert videos and all(path and isinstance(label, int) for path, label in videos)
+
+
+def test_slices_share_the_memory(tmp_path: Path):
+    videos = VideoList(written(tmp_path, b'a 1\nb 2\nc 3\nd'))
+    assert [v['filename'] for v in videos] == ['a', 'b', 'c', 'd']
+    assert [v['label'] for v in videos[1:3]] == [2, 3]
+    assert list(videos[::-2]) == [videos[-1], videos[1]]
+    assert videos[:2]._content is videos._content
+    with pytest.raises(IndexError):
+        videos[4]
+
+
+@pytest.mark.parametrize('line', [b' 3', b'  ', b'-4', b',5', b'\xc2\xa0', b'a\0b.mp4 1'])
+@pytest.mark.parametrize('block_lines', [2, 1000])
+def test_a_line_without_a_file_is_found_in_any_block(
+    line: bytes, block_lines: int, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr(video_list, 'BLOCK_LINES', block_lines)
+    monkeypatch.setattr(video_list, 'BLOCK_BYTES', 5)
+    lines = ['馬,1'.encode(), b'7/12.,2', b'a b.mp4', line, b'c,4']
+    path = written(tmp_path, b'\n'.join(lines))
+    with pytest.raises(ValueError, match=r'list\.txt, line 4: .* names no file'):
+        VideoList(path, delimiter=',')
+
+
+def test_a_line_in_another_encoding_is_pointed_at(tmp_path: Path):
+    with pytest.raises(ValueError, match=r'list\.txt, line 2 is no text in UTF-8'):
+        VideoList(written(tmp_path, 'a.mp4\ngr\xfcn.mp4\n'.encode('latin-1')))
+
+
+@pytest.mark.parametrize('line_break', [b'\r\n', b'\r'])
+def test_line_breaks_of_other_systems(line_break: bytes, tmp_path: Path):
+    path = written(tmp_path, b'a.mp4 1' + line_break + b'b.mp4 2' + line_break)
+    assert read_video_list(path) == [('a.mp4', 1), ('b.mp4', 2)]

@@ -1,10 +1,12 @@
 import os
+import pickle
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
+from mmaction.datasets import VideoDataset
 from torch.utils.data import DataLoader
 
 from cvrl_mm.datasets import VideoListDataset
@@ -175,3 +177,66 @@ def test_a_mistake_in_the_pipeline_replaces_nothing(mixed: Path):
     without_sampler = [PIPELINE[0], *PIPELINE[2:]]
     with pytest.raises(KeyError, match='frame_inds'):
         mixed_dataset(mixed, pipeline=without_sampler)[SampleIndex(0, seed=0, epoch=0)]
+
+
+ODD = [
+    'a.mp4 3',
+    '.x 0',
+    '馬.mp4 -1',
+    'ü/é.mp4 99999',
+    '7 12',
+    '/abs/b.mp4 2',
+    "'q'.mp4",
+    '1,2;3 4',
+]
+
+
+@pytest.fixture
+def odd_list(tmp_path: Path) -> dict:
+    (tmp_path / 'list.txt').write_text('\n'.join(ODD))
+    for name in ('a.mp4', '.x', '馬.mp4', '7', "'q'.mp4", '1,2;3'):
+        (tmp_path / name).touch()
+    return dict(
+        ann_file=str(tmp_path / 'list.txt'), pipeline=[], data_prefix=dict(video=str(tmp_path))
+    )
+
+
+@pytest.mark.parametrize('indices', [None, 3, -3, [6, 1, 1]])
+@pytest.mark.parametrize('serialize_data', [True, False])
+def test_entries_are_those_of_the_stock_dataset(
+    indices: list | int | None, serialize_data: bool, odd_list: dict, monkeypatch
+):
+    monkeypatch.setattr('cvrl_mm.datasets.video_list_dataset.MAX_MISSING', 1)
+    odd_list |= dict(indices=indices, serialize_data=serialize_data)
+    stock, ours = VideoDataset(**odd_list), VideoListDataset(**odd_list)
+    assert len(ours) == len(stock)
+    for index in range(-1, len(stock)):
+        assert list(ours.get_data_info(index).items()) == list(stock.get_data_info(index).items())
+
+
+def test_subsets_are_those_of_the_stock_dataset(odd_list: dict, monkeypatch):
+    monkeypatch.setattr('cvrl_mm.datasets.video_list_dataset.MAX_MISSING', 1)
+    stock, ours = VideoDataset(**odd_list), VideoListDataset(**odd_list)
+    for indices in (2, -2, [5, 0]):
+        expected, actual = stock.get_subset(indices), ours.get_subset(indices)
+        assert len(actual) == len(expected) == 2
+        assert [actual[i] for i in (0, 1)] == [expected[i] for i in (0, 1)]
+
+
+def test_no_object_is_held_for_a_line(folder: Path):
+    data = dataset(folder, 'a.mp4 3\n' * 5000)
+    size = len(pickle.dumps(data))  # what a worker that is spawned receives
+    assert size < len(pickle.dumps(dataset(folder, 'a.mp4 3\n'))) + 5000 * (8 + 16 + 1)
+
+
+class Halved(VideoListDataset):
+    def filter_data(self) -> list[dict]:
+        return [video for video in self.data_list if video['label'] % 2]
+
+
+def test_a_list_that_was_filtered_is_serialised(folder: Path):
+    (folder / 'list.txt').write_text('a.mp4 3\na.mp4 2\na.mp4 5\n')
+    prefix = dict(video=str(folder / 'videos'))
+    data = Halved(str(folder / 'list.txt'), [], data_prefix=prefix)
+    assert [data[i]['label'] for i in range(len(data))] == [3, 5]
+    assert data.serialize_data and not data.data_list

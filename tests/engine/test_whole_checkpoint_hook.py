@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.dist import get_rank
 from mmengine.runner import Runner
 
 from tests.processes import exit_codes, start
+from tests.ranks import run_ranks
 from tests.toy import toy_runner
 
 
@@ -122,3 +124,15 @@ def test_a_named_checkpoint_is_the_one_resumed_from(tmp_path: Path):
     runner(tmp_path, keep=4).train()
     named = str(tmp_path / 'epoch_1.pth')
     assert start_epoch(runner(tmp_path, resume=True, load_from=named)) == 1
+
+
+def first_epoch(folder: Path) -> torch.Tensor:
+    """The epoch to go on from, on two nodes of which the second has failed."""
+    os.environ['TORCHELASTIC_RESTART_COUNT'] = str(get_rank())
+    return torch.tensor(start_epoch(runner(folder)))
+
+
+def test_one_failed_node_restarts_all(tmp_path: Path):
+    runner(tmp_path).train()
+    os.utime(tmp_path / 'epoch_4.pth')
+    assert run_ranks(first_epoch, 2, tmp_path, tmp_path) == [4, 4]

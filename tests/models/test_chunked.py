@@ -1,10 +1,16 @@
+from pathlib import Path
+
 import pytest
 import torch
 from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
+from mmengine.dist import get_rank
+from mmengine.model import MMDistributedDataParallel, convert_sync_batchnorm
 from torch import Tensor, nn
 
+from cvrl_mm.models import InfoNCEHead
 from cvrl_mm.models.chunked import embed_in_chunks
+from tests.ranks import run_ranks
 
 
 def network() -> nn.Module:
@@ -103,3 +109,58 @@ def test_recognizer_gives_the_unchunked_loss_and_gradients(autocast: bool):
 def test_refuses_what_cannot_be_chunked(wrong: dict):
     with pytest.raises(ValueError, match='chunk_size counts videos'):
         MODELS.build(dict(type='CVRL', backbone=dict(type='R3DSlow'), **wrong))
+
+
+# -- several ranks -------------------------------------------------------------------------
+
+
+class Pairs(nn.Module):
+    """An encoder and a loss that joins the videos of all ranks."""
+
+    def __init__(self, chunk_size: int | None) -> None:
+        super().__init__()
+        self.encoder, self.chunk_size = network(), chunk_size
+        self.head = InfoNCEHead(3, num_hidden_layers=0, out_channels=4)
+        self.head.init_weights()
+        self.double()
+
+    def forward(self, videos: Tensor) -> Tensor:
+        """Map (N, 2, 4) to the loss."""
+        if self.chunk_size is None:
+            feats = self.embed(videos)
+        else:
+            feats = embed_in_chunks(self.embed, videos, self.chunk_size, self.encoder)
+        return self.head.contrast(self.head(feats).unflatten(0, (-1, 2)))['loss']
+
+    def embed(self, videos: Tensor) -> Tensor:
+        return self.encoder(videos.flatten(0, 1))
+
+    def step(self, wrapped: nn.Module, videos: Tensor) -> dict[str, Tensor]:
+        """Backward; returns gradients and running statistics."""
+        wrapped(videos).backward()
+        results = {f'grad.{name}': p.grad for name, p in self.named_parameters()}
+        return {**results, **{k: b for k, b in self.named_buffers() if 'running' in k}}
+
+
+def rank_step(videos: Tensor, frozen: bool) -> dict[str, Tensor]:
+    model = convert_sync_batchnorm(Pairs(chunk_size=2)).train(not frozen)
+    wrapped = MMDistributedDataParallel(model, device_ids=[0], broadcast_buffers=False)
+    return model.step(wrapped, videos[get_rank()])
+
+
+@pytest.mark.parametrize('frozen', [True, False], ids=['frozen norms', 'training norms'])
+def test_two_ranks_equal_one_process(frozen: bool, tmp_path: Path):
+    videos = batch(12).view(2, 3, 2, 4)  # two ranks of three videos: chunks of two and one
+    if frozen:
+        model = Pairs(chunk_size=None).eval()
+        expected = model.step(model, videos.flatten(0, 1))
+    else:  # a norm sees the chunk of both ranks
+        model = Pairs(chunk_size=4)
+        chunks = [videos[:, :2].flatten(0, 1), videos[:, 2:].flatten(0, 1)]
+        expected = model.step(model, torch.cat(chunks))
+    ranks = run_ranks(rank_step, 2, tmp_path, videos, frozen)
+    for results in ranks:
+        torch.testing.assert_close(results, expected, rtol=1e-6, atol=1e-12)
+    for name in ('encoder.1.running_mean', 'encoder.1.running_var'):
+        assert torch.equal(ranks[0][name], ranks[1][name])
+        assert torch.equal(ranks[0][name], network()[1].state_dict()[name[10:]]) == frozen

@@ -1,0 +1,36 @@
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tests.videos import encode
+
+TOOL = str(Path(__file__).parents[2] / 'tools/data/check_videos.py')
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    def run(*arguments: object) -> str:
+        monkeypatch.setattr('sys.argv', ['check_videos.py', *map(str, arguments)])
+        runpy.run_path(TOOL, run_name='__main__')
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_writes_a_clean_list_and_the_reasons(run, tmp_path: Path):
+    encode(tmp_path / 'ä 馬.mp4')
+    (tmp_path / 'empty.mp4').touch()
+    (tmp_path / 'list.txt').write_text('ä 馬.mp4 7\nempty.mp4 1\nvanished.mp4 2\nä 馬.mp4\n')
+    output = run(tmp_path / 'list.txt', '--prefix', tmp_path, '--processes', 1)
+    assert '2 of 4 videos can be read' in output and 'Checking' in output
+    assert (tmp_path / 'list.clean.txt').read_text('utf-8') == 'ä 馬.mp4 7\nä 馬.mp4\n'
+    assert (tmp_path / 'bad_videos.txt').read_text('utf-8').splitlines() == [
+        f'{tmp_path}/empty.mp4\tRuntimeError: Error reading 0 bytes...',
+        f'{tmp_path}/vanished.mp4\tNo such file or directory',
+    ]
+
+
+def test_a_missing_list_is_named(run, tmp_path: Path):
+    with pytest.raises(SystemExit, match=r'There is no video list .*none\.txt'):
+        run(tmp_path / 'none.txt')

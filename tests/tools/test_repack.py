@@ -1,0 +1,26 @@
+from pathlib import Path
+
+import pytest
+
+from tests.script import run_script
+
+
+def test_a_list_is_repacked_and_what_fails_is_shown(
+    motion_set: Path, tmp_path: Path, monkeypatch, capsys
+):
+    (tmp_path / 'broken.mp4').write_text('no video')
+    (tmp_path / 'a.mp4').symlink_to(motion_set / 'videos/train_00000.mp4')
+    (tmp_path / 'list.txt').write_text('a.mp4 1\nbroken.mp4 2\n')
+    target = tmp_path.parent / f'{tmp_path.name}_new'
+    arguments = [tmp_path / 'list.txt', target, '--preset', 'ultrafast', '--workers', 1]
+    run_script(monkeypatch, 'data/repack.py', *arguments)
+    assert (target / 'list.txt').read_text() == 'a.mp4 1\nbroken.mp4 2\n'
+    output = capsys.readouterr().out
+    assert 'broken.mp4' in output and 'copied' in output
+    assert '1 videos repacked (0 of them by an earlier run), 1 not' in ' '.join(output.split())
+
+
+def test_a_mistake_is_one_line(tmp_path: Path, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        run_script(monkeypatch, 'data/repack.py', tmp_path, tmp_path / 'new')
+    assert 'error: There are no videos to repack' in capsys.readouterr().err

@@ -1,0 +1,54 @@
+"""Find the videos of a list that cannot be read, and write a list without them.
+
+    python tools/data/check_videos.py LIST --prefix FOLDER [--out CLEAN_LIST]
+
+Every video is opened and decoded as in training, many at a time. Beside the clean list
+stands bad_videos.txt: path and reason, apart by a tab.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from mmengine.fileio import list_from_file
+from rich.progress import track
+
+from cvrl_mm.datasets.video_check import find_faults
+from cvrl_mm.datasets.video_list import read_video_list
+
+
+def main() -> None:
+    """Check, show progress, write both lists."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('list', help='lines of "path" or "path label"')
+    parser.add_argument('--prefix', default='', help='folder that the paths are relative to')
+    parser.add_argument('--out', help='the clean list; beside LIST unless given')
+    parser.add_argument('--processes', type=int, default=os.cpu_count(), help='videos at a time')
+    parser.add_argument('--timeout', type=float, default=60, help='seconds for one video')
+    args = parser.parse_args()
+    out = Path(args.out or Path(args.list).with_suffix('.clean.txt'))
+    try:
+        paths = [path for path, _ in read_video_list(args.list)]
+    except (FileNotFoundError, ValueError) as error:
+        sys.exit(str(error))
+
+    files = [os.path.join(args.prefix, path) for path in paths]
+    checks = find_faults(files, args.processes, args.timeout)
+    faults = dict(track(checks, description='Checking', total=len(files)))
+    bad = {i: fault for i, fault in sorted(faults.items()) if fault}
+    lines = list_from_file(args.list)
+    out.write_text(
+        ''.join(f'{line}\n' for i, line in enumerate(lines) if i not in bad), encoding='utf-8'
+    )
+    report = out.with_name('bad_videos.txt')
+    report.write_text(
+        ''.join(f'{files[i]}\t{fault}\n' for i, fault in bad.items()), encoding='utf-8'
+    )
+    print(f'{len(files) - len(bad)} of {len(files)} videos can be read: {out}')
+    if bad:
+        print(f'{len(bad)} cannot: {report}')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,97 @@
+"""Encode a set of videos again: small frames and many key frames load faster.
+
+Examples:
+    python tools/data/repack.py data/k400/train.txt data/k400_256 --root data/k400/videos_train
+    python tools/data/repack.py videos/ videos_256/ --key-frame-interval 8 --crf 18
+
+The same command goes on where it was stopped. A list is written again for the new folder.
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from cvrl_mm.datasets.repack import RepackReport, find_videos, repack, repack_list
+from cvrl_mm.datasets.repack_video import RepackSettings
+
+
+def parse_args() -> argparse.Namespace:
+    """Parse the arguments."""
+    default = RepackSettings()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('source', type=Path, help='list of videos, or a folder')
+    parser.add_argument('target', type=Path, help='folder to write')
+    parser.add_argument('--root', type=Path, help="folder of a list's videos (the list's own)")
+    for name, text in dict(
+        short_side='pixels of the shorter side',
+        key_frame_interval='frames between key frames',
+        crf="x264's quality, lower is better and larger",
+        preset="x264's effort",
+    ).items():
+        value = getattr(default, name)
+        flag = f'--{name.replace("_", "-")}'
+        parser.add_argument(flag, type=type(value), default=value, help=f'{text} (%(default)s)')
+    parser.add_argument(
+        '--workers', type=int, default=os.cpu_count(), help='processes (%(default)s)'
+    )
+    args = parser.parse_args()
+    try:
+        names = ('short_side', 'key_frame_interval', 'crf', 'preset')
+        args.settings = RepackSettings(**{name: getattr(args, name) for name in names})
+    except ValueError as mistake:
+        parser.error(str(mistake))
+    args.error = parser.error
+    return args
+
+
+def main() -> None:
+    """Repack and say what became of the videos."""
+    args = parse_args()
+    root = args.source if args.source.is_dir() else args.root or args.source.parent
+    columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
+    with Progress(*columns, TimeRemainingColumn()) as progress:
+        task = progress.add_task('videos', total=None)
+        options = dict(
+            num_workers=args.workers,
+            on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+        try:
+            if args.source.is_dir():
+                videos = find_videos(root)
+                report = repack(root, videos, args.target, args.settings, **options)
+            else:
+                report = repack_list(args.source, root, args.target, args.settings, **options)
+        except (ValueError, FileExistsError, FileNotFoundError, ImportError) as mistake:
+            args.error(str(mistake))
+    show(report, root, args.target)
+
+
+def show(report: RepackReport, root: Path, target: Path) -> None:
+    """Print the failures and the sizes."""
+    console = Console()
+    if report.failures:
+        table = Table(title='Not repacked')
+        for heading in ('video', 'reason', 'outcome'):
+            table.add_column(heading, overflow='fold')
+        for video, reason in report.failures.items():
+            outcome = 'copied' if report.names[video] else 'left out'
+            table.add_row(video, reason, outcome)
+        console.print(table)
+    kept = {old: new for old, new in report.names.items() if new}
+    before = sum((root / old).stat().st_size for old in kept)
+    after = sum((target / new).stat().st_size for new in kept.values())
+    console.print(
+        f'{len(report.names) - len(report.failures)} videos repacked '
+        f'({report.num_skipped} of them by an earlier run), {len(report.failures)} not; '
+        f'{before / 1e6:.1f} MB -> {after / 1e6:.1f} MB.'
+    )
+
+
+if __name__ == '__main__':
+    main()
