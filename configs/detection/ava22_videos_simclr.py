@@ -1,0 +1,10 @@
+_base_ = './ava22_videos_random.py'
+model = dict(
+    backbone=dict(
+        init_cfg=dict(
+            type='Pretrained',
+            checkpoint='checkpoints/r3d50_simclr_inflated.pth',
+            prefix='backbone.',
+        )
+    )
+)

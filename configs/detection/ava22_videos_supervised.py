@@ -1,0 +1,10 @@
+_base_ = './ava22_videos_random.py'
+model = dict(
+    backbone=dict(
+        init_cfg=dict(
+            type='Pretrained',
+            checkpoint='work_dirs/supervised_k400/epoch_200.pth',
+            prefix='backbone.',
+        )
+    )
+)
