@@ -1,3 +1,4 @@
+# R3D-50 on AVA 2.2 from the videos, inflated ImageNet weights. Paper: 14.0 % mAP (Table 5).
 _base_ = './ava22_videos_random.py'
 model = dict(
     backbone=dict(

@@ -27,7 +27,7 @@ def runner(name: str, **options) -> Runner:
     return Runner.from_cfg(cfg)
 
 
-def tested(name: str, checkpoint: str | None) -> float:
+def evaluate(name: str, checkpoint: str | None) -> float:
     return runner(name, load_from=checkpoint).test()['mAP/overall']
 
 
@@ -36,13 +36,13 @@ def test_a_detector_tells_motions_apart(
     name: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):
     monkeypatch.chdir(root)
-    random = tested(name, None)
+    random = evaluate(name, None)
     runner(name, **{'train_cfg.max_epochs': 6, 'train_cfg.val_interval': 100}).train()
     resumed = runner(name, resume=True)
     resumed.train()
     assert (resumed.epoch, resumed.iter) == (8, 8 * 24)
     during_training = resumed.message_hub.get_scalar('val/mAP/overall').current()
-    trained = tested(name, f'{name}/epoch_8.pth')
+    trained = evaluate(name, f'{name}/epoch_8.pth')
     with capsys.disabled():
         print(f'\n{name}: mAP {trained:.3f}, with random weights {random:.3f}')
     assert trained == pytest.approx(during_training, abs=1e-4)

@@ -20,7 +20,10 @@ def main() -> None:
     parser.add_argument('--val', type=int, default=16, help='validation movies (%(default)s)')
     parser.add_argument('--seed', type=int, default=0, help='(%(default)s)')
     args = parser.parse_args()
-    write_figure_movies(args.root, args.train, args.val, args.seed)
+    try:
+        write_figure_movies(args.root, args.train, args.val, args.seed)
+    except FileExistsError as mistake:
+        parser.error(f'{mistake.filename} is there already; name a new folder.')
 
 
 if __name__ == '__main__':
