@@ -1,5 +1,6 @@
 """Sampling and augmentation of clips."""
 
+from .ava_keyframe_dataset import AVAKeyframeDataset
 from .clip_color_jitter import ClipColorJitter
 from .clip_gaussian_blur import ClipGaussianBlur
 from .clip_grayscale import ClipGrayscale
@@ -9,10 +10,12 @@ from .clip_transform import ClipTransform
 from .consistency import ConsistentAugment
 from .even_clip_sample import EvenClipSample
 from .interval_sampling import TemporalIntervalSample
+from .keep_visible_boxes import KeepVisibleBoxes
 from .sorted_decord_decode import SortedDecordDecode
 from .video_list_dataset import VideoListDataset
 
 __all__ = [
+    'AVAKeyframeDataset',
     'ClipColorJitter',
     'ClipGaussianBlur',
     'ClipGrayscale',
@@ -21,6 +24,7 @@ __all__ = [
     'ClipTransform',
     'ConsistentAugment',
     'EvenClipSample',
+    'KeepVisibleBoxes',
     'SortedDecordDecode',
     'TemporalIntervalSample',
     'VideoListDataset',

@@ -1,0 +1,58 @@
+# "SlowFast": Feichtenhofer et al., ICCV 2019, Sec. 5, and the released configs of its authors,
+# which CVRL follows (Sec. 4.1)
+model = dict(
+    type='FastRCNN',
+    _scope_='mmdet',
+    backbone=dict(
+        type='mmaction.R3DSlow',
+        depth=50,
+        # Stage 5 keeps stage 4's resolution; its filters are spread out to see what they
+        # saw in pre-training (SlowFast)
+        spatial_strides=(1, 2, 2, 1),
+        dilations=(1, 1, 1, 2),
+    ),
+    roi_head=dict(
+        type='AVARoIHead',
+        # RoIAlign of the mean over time, which is the mean over time of a 3D RoIAlign
+        bbox_roi_extractor=dict(
+            type='SingleRoIExtractor3D',
+            roi_layer_type='RoIAlign',
+            output_size=7,
+            featmap_stride=16,
+            with_temporal_pool=True,
+        ),
+        bbox_head=dict(
+            type='BBoxHeadAVA',
+            background_class=True,
+            in_channels=2048,
+            num_classes=81,
+            multilabel=True,
+            spatial_pool_type='max',
+            dropout_ratio=0.5,  # SlowFast
+        ),
+    ),
+    # Frames in [0, 1] as in pre-training
+    data_preprocessor=dict(
+        type='mmaction.ActionDataPreprocessor',
+        mean=[0.0, 0.0, 0.0],
+        std=[255.0, 255.0, 255.0],
+        format_shape='NCTHW',
+    ),
+    train_cfg=dict(
+        rcnn=dict(
+            # Detected boxes take the actions of an annotated one from an IoU of 0.9 (SlowFast)
+            assigner=dict(
+                type='MaxIoUAssignerAVA', pos_iou_thr=0.9, neg_iou_thr=0.9, min_pos_iou=0.9
+            ),
+            sampler=dict(
+                type='RandomSampler',
+                num=32,
+                pos_fraction=1,
+                neg_pos_ub=-1,
+                add_gt_as_proposals=True,
+            ),
+            pos_weight=1.0,
+        )
+    ),
+    test_cfg=dict(rcnn=None),
+)

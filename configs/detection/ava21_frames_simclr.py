@@ -1,0 +1,11 @@
+# R3D-50 on AVA 2.1 from frames, inflated SimCLR weights. Paper: 14.2 % mAP (Table 5).
+_base_ = './ava21_frames_random.py'
+model = dict(
+    backbone=dict(
+        init_cfg=dict(
+            type='Pretrained',
+            checkpoint='checkpoints/r3d50_simclr_inflated.pth',
+            prefix='backbone.',
+        )
+    )
+)

@@ -1,0 +1,11 @@
+# R3D-50 on AVA 2.1 from the videos, supervised weights. Paper: 19.1 % mAP (Table 5).
+_base_ = './ava21_videos_random.py'
+model = dict(
+    backbone=dict(
+        init_cfg=dict(
+            type='Pretrained',
+            checkpoint='work_dirs/supervised_k400/epoch_200.pth',
+            prefix='backbone.',
+        )
+    )
+)

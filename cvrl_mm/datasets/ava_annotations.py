@@ -1,0 +1,84 @@
+"""AVA's csv files, checked line by line."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+COLUMNS = 'video, second, x1, y1, x2, y2, action, person'
+
+
+@dataclass
+class ActionRow:
+    """One action of one person at one key frame.
+
+    Attributes:
+        video: Name of the movie.
+        second: Of the movie.
+        box: x1, y1, x2, y2 as fractions of the frame, (4,).
+        action: Number of the action, from 1.
+        person: Number of the person within the movie.
+    """
+
+    video: str
+    second: int
+    box: np.ndarray
+    action: int
+    person: int
+
+
+def read_actions(path: str) -> list[ActionRow]:
+    """Read ``ava_{train,val}_v2.x.csv``. Boxes are returned as they stand.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is empty, or a line is malformed; names the first and counts them.
+    """
+    return _read(path, _parse_action, COLUMNS)
+
+
+def read_exclusions(path: str) -> set[tuple[str, int]]:
+    """Read ``ava_{train,val}_excluded_timestamps_v2.x.csv`` into (video, second).
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a line is malformed.
+    """
+    return set(_read(path, _parse_exclusion, 'video, second', may_be_empty=True))
+
+
+def _parse_action(cells: list[str]) -> ActionRow:
+    video, second, *corners, action, person = cells
+    box = np.array(corners, np.float64)
+    if not video or box.shape != (4,) or not np.isfinite(box).all() or int(action) < 1:
+        raise ValueError
+    return ActionRow(video, int(second), box, int(action), int(person))
+
+
+def _parse_exclusion(cells: list[str]) -> tuple[str, int]:
+    video, second = cells
+    return video, int(second)
+
+
+def _read(path: str, parse: callable, columns: str, may_be_empty: bool = False) -> list:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f'There is no {path}; AVA offers its csv files for download.')
+    rows, malformed = [], []
+    with open(path, newline='') as file:
+        for number, cells in enumerate(csv.reader(file), 1):
+            if not cells:
+                continue
+            try:
+                rows.append(parse([cell.strip() for cell in cells]))
+            except ValueError:  # also of int(), float() and unpacking
+                malformed.append((number, ','.join(cells)))
+    if malformed:
+        number, line = malformed[0]
+        raise ValueError(
+            f'{path}, line {number}: {line!r} is not "{columns}"; {len(malformed)} of '
+            f'{len(rows) + len(malformed)} lines are malformed. Correct or remove them.'
+        )
+    if not rows and not may_be_empty:
+        raise ValueError(f'{path} is empty.')
+    return rows

@@ -1,0 +1,145 @@
+"""Person boxes of AVA's key frames, in the file format of AVA's own proposals.
+
+Such a file is a pickled ``{'VIDEO,TTTT': array}`` with T the second of the movie in four digits
+and one row ``x1, y1, x2, y2[, score]`` a person, as fractions of the frame. Unpickling runs
+whatever a file asks for; here it can make arrays of numbers and nothing else.
+"""
+
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+
+KEY = re.compile(r'.+,\d{4,}')
+NUMBERS = re.compile(r'[<>|=]?[fiu][1248]')
+
+
+class _DType:
+    """Takes the place of ``numpy.dtype``; knows numbers alone."""
+
+    def __init__(self, name: str, *flags: object) -> None:
+        if not isinstance(name, str) or not NUMBERS.fullmatch(name):
+            raise pickle.UnpicklingError(f'holds an array of type {name!r}')
+        self.dtype = np.dtype(name)
+
+    def __setstate__(self, state: tuple) -> None:
+        if state[1] in ('<', '>'):
+            self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class _Array:
+    """Takes the place of ``numpy.ndarray``."""
+
+    value = np.zeros((0,))
+
+    def __setstate__(self, state: tuple) -> None:
+        _, shape, dtype, in_fortran_order, content = state
+        if isinstance(content, str):  # written by Python 2
+            content = content.encode('latin1')
+        order = 'F' if in_fortran_order else 'C'
+        self.value = np.frombuffer(content, dtype.dtype).reshape(shape, order=order)
+
+
+def _reconstruct(kind: type, shape: tuple, typecode: bytes) -> _Array:
+    return _Array()
+
+
+def _from_buffer(content: bytes, dtype: _DType, shape: tuple, order: str) -> _Array:
+    array = _Array()
+    array.__setstate__((1, shape, dtype, order == 'F', content))
+    return array
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    return text.encode('latin1')  # how protocols 0 to 2 hold bytes
+
+
+def _no_bytes() -> bytes:
+    return b''  # and how they hold none
+
+
+_ALLOWED = {
+    ('numpy.core.multiarray', '_reconstruct'): _reconstruct,
+    ('numpy._core.multiarray', '_reconstruct'): _reconstruct,
+    ('numpy', 'ndarray'): _Array,
+    ('numpy', 'dtype'): _DType,
+    ('numpy.core.numeric', '_frombuffer'): _from_buffer,
+    ('numpy._core.numeric', '_frombuffer'): _from_buffer,
+    ('_codecs', 'encode'): _encode,
+    ('__builtin__', 'bytes'): _no_bytes,
+}
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> object:
+        if (module, name) not in _ALLOWED:
+            raise pickle.UnpicklingError(f'asks for {module}.{name}')
+        return _ALLOWED[module, name]
+
+
+def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
+    """Load person boxes without running anything that the file may hold.
+
+    Args:
+        path: A file as AVA's ``ava_dense_proposals_val.FAIR.recall_93.9.pkl``.
+
+    Returns:
+        For 'VIDEO,TTTT' the boxes, (N, 4) or (N, 5) with the person's score in the last column.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file holds anything but such arrays; it has done nothing then.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(
+            f'There is no proposal file {path}; AVA offers some for download, and '
+            'tools/data/make_proposals.py makes them for any videos.'
+        )
+    with open(path, 'rb') as file:
+        try:
+            content = _ArrayUnpickler(file, encoding='latin1').load()
+            return {_key(k): _boxes(k, v) for k, v in content.items()}
+        # what a damaged or hostile stream makes an unpickler raise
+        except (pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError) as error:
+            reason = str(error)
+        except (AttributeError, EOFError, MemoryError, OverflowError) as error:
+            reason = f'is no such pickle ({type(error).__name__}: {error})'
+    raise ValueError(
+        f'{path} is refused as a proposal file: it {reason}. Expected is a pickled dict from '
+        '"VIDEO,TTTT" to arrays (N, 4) or (N, 5) and nothing else; '
+        'tools/data/make_proposals.py writes one.'
+    )
+
+
+def save_proposals(proposals: dict[str, np.ndarray], path: str | Path) -> None:
+    """Write person boxes so that this module and MMAction2 read them.
+
+    Raises:
+        ValueError: a key or an array is not of the format.
+    """
+    checked = {_key(k): _checked(k, np.asarray(v, np.float32)) for k, v in proposals.items()}
+    with open(path, 'wb') as file:
+        pickle.dump(checked, file, protocol=4)
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str) or not KEY.fullmatch(key):
+        raise ValueError(f'has the key {key!r} instead of one like "VIDEO,0902"')
+    return key
+
+
+def _boxes(key: str, array: object) -> np.ndarray:
+    if not isinstance(array, _Array):
+        raise ValueError(f'holds {type(array).__name__} for {key!r} instead of an array')
+    return _checked(key, array.value)
+
+
+def _checked(key: str, boxes: np.ndarray) -> np.ndarray:
+    if boxes.ndim != 2 or boxes.shape[1] not in (4, 5):
+        if boxes.size:
+            raise ValueError(f'holds an array of shape {boxes.shape} for {key!r}')
+        boxes = np.zeros((0, 5))
+    if not np.isfinite(boxes).all():
+        raise ValueError(f'holds numbers that are not finite for {key!r}')
+    return boxes.astype(np.float32)

@@ -1,0 +1,116 @@
+"""Actions in any video."""
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmaction.apis import init_recognizer
+from mmaction.evaluation import read_labelmap
+from mmengine.config import Config
+from mmengine.dataset import Compose
+
+# What reads frames in the configs' pipelines; here a video is read
+READING = ('SampleAVAFrames', 'RawFrameDecode', 'ReadAVAClip')
+
+
+@dataclass
+class Detections:
+    """People at a key frame.
+
+    Attributes:
+        boxes: x1, y1, x2, y2 as fractions of the picture, (K, 4).
+        scores: Probabilities of the actions, (K, actions).
+    """
+
+    boxes: np.ndarray
+    scores: np.ndarray
+
+
+class VideoActionDetector:
+    """A trained detector of ``configs/detection`` that looks at single seconds of videos.
+
+    Args:
+        config: The config it was trained with.
+        checkpoint: Its weights.
+        device: Where to run, such as 'cuda:0'.
+        labels: AVA's label map; without it the config's.
+
+    Raises:
+        FileNotFoundError: there is no label map.
+    """
+
+    def __init__(
+        self,
+        config: str | PathLike,
+        checkpoint: str | PathLike,
+        device: str = 'cpu',
+        labels: str | None = None,
+    ) -> None:
+        cfg = Config.fromfile(config)
+        dataset = cfg.test_dataloader.dataset
+        self.actions = read_action_names(labels or dataset.label_file, dataset)
+        self.model = init_recognizer(cfg, str(checkpoint), device=device)
+        sampling = dataset.pipeline[0]
+        self.clip_len, self.interval = sampling.clip_len, sampling.frame_interval
+        self.fps = dataset.get('fps', 30)
+        reading = dict(type='ReadAVAClip', clip_len=self.clip_len, frame_interval=self.interval)
+        self.pipeline = Compose(
+            [reading, *(step for step in dataset.pipeline if step.type not in READING)]
+        )
+
+    @property
+    def needs_people(self) -> bool:
+        """Whether it takes person boxes; one with a region proposal network finds them."""
+        return not self.model.with_rpn
+
+    def detect(self, path: PathLike, second: float, people: np.ndarray | None = None) -> Detections:
+        """Look at the clip around a second of a video.
+
+        Args:
+            path: The video.
+            second: From its beginning.
+            people: Their boxes as fractions, (K, 4 or 5), if ``needs_people``.
+
+        Raises:
+            ValueError: person boxes are missing.
+            RuntimeError: the video cannot be read.
+        """
+        if self.needs_people and people is None:
+            raise ValueError(
+                'This detector takes person boxes: make them with tools/data/make_proposals.py, '
+                'or take a config with a region proposal network.'
+            )
+        if self.needs_people and not len(people):
+            return Detections(np.zeros((0, 4)), np.zeros((0, len(self.actions))))
+        frame = dict(
+            filename=str(path),
+            timestamp=second,
+            timestamp_start=0,
+            fps=self.fps,
+            modality='RGB',
+            gt_bboxes=np.zeros((0, 4)),
+            gt_labels=np.zeros((0, 1)),
+        )
+        if self.needs_people:
+            frame['proposals'] = people[:, :4]
+        packed = self.pipeline(frame)
+        with torch.no_grad():
+            sample = self.model.test_step({key: [value] for key, value in packed.items()})[0]
+        found = sample.pred_instances.cpu().numpy()
+        return Detections(found.bboxes, found.scores[:, 1:])
+
+
+def read_action_names(path: str, dataset: dict) -> list[str]:
+    """Read what a detector's actions are called, in the order of its scores.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f'There is no label map {path}; name one, such as AVA offers.')
+    with open(path) as file:
+        names = {item['id']: item['name'] for item in read_labelmap(file)[0]}
+    numbers = dataset.get('custom_classes') or range(1, dataset.get('num_classes', 81))
+    return [names.get(number, f'action {number}') for number in numbers]

@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from cvrl_mm.detection.annotated_video import COLOUR, confident, draw, write_annotated_video
+from cvrl_mm.detection.video_detector import Detections
+from tests.videos import encode
+
+ACTIONS = ['sit', 'walk', 'talk']
+FOUND = Detections(
+    np.array([[0.25, 0.25, 0.75, 1.0], [0.0, 0.0, 0.1, 0.1]]),
+    np.array([[0.5, 0.9, 0.31], [0.1, 0.2, 0.29]]),
+)
+
+
+def test_the_top_actions_above_the_threshold():
+    ((box, lines),) = confident(FOUND, ACTIONS, threshold=0.3, top=2)
+    assert lines == ['walk 0.90', 'sit 0.50']
+    assert box.tolist() == [0.25, 0.25, 0.75, 1.0]
+    assert len(confident(FOUND, ACTIONS, threshold=0.3, top=9)[0][1]) == 3
+    assert confident(FOUND, ACTIONS, threshold=0.95, top=3) == []
+
+
+def test_the_box_is_drawn_where_it_is():
+    image = draw(np.zeros((480, 640, 3), np.uint8), [(FOUND.boxes[0], ['walk 0.90'])])
+    assert image[300, 160].tolist() == image[300, 480].tolist() == list(COLOUR)
+    assert not image[300, 320].any() and not image[60, 320].any()
+
+
+def test_every_second_is_looked_at_once(tmp_path: Path):
+    encode(tmp_path / 'v.mp4', num_frames=75, size=(64, 48))
+    asked, done = [], []
+
+    def detect(second: int) -> Detections:
+        asked.append(second)
+        return FOUND if second == 1 else Detections(FOUND.boxes[:0], FOUND.scores[:0])
+
+    out = tmp_path / 'out.mp4'
+    boxes = write_annotated_video(
+        tmp_path / 'v.mp4', out, detect, ACTIONS, 0.3, 3, lambda *p: done.append(p)
+    )
+    assert boxes == 1 and asked == [0, 1, 2] and done[-1] == (75, 75)
+    capture = cv2.VideoCapture(str(out))
+    assert (capture.get(cv2.CAP_PROP_FRAME_WIDTH), capture.get(cv2.CAP_PROP_FPS)) == (64, 30)
+    greens = []
+    while (read := capture.read())[0]:
+        greens.append(int(read[1][40, 16].astype(int) @ [-1, 2, -1]))
+    assert len(greens) == 75
+    assert [i for i, green in enumerate(greens) if green > 100] == list(range(15, 45))
+
+
+def test_mistakes_are_named(tmp_path: Path):
+    (tmp_path / 'no.mp4').write_bytes(b'text')
+    with pytest.raises(RuntimeError, match=r'Cannot read the video .*no\.mp4'):
+        write_annotated_video(tmp_path / 'no.mp4', tmp_path / 'o.mp4', None, ACTIONS, 0.3, 3)
+    encode(tmp_path / 'v.mp4')
+    with pytest.raises(RuntimeError, match=r'Cannot write .*/nowhere/o\.mp4'):
+        write_annotated_video(
+            tmp_path / 'v.mp4', tmp_path / 'nowhere' / 'o.mp4', lambda s: FOUND, ACTIONS, 0.3, 3
+        )

@@ -1,0 +1,68 @@
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from mmengine.structures import InstanceData
+
+from cvrl_mm.detection import person_proposals
+from cvrl_mm.detection.person_proposals import find_people, make_proposals, person_class
+from tests.videos import encode
+
+CAT, PERSON = 0, 1
+
+
+@pytest.fixture
+def detector(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Finds two people and a cat in any picture of 64x32, and notes the pictures."""
+    detector = SimpleNamespace(dataset_meta=dict(classes=('cat', 'person')), seen=[])
+
+    def infer(model: SimpleNamespace, image: np.ndarray) -> SimpleNamespace:
+        model.seen.append(image)
+        found = InstanceData(
+            bboxes=torch.tensor([[0.0, 0, 32, 16], [16, 8, 48, 40], [0, 0, 64, 32], [0, 0, 1, 1]]),
+            scores=torch.tensor([0.5, 0.75, 0.9, 0.01]),
+            labels=torch.tensor([PERSON, PERSON, CAT, PERSON]),
+        )
+        return SimpleNamespace(pred_instances=found)
+
+    monkeypatch.setattr(person_proposals, 'inference_detector', infer)
+    return detector
+
+
+def test_people_alone_as_fractions_surest_first(detector: SimpleNamespace):
+    image = np.zeros((32, 64, 3), np.uint8)
+    image[..., 0] = 200  # red
+    boxes = find_people(detector, image, PERSON, min_score=0.05)
+    np.testing.assert_allclose(boxes, [[0.25, 0.25, 0.75, 1, 0.75], [0, 0, 0.5, 0.5, 0.5]])
+    assert detector.seen[0][0, 0].tolist() == [0, 0, 200]  # BGR, as mmdet takes pictures
+
+
+def test_every_second_of_every_video(detector: SimpleNamespace, tmp_path: Path):
+    for name, frames in (('a.mp4', 75), ('b.mkv', 30)):
+        encode(tmp_path / name, num_frames=frames)
+    done = []
+    proposals = make_proposals(
+        detector, sorted(tmp_path.iterdir()), start=900, on_progress=lambda *p: done.append(p)
+    )
+    assert list(proposals) == ['a,0900', 'a,0901', 'a,0902', 'b,0900']
+    assert done[-1] == (4, 4)
+    # the bar of the video stands at the number of the frame
+    assert [int(image[0].mean(1).argmax()) for image in detector.seen] == [0, 30, 60, 0]
+
+
+def test_wanted_key_frames_alone(detector: SimpleNamespace, tmp_path: Path):
+    encode(tmp_path / 'a.mp4', num_frames=75)
+    videos = [tmp_path / 'a.mp4']
+    assert list(make_proposals(detector, videos, [('a', 2)])) == ['a,0002']
+    with pytest.raises(ValueError, match=r'1 of 2 wanted key frames .* is a,0902'):
+        make_proposals(detector, videos, [('a', 2), ('a', 902)])
+
+
+def test_mistakes_are_named(detector: SimpleNamespace, tmp_path: Path):
+    with pytest.raises(ValueError, match=r'no\.mp4 is no readable video'):
+        make_proposals(detector, [tmp_path / 'no.mp4'])
+    detector.dataset_meta['classes'] = ('cat', 'dog')
+    with pytest.raises(ValueError, match=r"no 'person': .*'cat', 'dog'"):
+        person_class(detector)

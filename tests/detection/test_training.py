@@ -1,0 +1,50 @@
+"""Both detectors learn the generated figures' motions, resume and are tested."""
+
+from pathlib import Path
+
+import pytest
+from mmengine.config import Config
+from mmengine.runner import Runner
+
+from cvrl_mm.datasets.figure_movies import write_figure_movies
+
+CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
+
+
+@pytest.fixture(scope='module')
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the configs find data/figures."""
+    root = tmp_path_factory.mktemp('ava')
+    write_figure_movies(root / 'data' / 'figures')
+    return root
+
+
+def runner(name: str, **options) -> Runner:
+    cfg = Config.fromfile(CONFIGS / f'{name}.py')
+    cfg.work_dir = name
+    cfg.log_level = 'WARNING'
+    cfg.merge_from_dict(options)
+    return Runner.from_cfg(cfg)
+
+
+def evaluate(name: str, checkpoint: str | None) -> float:
+    return runner(name, load_from=checkpoint).test()['mAP/overall']
+
+
+@pytest.mark.parametrize('name', ['figures_fast_rcnn', 'figures_faster_rcnn'])
+def test_a_detector_tells_motions_apart(
+    name: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    monkeypatch.chdir(root)
+    random = evaluate(name, None)
+    runner(name, **{'train_cfg.max_epochs': 6, 'train_cfg.val_interval': 100}).train()
+    resumed = runner(name, resume=True)
+    resumed.train()
+    assert (resumed.epoch, resumed.iter) == (8, 8 * 24)
+    during_training = resumed.message_hub.get_scalar('val/mAP/overall').current()
+    trained = evaluate(name, f'{name}/epoch_8.pth')
+    with capsys.disabled():
+        print(f'\n{name}: mAP {trained:.3f}, with random weights {random:.3f}')
+    assert trained == pytest.approx(during_training, abs=1e-4)
+    assert trained > random + 0.25
+    assert trained > 0.5

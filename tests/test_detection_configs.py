@@ -1,0 +1,94 @@
+"""The detection configs are the paper's and differ where their names say so."""
+
+from pathlib import Path
+
+import pytest
+from mmengine.config import Config
+
+CONFIGS = Path(__file__).parents[1] / 'configs' / 'detection'
+DATA = [f'ava{version}_{source}' for version in (21, 22) for source in ('frames', 'videos')]
+STARTS = {
+    'cvrl': 'work_dirs/pretrain_k400/epoch_800.pth',
+    'imagenet': 'checkpoints/r3d50_imagenet_inflated.pth',
+    'simclr': 'checkpoints/r3d50_simclr_inflated.pth',
+    'supervised': 'work_dirs/supervised_k400/epoch_200.pth',
+}
+
+
+def load(name: str) -> dict:
+    return Config.fromfile(CONFIGS / f'{name}.py').to_dict()
+
+
+def flat(node: object, path: str = '') -> dict:
+    items = node.items() if isinstance(node, dict) else enumerate(node)
+    leaves = {}
+    for key, value in items:
+        inner = isinstance(value, (dict, list, tuple)) and value
+        leaves.update(flat(value, f'{path}.{key}') if inner else {f'{path}.{key}': value})
+    return leaves
+
+
+def differences(a: str, b: str, ignore: tuple = ()) -> set[str]:
+    a, b = flat(load(a)), flat(load(b))
+    changed = {k for k in a.keys() | b.keys() if a.get(k, ...) != b.get(k, ...)}
+    return {k for k in changed if not k.startswith(ignore)}
+
+
+@pytest.mark.parametrize('data', DATA)
+@pytest.mark.parametrize('start', STARTS)
+def test_table_5s_columns_differ_in_their_weights_alone(data: str, start: str):
+    changed = differences(f'{data}_{start}', f'{data}_random')
+    assert changed == {f'.model.backbone.init_cfg.{k}' for k in ('type', 'checkpoint', 'prefix')}
+    init = load(f'{data}_{start}')['model']['backbone']['init_cfg']
+    assert init == dict(type='Pretrained', checkpoint=STARTS[start], prefix='backbone.')
+
+
+@pytest.mark.parametrize('data', DATA)
+def test_frames_and_videos_show_the_same(data: str):
+    cfg = load(f'{data}_random')
+    for split in ('train', 'val'):
+        dataset = cfg[f'{split}_dataloader']['dataset']
+        reader = dataset['pipeline'][0]
+        assert (reader['clip_len'], reader['frame_interval']) == (32, 2)
+        assert dataset.get('use_frames', True) == ('frames' in data)
+        annotations = {dataset[k] for k in ('ann_file', 'exclude_file', 'label_file')}
+        assert all(f'v{data[3]}.{data[4]}' in name and '..' not in name for name in annotations)
+    evaluator = cfg['val_evaluator']
+    assert {evaluator[k] for k in ('ann_file', 'exclude_file', 'label_file')} == annotations
+    assert cfg['test_dataloader'] == cfg['val_dataloader']
+    assert cfg['test_evaluator'] == cfg['val_evaluator']
+    twin = load(f'ava{data[3:5]}_frames_random')
+    for split in ('train', 'val'):
+        views = [d[f'{split}_dataloader']['dataset']['pipeline'] for d in (cfg, twin)]
+        first = [[step['type'] for step in view].index('FormatShape') for view in views]
+        assert views[0][1 if 'videos' in data else 2 :] == views[1][2:], first
+
+
+def test_the_schedule_is_the_papers():
+    cfg = load('ava21_frames_cvrl')
+    optimizer = cfg['optim_wrapper']['optimizer']
+    assert (optimizer['type'], optimizer['lr'], optimizer['momentum']) == ('SGD', 0.2, 0.9)
+    assert cfg['train_cfg']['max_epochs'] == 12
+    warmup, steps = cfg['param_scheduler']
+    assert warmup['type'] == 'LinearLR'
+    assert (steps['milestones'], steps['gamma']) == ([8, 11], 0.1)
+    assert 8 * cfg['train_dataloader']['batch_size'] == 32
+    assert cfg['auto_scale_lr']['base_batch_size'] == 32
+
+
+def test_stage_5_keeps_the_resolution():
+    backbone = load('ava21_frames_cvrl')['model']['backbone']
+    assert backbone['spatial_strides'] == (1, 2, 2, 1)
+    assert 'frozen_stages' not in backbone and 'norm_eval' not in backbone  # all layers train
+
+
+@pytest.mark.parametrize('data', DATA)
+def test_the_proposal_network_is_all_that_is_added(data: str):
+    changed = differences(
+        f'{data}_rpn_cvrl',
+        f'{data}_cvrl',
+        ignore=('.model.rpn_head', '.model.train_cfg', '.model.test_cfg.rpn'),
+    )
+    loaders = ('train', 'val', 'test')
+    files = {f'.{name}_dataloader.dataset.proposal_file' for name in loaders}
+    assert changed == {'.model.type', *files}

@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import cv2
+import pytest
+import torch
+from mmaction.registry import MODELS
+from mmengine.config import Config
+
+from cvrl_mm.datasets.figure_movies import write_figure_movies
+from tests.script import run_script
+
+CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
+
+
+@pytest.fixture
+def movie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_figure_movies(Path('data/figures'), num_train=1, num_val=1)
+    return Path('data/figures/videos/val_0.mp4')
+
+
+def untrained(name: str) -> tuple[Path, str]:
+    config = CONFIGS / f'{name}.py'
+    model = MODELS.build(Config.fromfile(config).model)
+    model.init_weights()
+    torch.save(dict(state_dict=model.state_dict(), meta={}), f'{name}.pth')
+    return config, f'{name}.pth'
+
+
+def frames_of(path: Path) -> int:
+    return int(cv2.VideoCapture(str(path)).get(cv2.CAP_PROP_FRAME_COUNT))
+
+
+def test_from_the_video_alone(movie: Path, monkeypatch: pytest.MonkeyPatch):
+    run_script(
+        monkeypatch, 'detect_video.py', movie, *untrained('figures_faster_rcnn'), '--threshold', 0
+    )
+    assert frames_of(movie.with_name('val_0_actions.mp4')) == 120
+
+
+def test_with_given_boxes(
+    movie: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    arguments = [movie, *untrained('figures_fast_rcnn'), '--out', 'out.mp4']
+    with pytest.raises(SystemExit):
+        run_script(monkeypatch, 'detect_video.py', *arguments)
+    assert 'takes person boxes: make them with' in capsys.readouterr().err
+    proposals = 'data/figures/annotations/val_proposals.pkl'
+    run_script(
+        monkeypatch,
+        'detect_video.py',
+        *arguments,
+        *('--proposals', proposals, '--start', 900, '--threshold', 0),
+    )
+    # three boxes, one of them doubtful, in each of the seconds 901 to 903
+    assert 'out.mp4: 9 boxes drawn' in capsys.readouterr().out
+    assert frames_of(Path('out.mp4')) == 120

@@ -1,0 +1,73 @@
+"""Detect people in videos and write AVA's file of proposals, with any detector of mmdet.
+
+Example:
+    python tools/data/make_proposals.py data/ava/videos proposals.pkl \
+        faster-rcnn_r50_fpn_1x_coco.py faster_rcnn_r50_fpn_1x_coco.pth \
+        --csv data/ava/annotations/ava_train_v2.2.csv --device cuda:0
+
+"mim download mmdet --config faster-rcnn_r50_fpn_1x_coco --dest ." gets both of its files.
+"""
+
+import argparse
+from pathlib import Path
+
+from mmdet.apis import init_detector
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cvrl_mm.datasets.ava_annotations import read_actions
+from cvrl_mm.datasets.ava_proposals import save_proposals
+from cvrl_mm.detection.person_proposals import make_proposals
+
+
+def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('videos', type=Path, help='a video or a folder of videos')
+    parser.add_argument('out', type=Path, help='file to write')
+    parser.add_argument('config', help="config of mmdet's detector")
+    parser.add_argument('checkpoint', help='its weights')
+    parser.add_argument('--csv', help="key frames of AVA's csv alone; else every second")
+    parser.add_argument(
+        '--start', type=int, default=0, help='second of the movie where its file starts (0)'
+    )
+    parser.add_argument(
+        '--min-score', type=float, default=0.05, help='of a person that is kept (%(default)s)'
+    )
+    parser.add_argument('--device', default='cpu', help='such as cuda:0 (%(default)s)')
+    return parser, parser.parse_args()
+
+
+def main() -> None:
+    """Detect and write."""
+    parser, args = parse_args()
+    videos = [args.videos]
+    if args.videos.is_dir():
+        videos = sorted(path for path in args.videos.iterdir() if path.is_file())
+    wanted = None
+    try:
+        if args.csv is not None:
+            wanted = {(row.video, row.second) for row in read_actions(args.csv)}
+            videos = [path for path in videos if path.stem in {movie for movie, _ in wanted}]
+        detector = init_detector(args.config, args.checkpoint, device=args.device)
+        columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
+        with Progress(*columns, TimeRemainingColumn()) as progress:
+            task = progress.add_task('key frames', total=None)
+            proposals = make_proposals(
+                detector,
+                videos,
+                wanted,
+                args.start,
+                args.min_score,
+                lambda done, total: progress.update(task, completed=done, total=total),
+            )
+    except (ValueError, FileNotFoundError) as mistake:
+        parser.error(str(mistake))
+    save_proposals(proposals, args.out)
+    people = sum(map(len, proposals.values()))
+    print(f'{args.out}: {people} boxes in {len(proposals)} key frames')
+
+
+if __name__ == '__main__':
+    main()

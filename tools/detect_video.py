@@ -1,0 +1,75 @@
+"""Write a video back with people's boxes and their top actions drawn in.
+
+Example:
+    python tools/detect_video.py VIDEO configs/detection/ava22_videos_rpn_cvrl.py CHECKPOINT
+
+With a config without a region proposal network, --proposals names person boxes of the video,
+made by tools/data/make_proposals.py.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cvrl_mm.datasets.ava_proposals import load_proposals
+from cvrl_mm.detection.annotated_video import write_annotated_video
+from cvrl_mm.detection.video_detector import Detections, VideoActionDetector
+
+
+def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('video', type=Path, help='file to look at')
+    parser.add_argument('config', help='config of configs/detection')
+    parser.add_argument('checkpoint', help='weights trained with it')
+    parser.add_argument('--out', type=Path, help='file to write (VIDEO_actions.mp4)')
+    parser.add_argument('--proposals', help='person boxes of the video')
+    parser.add_argument(
+        '--start', type=int, default=0, help="second that they call the video's first (0)"
+    )
+    parser.add_argument('--labels', help="AVA's label map (the config's)")
+    parser.add_argument(
+        '--threshold', type=float, default=0.3, help='least score that is drawn (%(default)s)'
+    )
+    parser.add_argument('--top', type=int, default=3, help='actions a person (%(default)s)')
+    parser.add_argument('--device', default='cpu', help='such as cuda:0 (%(default)s)')
+    return parser, parser.parse_args()
+
+
+def main() -> None:
+    """Detect and draw."""
+    parser, args = parse_args()
+    out = args.out or args.video.with_name(f'{args.video.stem}_actions.mp4')
+    try:
+        detector = VideoActionDetector(args.config, args.checkpoint, args.device, args.labels)
+        proposals = None if args.proposals is None else load_proposals(args.proposals)
+
+        def detect(second: int) -> Detections:
+            if proposals is None:
+                return detector.detect(args.video, second)
+            key = f'{args.video.stem},{args.start + second:04d}'
+            return detector.detect(args.video, second, proposals.get(key, np.zeros((0, 5))))
+
+        columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
+        with Progress(*columns, TimeRemainingColumn()) as progress:
+            task = progress.add_task('frames', total=None)
+            boxes = write_annotated_video(
+                args.video,
+                out,
+                detect,
+                detector.actions,
+                args.threshold,
+                args.top,
+                lambda done, total: progress.update(task, completed=done, total=total),
+            )
+    except (ValueError, FileNotFoundError, RuntimeError) as mistake:
+        parser.error(str(mistake))
+    print(f'{out}: {boxes} boxes drawn')
+
+
+if __name__ == '__main__':
+    main()
