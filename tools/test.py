@@ -4,7 +4,11 @@ Example:
     python tools/test.py CONFIG CHECKPOINT
 """
 
+import sys
+
 from cvrl_mm.host_tools import run_host_tool
 
 if __name__ == '__main__':
+    if {'-h', '--help'} & set(sys.argv):
+        print(__doc__)
     run_host_tool('test.py')

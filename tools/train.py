@@ -4,9 +4,13 @@ Example:
     python tools/train.py configs/cvrl/pretrain_k400.py --work-dir work_dirs/k400
 """
 
+import sys
+
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from cvrl_mm.host_tools import run_host_tool
 
 if __name__ == '__main__':
+    if {'-h', '--help'} & set(sys.argv):
+        print(__doc__)
     record(run_host_tool)('train.py')  # torchrun then says which rank failed and why

@@ -18,7 +18,7 @@ MAX_SIMILARITIES = 2**26  # that are held at a time: 256 MiB of float32
 
 @MODELS.register_module()
 class InfoNCEHead(BaseModule):
-    """Project clips and contrast the two of a video with all others (CVRL, Sec. 3.1 and 3.2, Eq. 1).
+    """Project clips and contrast the two of a video with all others (CVRL, Sec. 3.1, Eq. 1).
 
     Pooled features pass through ``num_hidden_layers`` times [linear, batch norm, ReLU] and a
     last linear layer (Table 6 varies their number). The batch-norm momentum, the Glorot

@@ -9,6 +9,8 @@ from mmaction.datasets import BaseActionDataset
 
 from cvrl_mm.datasets import ConsistentAugment
 
+TITLE_INCHES = 0.25
+
 
 def trace_augmentation(
     dataset: BaseActionDataset, index: int
@@ -52,9 +54,11 @@ def plot_clips(rows: Mapping[str, np.ndarray], path: str | Path) -> None:
     """
     num_frames = max(len(clip) for clip in rows.values())
     figure = Figure(figsize=(1.2 * num_frames, 1.5 * len(rows)), layout='constrained')
+    figure.get_layout_engine().set(h_pad=TITLE_INCHES / 2)
     grid = figure.subplots(len(rows), num_frames, squeeze=False)
     for line, (title, clip) in zip(grid, rows.items(), strict=True):
-        line[0].set_title(title, loc='left', fontsize=10)
+        title = line[0].set_title(title, loc='left', fontsize=10)
+        title.set_in_layout(False)  # or a long one would widen its column
         for axes in line:
             axes.set_axis_off()
         for axes, frame in zip(line, clip, strict=False):

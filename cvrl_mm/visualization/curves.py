@@ -6,12 +6,14 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-# What CVRL logs (Figure 5), a panel each: title, unit, scalars.
+# What CVRL logs (Figure 5) and its hooks add, a panel each: title, unit, scalars, horizontal axis.
 PANELS = (
-    ('contrastive loss', 'nats', ('loss',)),
-    ('contrastive accuracy', '%', ('accuracy', 'accuracy_top5')),
-    ('entropy', 'nats', ('entropy',)),
-    ('learning rate', '', ('lr',)),
+    ('contrastive loss', 'nats', ('loss',), 'step'),
+    ('contrastive accuracy', '%', ('accuracy', 'accuracy_top5'), 'step'),
+    ('entropy', 'nats', ('entropy',), 'step'),
+    ('learning rate', '', ('lr',), 'step'),
+    ('regularization loss', 'nats', ('regularization_loss',), 'step'),
+    ('k-NN accuracy', '%', ('representation/knn_top1',), 'epoch'),
 )
 
 Curve = dict[int, float]
@@ -40,7 +42,7 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
 
 
 def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: str | Path) -> None:
-    """Draw the loss, accuracy, entropy and learning rate of pre-training runs.
+    """Draw what pre-training runs have logged, a panel for each of ``PANELS`` that they have.
 
     Args:
         runs: For each run, by the name in the legend, its curves.
@@ -50,10 +52,17 @@ def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: str | Path) -> No
         ValueError: a run has none of these curves.
     """
     for run, curves in runs.items():
-        if not any(name in curves for _, _, names in PANELS for name in names):
+        if not any(name in curves for _, _, names, _ in PANELS for name in names):
             raise ValueError(f'{run} has logged no pre-training curves, only {list(curves)}.')
-    figure = Figure(figsize=(10, 6), layout='constrained')
-    for axes, (title, unit, names) in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
+    logged = {name for curves in runs.values() for name in curves}
+    panels = [panel for panel in PANELS if logged.intersection(panel[2])]
+    num_columns = 3 if len(panels) > 4 else 2
+    num_rows = -(-len(panels) // num_columns)
+    figure = Figure(figsize=(5 * num_columns, 3 * num_rows), layout='constrained')
+    grid = figure.subplots(num_rows, num_columns, squeeze=False).flat
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    for axes, (title, unit, names, over) in zip(grid, panels, strict=False):
         for colour, (run, curves) in enumerate(runs.items()):
             for name, dash in zip(names, ('.-', '.:'), strict=False):
                 curve = curves.get(name, {})
@@ -61,7 +70,7 @@ def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: str | Path) -> No
                 label = run if name == names[0] else f'{run}, {name}'
                 style = dict(color=f'C{colour}', markersize=3, label=label)
                 axes.plot(list(curve), values, dash, **style)
-        axes.set(title=title, xlabel='step', ylabel=unit)
+        axes.set(title=title, xlabel=over, ylabel=unit)
         axes.grid(alpha=0.3)
         if len(runs) * len(names) > 1:
             axes.legend()

@@ -38,6 +38,16 @@ def test_each_run_adds_ink(tmp_path):
     assert 0 < ink[0] < ink[1]
 
 
+def test_a_panel_for_what_is_logged_alone(tmp_path):
+    few = dict(loss={1: 4.0}, entropy={1: 1.0})
+    many = dict(few, accuracy={1: 0.1}, lr={1: 0.1}, regularization_loss={1: 0.1})
+    sizes = []
+    for curves in (few, many, {**many, 'representation/knn_top1': {1: 0.5}}):
+        plot_curves(dict(run=curves), tmp_path / 'curves.png')
+        sizes.append(cv2.imread(str(tmp_path / 'curves.png')).shape[:2])
+    assert sizes == [(360, 1200), (720, 1800), (720, 1800)]
+
+
 def test_a_run_without_these_curves_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"finetune has logged no .*\['top1'\]"):
         plot_curves(dict(finetune=dict(top1={1: 0.5})), tmp_path / 'none.png')

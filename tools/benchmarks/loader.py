@@ -1,6 +1,7 @@
 """What loading a pre-training sample costs beside decoding alone, on one core.
 
-    python tools/benchmarks/loader.py VIDEO [VIDEO ...] [--repeats N]
+Example:
+    python tools/benchmarks/loader.py videos/*.mp4 --repeats 20
 
 All variants take turns in one run and decode the same frames. Times are processor time of
 all threads, so that other work on the machine counts as little as possible.
@@ -91,7 +92,9 @@ def measure(videos: list[str], repeats: int) -> dict[str, np.ndarray]:
 
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument('videos', nargs='+', help='encoded videos')
     parser.add_argument('--repeats', type=int, default=20, help='samples of each video')
     args = parser.parse_args()

@@ -1,5 +1,6 @@
 """What a training step costs: precision, layout, compilation, recomputation, chunks.
 
+Example:
     python tools/benchmarks/train_step.py
     python tools/benchmarks/train_step.py --clips 64 --frames 16 --size 224 --width 1
 

@@ -1,0 +1,54 @@
+"""The densities of the interval between the two clips of a video."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from cvrl_mm.datasets import TemporalIntervalSample
+
+BIN_FRAMES = 5
+
+
+def draw_intervals(
+    sampler: TemporalIntervalSample, num_frames: int, draws: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Draw pairs of clips and return how many frames lie between their starts, (draws,)."""
+    starts = np.array([sampler.draw_starts(num_frames, rng) for _ in range(draws)])
+    return np.abs(starts[:, 0] - starts[:, 1])
+
+
+def plot_intervals(
+    samplers: Mapping[str, TemporalIntervalSample],
+    num_frames: int,
+    path: str | Path,
+    draws: int = 20_000,
+    seed: int = 0,
+) -> None:
+    """Draw what each sampler draws, and over it the density that it should have (Figure 3).
+
+    Args:
+        samplers: By the title of their panel, three a row.
+        num_frames: Length of the video in frames.
+        path: Of the picture, its format by the suffix.
+        draws: Pairs of clips drawn for each panel.
+        seed: Of the draws.
+    """
+    num_rows = -(-len(samplers) // 3)
+    figure = Figure(figsize=(9, 2.6 * num_rows), layout='constrained')
+    panels = figure.subplots(num_rows, 3, sharex=True, sharey=True, squeeze=False).flat
+    for axes, (title, sampler) in zip(panels, samplers.items(), strict=False):
+        drawn = draw_intervals(sampler, num_frames, draws, np.random.RandomState(seed))
+        pmf = sampler.interval_pmf(num_frames)
+        edges = np.arange(0, len(pmf) + BIN_FRAMES, BIN_FRAMES)
+        counts, _ = np.histogram(drawn, np.minimum(edges, len(pmf)))
+        share = counts / draws / np.diff(np.minimum(edges, len(pmf)))  # of draws, a frame
+        axes.stairs(100 * share, np.minimum(edges, len(pmf)), fill=True, alpha=0.4, label='drawn')
+        axes.plot(np.arange(len(pmf)) + 0.5, 100 * pmf, label='density')
+        axes.set_title(title, fontsize=11)
+        axes.grid(alpha=0.3)
+    figure.supxlabel('interval between the clips, frames')
+    figure.supylabel('probability, %')
+    next(iter(figure.axes)).legend()
+    figure.savefig(path, dpi=100)

@@ -1,0 +1,126 @@
+"""A page that shows videos beside their nearest neighbours."""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from decord import VideoReader, cpu
+from PIL import Image
+
+PREVIEW_FRAMES = 16
+PREVIEW_MS = 100  # that a frame is shown
+STYLE = """
+body {font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem}
+table {border-collapse: collapse}
+td, th {padding: .4rem; text-align: center; vertical-align: top; font-weight: normal}
+td:first-child, th:first-child {border-right: 2px solid #999; padding-right: 1rem}
+img {display: block; width: 8rem; border: .3rem solid transparent; border-radius: .4rem}
+.right img {border-color: #2a9d4a}
+.wrong img {border-color: #c8373c}
+.right .mark {color: #2a9d4a}
+.wrong .mark {color: #c8373c}
+small {display: block; color: #555}
+"""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A video of the gallery, as a query found it.
+
+    Attributes:
+        video: Its file.
+        label: The name of its class.
+        similarity: Cosine similarity of its features with the query's.
+    """
+
+    video: str
+    label: str
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Query:
+    """A video and what lies nearest to it.
+
+    Attributes:
+        video: Its file.
+        label: The name of its class.
+        neighbours: The nearest first.
+    """
+
+    video: str
+    label: str
+    neighbours: Sequence[Neighbour]
+
+
+def write_neighbour_page(folder: str | Path, title: str, note: str, queries: list[Query]) -> Path:
+    """Write ``index.html`` and a small moving picture of every video that it shows.
+
+    Args:
+        folder: Made if it is not there.
+        title: Of the page.
+        note: A sentence below it: which model, which videos.
+        queries: A row each.
+
+    Returns:
+        The page.
+    """
+    folder = Path(folder)
+    (folder / 'previews').mkdir(parents=True, exist_ok=True)
+    shown: dict[str, str] = {}
+    rows = [_row(query, folder, shown) for query in queries]
+    flat = [n.label == query.label for query in queries for n in query.neighbours]
+    count = f'{sum(flat)} of {len(flat)} neighbours are of the class of their query.'
+    depth = max((len(query.neighbours) for query in queries), default=0)
+    head = ''.join(f'<th>{i + 1}</th>' for i in range(depth))
+    page = folder / 'index.html'
+    page.write_text(
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8">\n'
+        f'<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n'
+        f'<h1>{html.escape(title)}</h1>\n<p>{html.escape(note)} {count}</p>\n'
+        f'<table>\n<tr><th>query</th>{head}</tr>\n' + '\n'.join(rows) + '\n</table>\n</html>\n'
+    )
+    return page
+
+
+def _row(query: Query, folder: Path, shown: dict[str, str]) -> str:
+    """One query and its neighbours; ``shown`` maps the videos to their previews."""
+    cells = [_cell(query.video, query.label, '', '', folder, shown)]
+    for neighbour in query.neighbours:
+        kind, mark = ('right', '✓') if neighbour.label == query.label else ('wrong', '✗')
+        text = f'<span class="mark">{mark}</span> {neighbour.similarity:.2f}'
+        cells.append(_cell(neighbour.video, neighbour.label, kind, text, folder, shown))
+    return f'<tr>{"".join(cells)}</tr>'
+
+
+def _cell(video: str, label: str, kind: str, text: str, folder: Path, shown: dict[str, str]) -> str:
+    if video not in shown:
+        shown[video] = f'previews/{len(shown):04d}.webp'
+        write_preview(video, folder / shown[video])
+    label = html.escape(label)
+    picture = f'<img src="{shown[video]}" alt="{label}" title="{html.escape(video)}">'
+    return f'<td class="{kind}">{picture}{text}<small>{label}</small></td>'
+
+
+def write_preview(video: str | Path, path: str | Path, size: int = 128) -> None:
+    """Write a small moving picture of a video.
+
+    Args:
+        video: A file that decord reads.
+        path: The picture; the suffix gives a format that can move, ``.webp`` or ``.gif``.
+        size: Of its longer side, in pixels.
+    """
+    reader = VideoReader(str(video), ctx=cpu(0), num_threads=1)
+    span = min(len(reader), 4 * PREVIEW_FRAMES)  # some seconds at most, or nothing seems to move
+    places = np.linspace(0, span - 1, min(PREVIEW_FRAMES, span)).round().astype(int)
+    frames = reader.get_batch(places).asnumpy()  # (T, H, W, 3)
+    height, width = frames.shape[1:3]
+    scale = size / max(height, width)
+    shape = max(1, round(width * scale)), max(1, round(height * scale))
+    first, *others = (
+        Image.fromarray(cv2.resize(f, shape, interpolation=cv2.INTER_AREA)) for f in frames
+    )
+    first.save(path, save_all=True, append_images=others, duration=PREVIEW_MS, loop=0)

@@ -1,0 +1,30 @@
+"""Every tool says what it does and shows a command line that works."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parents[2] / 'tools'
+SCRIPTS = sorted(path.relative_to(TOOLS) for path in TOOLS.rglob('*.py'))
+LAUNCHERS = sorted(path.name for path in TOOLS.glob('*_t*.sh'))
+
+
+@pytest.mark.parametrize('script', SCRIPTS, ids=str)
+def test_help_has_an_example(script: Path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', [script.name, '--help'])
+    monkeypatch.setenv('COLUMNS', '120')
+    with pytest.raises(SystemExit, match='0'):
+        runpy.run_path(str(TOOLS / script), run_name='__main__')
+    text = capsys.readouterr().out
+    assert 'xample' in text
+    assert f'python tools/{script}' in text
+
+
+@pytest.mark.parametrize('launcher', LAUNCHERS)
+def test_launcher_without_arguments_says_how_to_call_it(launcher: str):
+    done = subprocess.run(['bash', str(TOOLS / launcher)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f'tools/{launcher} ' in done.stderr

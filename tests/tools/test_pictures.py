@@ -1,0 +1,108 @@
+"""The tools that draw: each on something small of its own."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmaction.registry import MODELS
+
+from cvrl_mm.datasets.motion_videos import encode, write_motion_videos
+
+TOOLS = Path(__file__).parents[2] / 'tools'
+CONFIG = """
+_base_ = '{root}/configs/cvrl/pretrain_k400.py'
+model = dict(
+    backbone=dict(depth=18, width=0.125, stage_blocks=(1, 1, 1, 1)),
+    cls_head=dict(in_channels=64, hidden_channels=8))
+features_dataloader = dict(
+    batch_size=4,
+    num_workers=0,
+    sampler=dict(type='DefaultSampler', shuffle=False),
+    collate_fn=dict(type='pseudo_collate'),
+    dataset=dict(
+        type='VideoListDataset',
+        ann_file='',
+        data_prefix=dict(video=''),
+        pipeline=[
+            dict(type='DecordInit'),
+            dict(type='SampleFrames', clip_len=4, frame_interval=2, num_clips=1, test_mode=True),
+            dict(type='DecordDecode'),
+            dict(type='Resize', scale=(32, 32), keep_ratio=False),
+            dict(type='FormatShape', input_format='NCTHW'),
+            dict(type='PackActionInputs')]))
+"""
+
+
+@pytest.fixture
+def run(monkeypatch):
+    def run(tool: str, *args: object) -> None:
+        monkeypatch.setattr(sys, 'argv', [tool, *map(str, args)])
+        runpy.run_path(str(TOOLS / tool), run_name='__main__')
+
+    return run
+
+
+def test_show_intervals(run, tmp_path: Path, capsys):
+    run('show_intervals.py', '--frames', 60, '--draws', 100, '--out', tmp_path / 'a.png')
+    assert cv2.imread(str(tmp_path / 'a.png')).shape[0] > 400
+    with pytest.raises(SystemExit, match='2'):
+        run('show_intervals.py', '--clip-len', 0)
+    assert 'clip_len' in capsys.readouterr().err
+
+
+def test_show_augmentations(run, tmp_path: Path, capsys):
+    """Green frames: drawn in their colours, and changed where they are augmented."""
+    frames = np.zeros((36, 48, 64, 3), dtype=np.uint8)
+    frames[..., 1] = 200
+    encode(tmp_path / 'green.mp4', frames)
+    out = tmp_path / 'a.png'
+    run('show_augmentations.py', '--video', tmp_path / 'green.mp4', '--columns', 2, '--out', out)
+    picture = cv2.imread(str(out)).astype(int)
+    green = (np.abs(picture - [0, 200, 0]).max(-1) < 12).mean()
+    white = (picture > 250).all(-1).mean()
+    assert 0.1 < green < 0.9 - white  # two of five rows at least, and not all
+    with pytest.raises(SystemExit, match='2'):
+        run('show_augmentations.py', '--video', tmp_path / 'none.mp4')
+    assert 'there is no video' in capsys.readouterr().err
+
+
+def test_plot_curves(run, tmp_path: Path, capsys):
+    for name in ('a', 'b'):
+        folder = tmp_path / name / '20261120' / 'vis_data'
+        folder.mkdir(parents=True)
+        lines = [
+            json.dumps(dict(step=s, loss=9 - s, accuracy=s / 4, entropy=2.0, lr=0.1)) + '\n'
+            for s in range(4)
+        ]
+        (folder / 'scalars.json').write_text(''.join(lines))
+    run('plot_curves.py', tmp_path / 'a', tmp_path / 'b', '--out', tmp_path / 'curves.png')
+    assert (cv2.imread(str(tmp_path / 'curves.png')) != 255).any()
+    with pytest.raises(SystemExit, match='2'):
+        run('plot_curves.py', tmp_path)
+    assert 'is it a work folder?' in capsys.readouterr().err
+
+
+def test_show_neighbours(run, tmp_path: Path, capsys):
+    root = tmp_path / 'motion'
+    write_motion_videos(root, num_train=4, num_test=3)
+    backbone = dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=(1, 1, 1, 1))
+    backbone = MODELS.build(backbone)
+    weights = {f'backbone.{name}': weight for name, weight in backbone.state_dict().items()}
+    torch.save(dict(state_dict=weights), tmp_path / 'cvrl.pth')
+    (tmp_path / 'config.py').write_text(CONFIG.format(root=TOOLS.parent))
+    lists = ['--root', root, '--classes', root / 'classes.txt', '--out', tmp_path / 'page']
+    args = [tmp_path / 'config.py', tmp_path / 'cvrl.pth', *lists]
+    args += ['--gallery', root / 'train.txt', '--queries', root / 'test.txt', '--rows', 2]
+    run('show_neighbours.py', *args, '--neighbours', 3)
+    page = (tmp_path / 'page' / 'index.html').read_text()
+    assert page.count('<tr>') == 3 and page.count('class="mark"') == 6
+    first_class = (root / 'classes.txt').read_text().splitlines()[0]
+    assert first_class in page
+    with pytest.raises(SystemExit, match='2'):
+        run('show_neighbours.py', *args, '--neighbours', 9)
+    assert 'k must lie between 1 and' in capsys.readouterr().err

@@ -1,0 +1,53 @@
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cvrl_mm.datasets.motion_videos import encode
+from cvrl_mm.visualization.neighbours import (
+    Neighbour,
+    Query,
+    write_neighbour_page,
+    write_preview,
+)
+
+
+@pytest.fixture(scope='module')
+def videos(tmp_path_factory) -> list[str]:
+    """Three videos that go from black to one colour."""
+    folder = tmp_path_factory.mktemp('videos')
+    ramp = np.linspace(0, 1, 20)[:, None, None, None]
+    for channel in range(3):
+        frames = np.zeros((20, 32, 64, 3))
+        frames[..., channel] = 255
+        encode(folder / f'{channel}.mp4', (frames * ramp).astype(np.uint8))
+    return [str(path) for path in sorted(folder.glob('*.mp4'))]
+
+
+def test_preview_moves_and_is_small(videos: list[str], tmp_path: Path):
+    write_preview(videos[2], tmp_path / 'preview.webp', size=48)
+    with Image.open(tmp_path / 'preview.webp') as preview:
+        assert preview.size == (48, 24) and preview.n_frames == 16
+        blue = []
+        for place in (0, 15):
+            preview.seek(place)
+            blue.append(np.asarray(preview.convert('RGB'))[..., 2].mean())
+    assert blue[0] < 30 and blue[1] > 200
+
+
+def test_page_marks_right_and_wrong(videos: list[str], tmp_path: Path):
+    found = [Neighbour(videos[1], 'a < b', 0.912), Neighbour(videos[2], 'other', 0.5)]
+    page = write_neighbour_page(
+        tmp_path / 'page', 'Title', 'Note.', [Query(videos[0], 'a < b', found)] * 2
+    )
+    text = page.read_text()
+    cells = re.findall(r'<td class="(\w*)">.*?</td>', text)
+    assert cells == ['', 'right', 'wrong'] * 2
+    assert '0.91' in text and '0.50' in text and 'a &lt; b' in text and 'a < b' not in text
+    assert '2 of 4 neighbours are of the class of their query' in text
+    shown = set(re.findall(r'src="([^"]+)"', text))
+    assert len(shown) == 3  # each video once, whatever the number of its rows
+    for source in shown:
+        assert (page.parent / source).is_file()

@@ -1,0 +1,37 @@
+"""Draw the curves of pre-training runs (Figure 5).
+
+Loss, accuracy, entropy, learning rate, regularization loss and k-NN accuracy, as far as they were
+logged; the last one is RepresentationHook's.
+
+Example:
+    python tools/plot_curves.py work_dirs/pretrain_k400 work_dirs/pretrain_k600 --out curves.png
+"""
+
+import argparse
+from pathlib import Path
+
+from cvrl_mm.visualization.curves import plot_curves, read_curves
+
+
+def main() -> None:
+    """Draw the picture."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('work_dirs', nargs='+', type=Path, help='work folders of runs')
+    parser.add_argument('--out', default='curves.png', help='the picture (%(default)s)')
+    args = parser.parse_args()
+    runs = {}
+    for folder in args.work_dirs:
+        if not any(folder.glob('*/vis_data/scalars.json')):
+            parser.error(f'{folder} has no log (*/vis_data/scalars.json); is it a work folder?')
+        runs[folder.name] = read_curves(folder)
+    try:
+        plot_curves(runs, args.out)
+    except ValueError as mistake:
+        parser.error(str(mistake))
+    print(f'{args.out}: {", ".join(runs)}')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,90 @@
+"""Draw the augmentation of a video: frame by frame, and consistent in time (Figure 7).
+
+Rows: the first clip as it is, augmented with a draw for each frame, and with one draw for all;
+then the second clip of the same sample. Without a video one is generated.
+
+Example:
+    python tools/show_augmentations.py --video video.mp4 --config configs/cvrl/pretrain_k400.py
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from mmaction.registry import DATASETS
+from mmaction.utils import register_all_modules
+from mmengine.config import Config
+
+import cvrl_mm
+from cvrl_mm.datasets.motion_scene import MotionScene
+from cvrl_mm.datasets.motion_videos import NUM_FRAMES, encode
+from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
+
+CONFIG = Path(cvrl_mm.__file__).parent / '.mim/configs/cvrl/pretrain_k400.py'
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('--video', type=Path, help='generated unless given')
+    parser.add_argument('--config', default=CONFIG, help='of pre-training (pretrain_k400.py)')
+    parser.add_argument('--columns', type=int, default=8, help='frames a row (%(default)s)')
+    parser.add_argument('--seed', type=int, default=0, help='of all draws (%(default)s)')
+    parser.add_argument('--out', default='augmentations.png', help='the picture (%(default)s)')
+    args = parser.parse_args()
+    if args.video is not None and not args.video.is_file():
+        parser.error(f'there is no video {args.video}')
+    if args.columns < 1:
+        parser.error('--columns must be at least 1')
+    return args
+
+
+def main() -> None:
+    """Draw the picture."""
+    args = parse_args()
+    register_all_modules()
+    config = Config.fromfile(args.config)
+    with tempfile.TemporaryDirectory() as folder:
+        video = args.video
+        if video is None:
+            video = Path(folder) / 'motion.mp4'
+            scene = MotionScene.draw(0, np.random.default_rng(args.seed))
+            encode(video, scene.render(NUM_FRAMES))
+        (Path(folder) / 'list.txt').write_text(f'{video.resolve()}\n')
+        clips = {
+            over: trace(config, Path(folder) / 'list.txt', over, args.seed)
+            for over in ('clip', 'frame')
+        }
+    before, after, frame_inds = clips['clip']
+    spans = [f'frames {inds[0]} to {inds[-1]}' for inds in frame_inds]
+    rows = {
+        f'first clip, {spans[0]}': before[0],
+        'a new draw for every frame': clips['frame'][1][0],
+        'one draw for the clip: consistent in time': after[0],
+        f'second clip, {spans[1]}': before[1],
+        'its own draw': after[1],
+    }
+    chosen = np.linspace(0, len(before[0]) - 1, min(args.columns, len(before[0]))).astype(int)
+    plot_clips({title: clip[chosen] for title, clip in rows.items()}, args.out)
+    print(f'{args.out}: every clip has {len(before[0])} frames, {len(chosen)} are shown')
+
+
+def trace(
+    config: Config, video_list: Path, over: str, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Load the one video of a list; with one seed the same frames for every ``over``."""
+    dataset = config.train_dataloader.dataset.copy()
+    dataset.update(ann_file=str(video_list), data_prefix=dict(video=''))
+    dataset.pipeline = [
+        {**step, 'over': over} if step['type'] == 'ConsistentAugment' else step
+        for step in dataset.pipeline
+    ]
+    np.random.seed(seed)
+    return trace_augmentation(DATASETS.build(dataset), 0)
+
+
+if __name__ == '__main__':
+    main()

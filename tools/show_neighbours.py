@@ -1,0 +1,122 @@
+"""Write a page that shows test videos beside their nearest neighbours among training videos.
+
+The features are those of the frozen backbone. Right and wrong neighbours are marked.
+
+Example:
+    python tools/show_neighbours.py configs/miniature/cvrl_motion.py run/iter_1000.pth
+        --gallery data/motion/train.txt --queries data/motion/test.txt --root data/motion
+        --classes data/motion/classes.txt --out neighbours
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmaction.models import BaseRecognizer
+from mmaction.registry import DATASETS
+from mmaction.utils import register_all_modules
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.runner import Runner
+from rich.progress import track
+
+import cvrl_mm  # noqa: F401
+from cvrl_mm.evaluation import build_recognizer, extract_features, nearest_neighbours
+from cvrl_mm.visualization.neighbours import Neighbour, Query, write_neighbour_page
+
+
+def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('config', help='with a model, and features_dataloader or test_dataloader')
+    parser.add_argument('checkpoint', help='with backbone weights')
+    parser.add_argument('--gallery', required=True, help='list of the videos to be found')
+    parser.add_argument('--queries', required=True, help='list of the videos to find by')
+    parser.add_argument('--root', default='', help='folder that the lists are relative to')
+    parser.add_argument('--classes', type=Path, help='names of the classes, one a line')
+    parser.add_argument('--rows', type=int, default=12, help='queries shown (%(default)s)')
+    parser.add_argument('--neighbours', type=int, default=5, help='of each (%(default)s)')
+    parser.add_argument('--out', type=Path, default=Path('neighbours'), help='folder (%(default)s)')
+    return parser, parser.parse_args()
+
+
+def main() -> None:
+    """Take features, look for neighbours, write the page."""
+    parser, args = parse_args()
+    register_all_modules()
+    config = Config.fromfile(args.config)
+    loader = config.get('features_dataloader') or config.get('test_dataloader')
+    if loader is None:
+        parser.error(f'{args.config} has neither features_dataloader nor test_dataloader')
+    try:
+        model = build_recognizer(config, args.checkpoint).to(get_device())
+        gallery = embed(model, loader, args.gallery, args.root, 'gallery')
+        queries = embed(model, loader, args.queries, args.root, 'queries', args.rows)
+        sims, indices = nearest_neighbours(queries[0], gallery[0], args.neighbours)
+    except (OSError, ValueError) as mistake:
+        parser.error(str(mistake))
+    names = args.classes.read_text().splitlines() if args.classes else []
+    page = write_neighbour_page(
+        args.out,
+        'Nearest neighbours',
+        f'{args.checkpoint}: {len(queries[2])} videos of {args.queries} '
+        f'among {len(gallery[2])} of {args.gallery}.',
+        pair_up(queries, gallery, sims, indices, names),
+    )
+    print(f'Open {page} in a browser.')
+
+
+Embedded = tuple[torch.Tensor, torch.Tensor, list[str]]
+
+
+def embed(
+    model: BaseRecognizer,
+    loader: dict,
+    video_list: str,
+    root: str,
+    title: str,
+    at_most: int | None = None,
+) -> Embedded:
+    """Take the features of a list's videos, or of some, spread over it.
+
+    Returns:
+        Features, (V, C), labels, (V,), and files.
+    """
+    dataset = dict(loader['dataset'], ann_file=video_list, data_prefix=dict(video=root))
+    dataset = DATASETS.build(dataset)
+    if at_most is not None and at_most < len(dataset):
+        dataset.get_subset_(np.linspace(0, len(dataset) - 1, at_most).astype(int).tolist())
+    batches = Runner.build_dataloader({**loader, 'dataset': dataset})
+    feats, labels = extract_features(model, track(batches, title))
+    files = [dataset.get_data_info(i)['filename'] for i in range(len(dataset))]
+    return feats, labels, files
+
+
+def pair_up(
+    queries: Embedded,
+    gallery: Embedded,
+    sims: torch.Tensor,
+    indices: torch.Tensor,
+    names: Sequence[str],
+) -> list[Query]:
+    """Put what was found into words."""
+
+    def name(label: int) -> str:
+        return names[label] if label < len(names) else f'class {label}'
+
+    rows = []
+    for row, (video, label) in enumerate(zip(queries[2], queries[1].tolist(), strict=True)):
+        found = [
+            Neighbour(gallery[2][place], name(int(gallery[1][place])), similarity)
+            for place, similarity in zip(indices[row].tolist(), sims[row].tolist(), strict=True)
+        ]
+        rows.append(Query(video, name(label), found))
+    return rows
+
+
+if __name__ == '__main__':
+    main()
