@@ -15,8 +15,13 @@ from tests.tiny import turn_down
 from tests.toy import toy_runner
 
 CONFIGS = Path(__file__).parents[1] / 'configs'
-FOLDERS = ('linear', 'semi_supervised', 'finetune', 'baselines')
-LEAVES = sorted(path for folder in FOLDERS for path in (CONFIGS / folder).glob('*.py'))
+PROTOCOLS = ('linear', 'semi', 'finetune', 'supervised')
+LEAVES = sorted(
+    path
+    for protocol in PROTOCOLS
+    for path in CONFIGS.rglob(f'{protocol}_*.py')
+    if not {'_base_', 'miniature'} & set(path.parts)
+)
 
 
 def load(name: str) -> Config:
@@ -104,16 +109,16 @@ def test_clips_and_views_are_the_papers(path: Path):
 def test_what_trains_and_where_it_starts(path: Path):
     cfg = Config.fromfile(path)
     backbone, head = cfg.model.backbone, cfg.model.cls_head
-    linear = path.parent.name == 'linear'
+    linear = path.stem.startswith('linear')
     assert (backbone.get('frozen_stages') == 4) == backbone.get('norm_eval', False) == linear
     assert head.l2_normalize == linear
     assert head.dropout_ratio == (0 if linear else 0.5)
     assert cfg.optim_wrapper.optimizer.weight_decay == (0 if linear else 1e-4)
     assert (cfg.sync_bn == 'torch') != linear
-    if path.parent.name == 'baselines':
-        assert backbone.init_cfg is None
-    else:
-        init_cfg = backbone.init_cfg
+    init_cfg = backbone.init_cfg
+    from_scratch = path.stem.startswith('supervised') or path.stem.endswith('random')
+    assert (init_cfg is None) == from_scratch
+    if init_cfg and init_cfg.checkpoint.startswith('work_dirs'):  # not converted from elsewhere
         source, file = Path(init_cfg.checkpoint).parts[1:]
         pretrained = load(source)
         assert file == f'epoch_{pretrained.train_cfg.max_epochs}.pth'
