@@ -185,12 +185,15 @@ def _run(videos: list[str], num_workers: int, *args: object) -> Iterator[tuple[s
                 futures[pool.submit(_repack_one, video, *args)] = video
             except BrokenProcessPool:
                 left.append(video)
-        for future in as_completed(list(futures)):
-            video = futures.pop(future)
-            try:
-                yield video, future.result()
-            except BrokenProcessPool:
-                left.append(video)
+        try:
+            for future in as_completed(list(futures)):
+                video = futures.pop(future)
+                try:
+                    yield video, future.result()
+                except BrokenProcessPool:
+                    left.append(video)
+        finally:
+            pool.shutdown(cancel_futures=True)  # an interrupt waits for what is running alone
     if left == videos and len(videos) == 1:
         yield videos[0], 'the process that decoded it died'
     else:  # halve those that the dead process took along, until the culprit is alone

@@ -130,3 +130,20 @@ def test_refuses_what_it_cannot_place(videos: list, message: str, root: Path, tm
 def test_refuses_a_target_among_the_old_videos(root: Path):
     with pytest.raises(ValueError, match='outside of the old videos'):
         repack(root, ['a.mp4'], root / 'new', SETTINGS)
+
+
+def test_an_interrupt_stops_at_once(root: Path, tmp_path: Path):
+    source, target = tmp_path / 'old', tmp_path / 'new'
+    source.mkdir()
+    videos = [f'{i}.mp4' for i in range(30)]
+    for video in videos:
+        (source / video).symlink_to(root / 'a.mp4')
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        repack(source, videos, target, SETTINGS, on_progress=interrupt)
+    num_finished = len(find_videos(target))
+    assert 1 <= num_finished < 30
+    assert repack(source, videos, target, SETTINGS).num_skipped >= num_finished - 1
