@@ -42,7 +42,8 @@ def test_two_nodes_go_on_by_themselves_after_a_kill(motion_set: Path, tmp_path: 
         codes = [node.wait(timeout=240) for node in nodes]
     finally:
         for node in nodes:
-            node.kill()
+            node.terminate()  # which ends its rank, too
+            node.wait(timeout=60)
     text = ''.join(log.read_text() for log in logs)
     assert codes == [0, 0], text[-5000:]
     assert 'resumed epoch: 1, iter: 2' in text
