@@ -3,7 +3,10 @@
 from pathlib import Path
 
 import pytest
+from mmaction.registry import DATASETS
 from mmengine.config import Config
+
+from cvrl_mm.datasets.figure_movies import write_figure_movies
 
 CONFIGS = Path(__file__).parents[1] / 'configs' / 'detection'
 DATA = [f'ava{version}_{source}' for version in (21, 22) for source in ('frames', 'videos')]
@@ -92,3 +95,35 @@ def test_the_proposal_network_is_all_that_is_added(data: str):
     loaders = ('train', 'val', 'test')
     files = {f'.{name}_dataloader.dataset.proposal_file' for name in loaders}
     assert changed == {'.model.type', *files}
+
+
+@pytest.fixture(scope='module')
+def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp('ava')
+    write_figure_movies(root, num_train=1, num_val=1)
+    return root
+
+
+@pytest.mark.parametrize('name', ['ava22_frames_random', 'ava21_videos_random'])
+def test_the_pipelines_give_clips_with_their_boxes(name: str, movies: Path):
+    cfg = Config.fromfile(CONFIGS / f'{name}.py')
+    annotations = movies / 'annotations'
+    for split, shape in (('train', (224, 224)), ('val', (256, 256))):
+        dataset = cfg[f'{split}_dataloader'].dataset
+        dataset.update(
+            ann_file=str(annotations / f'{split}.csv'),
+            exclude_file=None,
+            proposal_file=str(annotations / f'{split}_proposals.pkl'),
+            timestamp_start=900,
+            data_prefix=dict(img=str(movies / ('rawframes' if 'frames' in name else 'videos'))),
+        )
+        data = DATASETS.build(dataset)
+        assert len(data) == 3
+        sample = data[1]
+        assert sample['inputs'].shape == (3, 32, *shape)
+        truth, proposals = sample['data_samples'].gt_instances, sample['data_samples'].proposals
+        # within the picture, and the doubtful detection is not among them
+        assert truth.labels.shape == (2, 81) and proposals.bboxes.shape == (2, 4)
+        for boxes in (truth.bboxes, proposals.bboxes):
+            assert boxes.min() >= 0 and boxes.max() <= shape[0]
+        assert (truth.bboxes - proposals.bboxes).abs().max() < 12

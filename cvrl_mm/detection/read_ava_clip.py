@@ -14,9 +14,10 @@ SLACK_SECONDS = 1e-3  # a file holds its timestamps rounded
 class ReadAVAClip(BaseTransform):
     """Read the clip centred on a key frame straight from the movie's video file.
 
-    Takes the place of ``SampleAVAFrames`` and ``RawFrameDecode`` and gives the same pictures:
-    those that the movie shows at multiples of ``1/fps`` seconds, whatever its own frame rate
-    is. Ends of the video repeat its outermost frame.
+    Takes the place of ``SampleAVAFrames`` and ``RawFrameDecode``: it gives the pictures that
+    the movie shows at multiples of ``1/fps`` seconds, whatever its own frame rate is, with the
+    key frame in the middle. MMAction2's sampler adds the number of the first frame twice and so
+    is one frame later. Ends of the video repeat its outermost frame.
 
     It seeks by time. Opening with decord would scan the whole movie for every clip, and its
     readers hold hundreds of megabytes when kept open.

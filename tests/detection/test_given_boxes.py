@@ -43,7 +43,8 @@ def test_scores_are_of_the_mean_over_time_then_the_maximum_over_space(model: nn.
         feats = model.backbone(clip)
         assert feats.shape[2:] == (4, 4, 4)  # stride 16, as stage 5 does not stride
         rois = torch.cat([torch.zeros(2, 1), BOXES], 1)
-        aligned = [roi_align(f, rois, (7, 7), 1 / 16, 0, 'avg', True) for f in feats.unbind(2)]
+        steps = [f.contiguous() for f in feats.unbind(2)]
+        aligned = [roi_align(f, rois, (7, 7), 1 / 16, 0, 'avg', True) for f in steps]
         pooled = torch.stack(aligned).mean(0).amax((2, 3))
         expected = model.roi_head.bbox_head.fc_cls(pooled).sigmoid()
     torch.testing.assert_close(scores, expected)

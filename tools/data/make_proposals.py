@@ -50,7 +50,8 @@ def main() -> None:
         if args.csv is not None:
             wanted = {(row.video, row.second) for row in read_actions(args.csv)}
             videos = [path for path in videos if path.stem in {movie for movie, _ in wanted}]
-        detector = init_detector(args.config, args.checkpoint, device=args.device)
+        # a palette at random, as mmdet would build its data set to look one up
+        detector = init_detector(args.config, args.checkpoint, palette='random', device=args.device)
         columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
         with Progress(*columns, TimeRemainingColumn()) as progress:
             task = progress.add_task('key frames', total=None)
