@@ -10,7 +10,7 @@ from mmaction.datasets import BaseActionDataset
 
 from cvrl_mm.datasets import ConsistentAugment
 
-TITLE_INCHES = 0.34
+TITLE_INCHES = 0.44
 
 
 def trace_augmentation(
