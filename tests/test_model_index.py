@@ -1,11 +1,8 @@
-"""The model index names configs that exist and says of them what they say themselves."""
+"""The model index names every config, and says of it what it says itself."""
 
-import re
 from pathlib import Path
 
 import pytest
-import torch
-from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.fileio import load
 
@@ -20,6 +17,14 @@ def test_every_metafile_is_imported():
     )
 
 
+def test_every_config_is_listed_once():
+    """A new config goes into the metafile of its folder."""
+    leaves = (path for path in (ROOT / 'configs').rglob('*.py') if '_base_' not in path.parts)
+    assert sorted(model['Config'] for _, model in LISTED) == sorted(
+        str(path.relative_to(ROOT)) for path in leaves
+    )
+
+
 @pytest.mark.parametrize(('metafile', 'model'), LISTED, ids=[m['Name'] for _, m in LISTED])
 def test_metadata_are_those_of_the_config(metafile: str, model: dict):
     path = ROOT / model['Config']
@@ -28,11 +33,8 @@ def test_metadata_are_those_of_the_config(metafile: str, model: dict):
     collections = [collection['Name'] for collection in load(ROOT / metafile)['Collections']]
     assert model['In Collection'] in collections
     cfg, said = Config.fromfile(path), model['Metadata']
-    assert said['Epochs'] == cfg.train_cfg.max_epochs
-    assert said['Batch Size'] == cfg.auto_scale_lr.base_batch_size
-    assert re.match(r'R3D-(\d+)', said['Architecture'])[1] == str(cfg.model.backbone.depth)
-    if 'Parameters' in said:
-        with torch.device('meta'):
-            backbone = MODELS.build(cfg.model.backbone)
-        count = sum(p.numel() for p in backbone.parameters()) / 1e6
-        assert float(said['Parameters'].rstrip('M')) == pytest.approx(count, abs=0.1)
+    assert said.get('Epochs') == cfg.train_cfg.get('max_epochs')
+    assert said.get('Batch Size') == cfg.get('auto_scale_lr', {}).get('base_batch_size')
+    depth, _, width = said['Architecture'].removeprefix('R3D-').partition(' ')
+    assert int(depth) == cfg.model.backbone.depth
+    assert float(width.rstrip('x') or 1) == cfg.model.backbone.get('width', 1)

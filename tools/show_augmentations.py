@@ -8,6 +8,7 @@ Example:
 """
 
 import argparse
+import random
 import tempfile
 from pathlib import Path
 
@@ -83,6 +84,7 @@ def trace(
         for step in dataset.pipeline
     ]
     np.random.seed(seed)
+    random.seed(seed)  # the stock crop draws from it
     return trace_augmentation(DATASETS.build(dataset), 0)
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from mmaction.datasets import BaseActionDataset
 
 from cvrl_mm.datasets import ConsistentAugment
 
-TITLE_INCHES = 0.25
+TITLE_INCHES = 0.44
 
 
 def trace_augmentation(
@@ -53,12 +54,13 @@ def plot_clips(rows: Mapping[str, np.ndarray], path: str | Path) -> None:
         path: Of the picture, its format by the suffix.
     """
     num_frames = max(len(clip) for clip in rows.values())
-    figure = Figure(figsize=(1.2 * num_frames, 1.5 * len(rows)), layout='constrained')
-    figure.get_layout_engine().set(h_pad=TITLE_INCHES / 2)
+    layout = ConstrainedLayoutEngine(h_pad=TITLE_INCHES / 2)
+    figure = Figure(figsize=(1.2 * num_frames, 1.5 * len(rows)), layout=layout)
     grid = figure.subplots(len(rows), num_frames, squeeze=False)
     for line, (title, clip) in zip(grid, rows.items(), strict=True):
-        title = line[0].set_title(title, loc='left', fontsize=10)
-        title.set_in_layout(False)  # or a long one would widen its column
+        # as text beside the layout: a long title of the axes would widen its column
+        text = line[0].text(0, 1.06, title, transform=line[0].transAxes, fontsize=10)
+        text.set_in_layout(False)
         for axes in line:
             axes.set_axis_off()
         for axes, frame in zip(line, clip, strict=False):
