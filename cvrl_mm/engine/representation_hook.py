@@ -75,13 +75,24 @@ class RepresentationHook(Hook):
         model = runner.model.module if is_model_wrapper(runner.model) else runner.model
         with untouched_state(model):
             model.eval()
-            results = collect_results(self._represent(model), len(self.loader.dataset))
+            results = self.represent(model)
         if is_main_process():
             feats, z, labels = (torch.stack(column) for column in zip(*results, strict=True))
             self._report(runner, measure(feats, z, labels), z)
 
-    def _represent(self, model: nn.Module) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """Features (2, C), embeddings (2, D) and label of each of this rank's videos."""
+    def represent(self, model: nn.Module) -> list[tuple[Tensor, Tensor, Tensor]] | None:
+        """Encode the list, each rank its share.
+
+        Args:
+            model: A CVRL model in evaluation mode.
+
+        Returns:
+            On the main process features (2, C), embeddings (2, D) and label of each video, in
+            the order of the list; None on the others.
+
+        Raises:
+            ValueError: the loader does not give two clips a video.
+        """
         videos = []
         for feats, labels in clip_features(model, self.loader):
             if feats.shape[1] != 2:
@@ -92,7 +103,8 @@ class RepresentationHook(Hook):
             with torch.no_grad():
                 z = model.cls_head(feats.flatten(0, 1)).float().unflatten(0, (-1, 2))
             videos += zip(feats.cpu(), z.cpu(), labels, strict=True)
-        return videos
+        # 'gpu' means by the ranks' backend, 'cpu' through files in the working directory
+        return collect_results(videos, len(self.loader.dataset), device='gpu')
 
     def _report(self, runner: Runner, scalars: dict[str, float], z: Tensor) -> None:
         epoch = runner.epoch + 1

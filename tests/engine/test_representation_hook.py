@@ -4,11 +4,13 @@ from uuid import uuid4
 
 import pytest
 import torch
+from mmaction.utils import register_all_modules
 from mmengine.config import Config
 from mmengine.runner import Runner
 from torch import nn
 
 from cvrl_mm.engine.representation_hook import measure, untouched_state
+from tests.ranks import run_ranks
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 
@@ -78,6 +80,22 @@ def test_reports_and_leaves_training_as_it_was(motion_set, watch_list, tmp_path:
     assert not list((tmp_path / 'alone').glob('*/vis_data/scalars.json')) or not scalars(
         tmp_path / 'alone'
     )
+
+
+def _represent(motion_set: Path, watch_list: Path, work_dir: Path) -> list | None:
+    register_all_modules()
+    run = runner(motion_set, watch_list, work_dir, interval=2)
+    hook = next(h for h in run.hooks if type(h).__name__ == 'RepresentationHook')
+    hook.before_train(run)
+    return hook.represent(run.model.eval())
+
+
+def test_ranks_share_the_list(motion_set, watch_list, tmp_path: Path):
+    first, second = run_ranks(_represent, 2, tmp_path, motion_set, watch_list, tmp_path / 'run')
+    assert second is None
+    labels = [int(line.split()[-1]) for line in watch_list.read_text().splitlines()]
+    assert [int(label) for _, _, label in first] == labels
+    assert {(feats.shape, z.shape) for feats, z, _ in first} == {((2, 64), (2, 128))}
 
 
 def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypatch):
