@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mmaction.registry import DATASETS
 from mmengine.config import Config
@@ -108,6 +109,7 @@ def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_pipelines_give_clips_with_their_boxes(name: str, movies: Path):
     cfg = Config.fromfile(CONFIGS / f'{name}.py')
     annotations = movies / 'annotations'
+    np.random.seed(0)  # crops that leave both figures in the picture
     for split, shape in (('train', (224, 224)), ('val', (256, 256))):
         dataset = cfg[f'{split}_dataloader'].dataset
         dataset.update(

@@ -16,8 +16,10 @@ LAUNCHERS = sorted(path.name for path in TOOLS.glob('*_t*.sh'))
 def test_help_has_an_example(script: Path, monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', [script.name, '--help'])
     monkeypatch.setenv('COLUMNS', '120')
-    with pytest.raises(SystemExit, match='0'):
+    try:
         runpy.run_path(str(TOOLS / script), run_name='__main__')
+    except SystemExit as leaving:  # torchrun's wrapper keeps a 0 to itself
+        assert leaving.code == 0
     text = capsys.readouterr().out
     assert 'xample' in text
     assert f'python tools/{script}' in text

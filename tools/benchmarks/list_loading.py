@@ -1,6 +1,7 @@
 """Processor time and memory that a long list of videos takes, beside MMAction2's dataset.
 
-    python tools/benchmarks/list_loading.py [--lines N] [--stock-lines N]
+Example:
+    python tools/benchmarks/list_loading.py --lines 10000000 --stock-lines 1000000
 
 Each dataset is built in a process of its own; its peak is counted from before the list is
 read. The stock dataset gets fewer lines, as its time and memory grow with them.

@@ -1,7 +1,7 @@
 """How fast videos load for their size on the disk, as they are and repacked.
 
-    python tools/benchmarks/repack.py VIDEO [VIDEO ...] [--repeats N]
-        [--key-frame-intervals K ...] [--crfs C ...]
+Example:
+    python tools/benchmarks/repack.py videos/*.mp4 --repeats 20
 
 Loading means opening a file and decoding the frames of two clips as in pre-training. The
 versions of a video take turns in one run, and the same frames are decoded of each. Times are

@@ -1,6 +1,8 @@
 """Find the videos of a list that cannot be read, and write a list without them.
 
-    python tools/data/check_videos.py LIST --prefix FOLDER [--out CLEAN_LIST]
+Example:
+    python tools/data/check_videos.py data/kinetics400/kinetics400_train_list_videos.txt \
+        --prefix data/kinetics400/videos_train
 
 Every video is opened and decoded as in training, many at a time. Beside the clean list
 stands bad_videos.txt: path and reason, apart by a tab.
@@ -20,7 +22,9 @@ from cvrl_mm.datasets.video_list import read_video_list
 
 def main() -> None:
     """Check, show progress, write both lists."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument('list', help='lines of "path" or "path label"')
     parser.add_argument('--prefix', default='', help='folder that the paths are relative to')
     parser.add_argument('--out', help='the clean list; beside LIST unless given')
