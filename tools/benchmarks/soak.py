@@ -1,6 +1,7 @@
 """Load thousands of samples, broken files among them, and watch the workers' memory.
 
-    python tools/benchmarks/soak.py VIDEO [VIDEO ...] [--samples N] [--workers N] [--bad-share S]
+Example:
+    python tools/benchmarks/soak.py videos/*.mp4 --samples 2000 --workers 2 --bad-share 0.05
 
 The Kinetics pipeline runs on the videos given and on files that cannot be read. Memory and
 open files of each worker are read after every tenth of the samples; the first tenth warms
@@ -83,7 +84,9 @@ def soak(loader: DataLoader, num_samples: int) -> tuple[list[dict], float, float
 
 def main() -> None:
     """Load and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument('videos', nargs='+', help='videos that can be read')
     parser.add_argument('--samples', type=int, default=2000, help='samples to load, about')
     parser.add_argument('--workers', type=int, default=2, help='worker processes')
