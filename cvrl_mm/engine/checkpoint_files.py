@@ -5,6 +5,7 @@ import re
 import zipfile
 from pathlib import Path
 
+import torch
 from mmengine.fileio import LocalBackend, register_backend
 
 PART = '.part'  # what is not yet a checkpoint ends so
@@ -43,9 +44,10 @@ def is_whole(path: Path) -> bool:
     """Whether a checkpoint can be read to its end, by the checksums of its parts."""
     try:
         with zipfile.ZipFile(path) as file:
-            return file.testzip() is None and any(
-                name.endswith('data.pkl') for name in file.namelist()
-            )
+            if file.testzip() is not None:
+                return False
+            torch._C.PyTorchFileReader(str(path))  # stricter on the table of contents
+            return any(name.endswith('data.pkl') for name in file.namelist())
     except Exception:  # a damaged byte can lead zipfile to an error of any kind
         return False
 

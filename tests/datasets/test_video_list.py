@@ -8,7 +8,10 @@ from cvrl_mm.datasets import video_list
 from cvrl_mm.datasets.video_list import VideoList, read_video_list
 
 FUZZ = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    derandomize=True,
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

@@ -11,7 +11,10 @@ from mmengine.fileio import get_file_backend
 from cvrl_mm.engine.checkpoint_files import is_whole, newest_first
 
 SETTINGS = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    derandomize=True,
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
