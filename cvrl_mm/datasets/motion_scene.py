@@ -67,7 +67,7 @@ class MotionScene:
         """
         if not 0 <= label < len(CLASSES):
             raise ValueError(f'label must be in 0 … {len(CLASSES) - 1}, got {label}.')
-        count = rng.integers(7, 12)
+        count = rng.integers(6, 10)
         motion = MOTIONS[label // len(STRUCTURES)]
         turned = rng.random() < 0.5
         speed = rng.uniform(0.8, 1.3)
@@ -76,7 +76,7 @@ class MotionScene:
             structure=STRUCTURES[label % len(STRUCTURES)],
             anchors=rng.uniform(0, SIZE, (count, 2)),
             phases=rng.uniform(0, 2 * np.pi, count),
-            radius=rng.uniform(5.0, 7.0),
+            radius=rng.uniform(6.5, 8.5),
             # down and up are classes of their own, left and right are one: a flip keeps the class
             speed=-speed if turned and motion in ('horizontal', 'orbit') else speed,
             palette=int(rng.integers(len(PALETTES))),
@@ -133,8 +133,8 @@ def _distance(structure: str, x: np.ndarray, y: np.ndarray, radius: float) -> np
         (T, H, W).
     """
     if structure == 'disc':
-        return np.sqrt((x * x + y * y).min(axis=1)) - 0.85 * radius
-    half_length, half_width = 1.2 * radius, 0.42 * radius
+        return np.sqrt((x * x + y * y).min(axis=1)) - 0.9 * radius
+    half_length, half_width = 1.5 * radius, 0.33 * radius
     bars = {
         'horizontal bar': [(half_length, half_width)],
         'vertical bar': [(half_width, half_length)],
