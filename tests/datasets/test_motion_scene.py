@@ -76,14 +76,14 @@ def test_one_object_covers_what_its_structure_says(structure):
     cover = one._cover(1)[0]
     width, height = (cover.max(axis=axis).sum() for axis in (0, 1))
     expected = {
-        'disc': (10.2, 10.2),
-        'horizontal bar': (14.4, 5.04),
-        'vertical bar': (5.04, 14.4),
-        'plus': (14.4, 14.4),
+        'disc': (10.8, 10.8),
+        'horizontal bar': (18, 3.96),
+        'vertical bar': (3.96, 18),
+        'plus': (18, 18),
     }[structure]
     assert (width, height) == pytest.approx(expected, abs=0.7)
-    area = {'disc': np.pi * 5.1**2, 'plus': 2 * 14.4 * 5.04 - 5.04**2}
-    assert cover.sum() == pytest.approx(area.get(structure, 14.4 * 5.04), rel=0.06)
+    area = {'disc': np.pi * 5.4**2, 'plus': 2 * 18 * 3.96 - 3.96**2}
+    assert cover.sum() == pytest.approx(area.get(structure, 18 * 3.96), rel=0.06)
 
 
 def test_objects_wrap_round_the_edges():
