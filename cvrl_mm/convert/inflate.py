@@ -1,5 +1,6 @@
 """Weights of a 2D ResNet, inflated to the video encoder's."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -48,10 +49,7 @@ def inflate_resnet(path: str | Path) -> dict:
     if missing:
         raise ValueError(f'{path} lacks weights of a ResNet-{depth}: {", ".join(missing)}.')
 
-    weights = {
-        f'backbone.{key}': _inflate(state.get(names[key], torch.tensor(0)), like, names[key])
-        for key, like in expected.items()
-    }
+    weights = inflate_weights({k: state.get(names[k], torch.tensor(0)) for k in names}, expected)
     left_over = sorted(set(everything) - {f'{prefix}{name}' for name in names.values()})
     print_log(
         f'ResNet-{depth}, width {width:g}, inflated; left over: {", ".join(left_over) or "none"}.',
@@ -59,6 +57,22 @@ def inflate_resnet(path: str | Path) -> dict:
     )
     meta = dict(source=Path(path).name, inflated=True, depth=depth, width=width)
     return dict(state_dict=weights, meta=meta | dict(padding='symmetric', left_over=left_over))
+
+
+def inflate_weights(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> dict:
+    """Inflate what an image network calls the same.
+
+    Args:
+        state: Its weights; kernels are (out, in, H, W) or (out, in, 1, H, W).
+        expected: Those of the video backbone, for their shapes.
+
+    Returns:
+        The video backbone's, with names ``backbone.…``.
+
+    Raises:
+        ValueError: a weight is misshapen.
+    """
+    return {f'backbone.{key}': _inflate(state[key], like, key) for key, like in expected.items()}
 
 
 def _name_2d(key: str) -> str:

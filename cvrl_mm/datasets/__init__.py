@@ -8,6 +8,7 @@ from .clip_rand_augment import ClipRandAugment
 from .clip_solarize import ClipSolarize
 from .clip_transform import ClipTransform
 from .consistency import ConsistentAugment
+from .decoded_video_init import DecodedVideoInit
 from .even_clip_sample import EvenClipSample
 from .interval_sampling import TemporalIntervalSample
 from .keep_visible_boxes import KeepVisibleBoxes
@@ -23,6 +24,7 @@ __all__ = [
     'ClipSolarize',
     'ClipTransform',
     'ConsistentAugment',
+    'DecodedVideoInit',
     'EvenClipSample',
     'KeepVisibleBoxes',
     'SortedDecordDecode',

@@ -1,0 +1,7 @@
+# Table 7 on the generated videos: as many videos in all, and the learning rate follows the batch.
+_base_ = './cvrl_motion.py'
+train_dataloader = dict(batch_size=32)
+optim_wrapper = dict(optimizer=dict(lr=2e-3))
+train_cfg = dict(max_iters=800)
+param_scheduler = _base_.param_scheduler
+param_scheduler[0].update(end=240)

@@ -1,0 +1,111 @@
+"""The tables of the miniature, in words and pictures."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import mean, stdev
+
+from matplotlib.figure import Figure
+
+from .tables import MEASURES, TABLES, Row, Table
+
+Results = Mapping[str, Mapping[int, Mapping[str, float]]]  # run, seed, measure
+
+
+def write_report(
+    folder: Path, tables: Sequence[str], results: Results, settings: Mapping[str, object]
+) -> Path:
+    """Write ``miniature.md`` and a picture of each table beside it.
+
+    Args:
+        folder: Where to.
+        tables: Keys of ``TABLES``.
+        results: Accuracies, 0 to 1. A run, a seed or a measure may be missing.
+        settings: What was run and on what, shown as given.
+
+    Returns:
+        The path of ``miniature.md``.
+    """
+    lines = [
+        '# The paper in miniature',
+        '',
+        'Written by `tools/miniature.py`. Accuracy on the held-out generated videos in %, mean ± '
+        'standard deviation over the seeds; each seed draws its own videos and its own weights. '
+        "In brackets the paper's number, of Kinetics-400, for the order and not for the value.",
+        '',
+        *(f'- {name}: {value}' for name, value in settings.items()),
+    ]
+    for name in tables:
+        table = TABLES[name]
+        lines += ['', f'## {table.title}', '', *_markdown(table, results), '']
+        if table.note:
+            lines += [table.note, '']
+        lines += [*_orders(table, results), f'![{table.title}](miniature_{name}.png)']
+        _plot(table, results, folder / f'miniature_{name}.png')
+    path = folder / 'miniature.md'
+    path.write_text('\n'.join(lines) + '\n')
+    return path
+
+
+def values(results: Results, row: Row, measure: str) -> list[float]:
+    """What the seeds gave, in percent, by seed."""
+    seeds = sorted(results.get(row.run, {}).items())
+    return [100 * result[measure] for _, result in seeds if measure in result]
+
+
+def _markdown(table: Table, results: Results) -> list[str]:
+    lines = [
+        f'| | {" | ".join(MEASURES[measure] for measure in table.measures)} |',
+        f'|---|{"---|" * len(table.measures)}',
+    ]
+    for row in table.rows:
+        cells = [_cell(values(results, row, m), row.paper.get(m)) for m in table.measures]
+        lines.append(f'| {row.what} | {" | ".join(cells)} |')
+    return lines
+
+
+def _cell(measured: list[float], paper: float | None) -> str:
+    ours = 'not run' if not measured else f'{mean(measured):.1f}'
+    if len(measured) > 1:
+        ours += f' ± {stdev(measured):.1f}'
+    return ours if paper is None else f'{ours} ({paper:.1f})'
+
+
+def _orders(table: Table, results: Results) -> list[str]:
+    """Say how many pairs of rows stand in the paper's order, and which do not."""
+    lines = []
+    for measure in table.measures:
+        rows = [row for row in table.rows if measure in row.paper and values(results, row, measure)]
+        pairs = [sorted(pair, key=lambda row: row.paper[measure]) for pair in combinations(rows, 2)]
+        if not pairs:
+            continue
+        swapped = [
+            f'{low.what} above {high.what}'
+            for low, high in pairs
+            if mean(values(results, low, measure)) > mean(values(results, high, measure))
+        ]
+        held = f'{len(pairs) - len(swapped)} of {len(pairs)} pairs'
+        but = f'; not: {"; ".join(swapped)}' if swapped else ''
+        lines += [f"{MEASURES[measure]}: {held} in the paper's order{but}.", '']
+    return lines
+
+
+def _plot(table: Table, results: Results, path: Path) -> None:
+    figure = Figure(figsize=(3.2 * len(table.measures) + 2.4, 0.42 * len(table.rows) + 1.2))
+    panels = figure.subplots(1, len(table.measures), sharey=True, squeeze=False)[0]
+    for panel, measure in zip(panels, table.measures, strict=True):
+        for place, row in enumerate(table.rows):
+            measured = values(results, row, measure)
+            if measured:
+                panel.barh(place, mean(measured), color='#8fb3d9', height=0.6)
+                panel.plot(measured, [place] * len(measured), 'o', color='#1f4e79', ms=4)
+            if measure in row.paper:
+                panel.plot(row.paper[measure], place, 'D', mfc='none', color='#c0504d', ms=6)
+        panel.set_yticks(range(len(table.rows)), [row.what for row in table.rows])
+        panel.set_xlim(0, 100)
+        panel.set_xlabel(f'{MEASURES[measure]}, %')
+        panel.grid(axis='x', alpha=0.3)
+    panels[0].invert_yaxis()
+    figure.suptitle('bars: mean, dots: seeds, diamonds: the paper (Kinetics-400)', fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)

@@ -1,0 +1,178 @@
+"""One run of the miniature: train, then measure."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from mmaction.utils import register_all_modules
+from mmengine.config import Config, ConfigDict
+from mmengine.device import get_device
+from mmengine.logging import MMLogger
+from mmengine.runner import Runner, find_latest_checkpoint
+
+from cvrl_mm.convert.inflate import inflate_weights
+from cvrl_mm.evaluation.features import build_recognizer, extract_features
+from cvrl_mm.evaluation.linear_probe import linear_probe
+from cvrl_mm.evaluation.neighbour_report import neighbour_report
+from cvrl_mm.visualization.curves import read_curves
+
+FINETUNE = {
+    'labels_1pct': 'semi_motion_1pct',
+    'labels_10pct': 'semi_motion_10pct',
+    'labels_all': 'finetune_motion',
+}
+FROZEN = {'linear', 'knn_top1', 'R@1'}
+LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader', 'features_dataloader')
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: a training of ``configs/miniature``, or 'random' for none.
+
+    Attributes:
+        name: The config's, without folder and ending.
+        seed: Of training; its data are drawn with the same one.
+        measures: What is to be measured, of ``tables.MEASURES``.
+        data: Folder of the generated videos, decoded.
+        folder: Where everything of this run goes.
+        repository: With ``configs`` and ``tools``.
+        budget: Factor on the config's steps or epochs.
+        num_workers: Of each data loader.
+    """
+
+    name: str
+    seed: int
+    measures: frozenset[str]
+    data: Path
+    folder: Path
+    repository: Path
+    budget: float
+    num_workers: int
+
+    def results(self) -> dict[str, float]:
+        """What has been measured so far; a measure is there when its training has ended."""
+        path = self.folder / 'results.json'
+        return json.loads(path.read_text()) if path.is_file() else {}
+
+    def execute(self) -> dict[str, float]:
+        """Do what is left to do; a training that was interrupted goes on from its checkpoint.
+
+        Returns:
+            Accuracies, 0 to 1, by measure, and ``seconds`` of what was done now.
+
+        Raises:
+            RuntimeError: a training failed; the message has the end of its log.
+        """
+        torch.set_num_threads(1)
+        register_all_modules()
+        MMLogger.get_current_instance().setLevel('ERROR')
+        start = time.perf_counter()
+        missing = self.measures - set(self.results())
+        if 'top1' in missing:
+            self._note({'top1': self._train_labelled(self._config(self.name), self.folder)})
+        elif missing:
+            weights = self._pretrain()
+            if missing & FROZEN:
+                self._note(self._measure_frozen(weights))
+            for measure in sorted(missing & set(FINETUNE)):
+                self._note({measure: self._finetune(measure, weights)})
+        if missing:
+            seconds = self.results().get('seconds', 0) + time.perf_counter() - start
+            self._note({'seconds': seconds})
+        return self.results()
+
+    def _pretrain(self) -> Path | None:
+        """Pre-train; return a checkpoint of the 3D backbone, None for the untrained one."""
+        if self.name == 'random':
+            return None
+        config = self._config(self.name)
+        self._train(config, self.folder)
+        checkpoint = Path(find_latest_checkpoint(self.folder))
+        if config.model.backbone.get('conv1_stride_t', 2) != 1:
+            return checkpoint
+        inflated = self.folder / 'inflated.pth'  # of a network that has seen single frames
+        state = torch.load(checkpoint, map_location='cpu', weights_only=True)['state_dict']
+        expected = build_recognizer(self._config('cvrl_motion')).backbone.state_dict()
+        flat = {name: state[f'backbone.{name}'] for name in expected}
+        torch.save({'state_dict': inflate_weights(flat, expected)}, inflated)
+        return inflated
+
+    def _measure_frozen(self, weights: Path | None) -> dict[str, float]:
+        config = self._config('cvrl_motion')
+        model = build_recognizer(config, weights and str(weights)).to(get_device())
+        sets = {}
+        for split in ('train', 'test'):
+            loader = config.features_dataloader
+            loader.dataset.ann_file = str(self.data / f'{split}.txt')
+            sets[split] = extract_features(model, Runner.build_dataloader(loader))
+        report = neighbour_report(*sets['test'], *sets['train'])
+        linear = linear_probe(*sets['train'], *sets['test'])
+        return dict(linear=linear, **{name: report[name] for name in ('knn_top1', 'R@1')})
+
+    def _finetune(self, measure: str, weights: Path | None) -> float:
+        config = self._config(FINETUNE[measure])
+        init = dict(type='Pretrained', checkpoint=str(weights), prefix='backbone.')
+        config.model.backbone.init_cfg = weights and init
+        return self._train_labelled(config, self.folder / measure)
+
+    def _train_labelled(self, config: Config, folder: Path) -> float:
+        config.train_cfg.val_interval = config.train_cfg.max_epochs
+        self._train(config, folder)
+        return list(read_curves(folder)['acc/top1'].values())[-1]
+
+    def _config(self, name: str) -> Config:
+        """A config of the miniature on this run's data, of this run's length."""
+        config = Config.fromfile(self.repository / f'configs/miniature/{name}.py')
+        config.randomness.seed = self.seed
+        for key in LOADERS:
+            if key in config:
+                self._read_decoded(config[key])
+        unit = 'max_iters' if 'max_iters' in config.train_cfg else 'max_epochs'
+        config.train_cfg[unit] = max(1, round(self.budget * config.train_cfg[unit]))
+        for scheduler in config.param_scheduler:
+            if 'end' in scheduler:
+                scheduler.end = max(1, round(self.budget * scheduler.end))
+        return config
+
+    def _read_decoded(self, loader: ConfigDict) -> None:
+        dataset = loader.dataset
+        dataset.ann_file = str(self.data / Path(dataset.ann_file).name)
+        dataset.data_prefix = dict(video=str(self.data))
+        dataset.pipeline = [
+            dict(type='DecodedVideoInit') if step['type'] == 'DecordInit' else step
+            for step in dataset.pipeline
+        ]
+        loader.num_workers = self.num_workers
+        loader.persistent_workers = self.num_workers > 0
+        if 'drop_last' in loader:  # a small set may hold less than a batch
+            videos = len(Path(dataset.ann_file).read_text().splitlines())
+            loader.batch_size = min(loader.batch_size, videos)
+
+    def _train(self, config: Config, folder: Path) -> None:
+        """Train in a process of its own, as a user would."""
+        folder.mkdir(parents=True, exist_ok=True)
+        config.dump(folder / 'config.py')
+        command = [sys.executable, self.repository / 'tools/train.py', folder / 'config.py']
+        paths = [str(self.repository), os.environ.get('PYTHONPATH', '')]
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths), OMP_NUM_THREADS='1')
+        log = folder / 'log.txt'
+        with log.open('w') as output:
+            process = subprocess.run(
+                [*command, '--work-dir', folder, '--resume', 'auto'],
+                env=environment,
+                stdout=output,
+                stderr=output,
+            )
+        if process.returncode:
+            raise RuntimeError(f'Training failed; the end of {log}:\n{log.read_text()[-2000:]}')
+
+    def _note(self, results: dict[str, float]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        unfinished = self.folder / 'results.json.tmp'
+        unfinished.write_text(json.dumps({**self.results(), **results}, indent=2) + '\n')
+        unfinished.replace(self.folder / 'results.json')

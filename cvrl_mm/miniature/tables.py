@@ -1,0 +1,147 @@
+"""What the miniature compares, and what the paper found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# Columns; accuracies on the test videos
+MEASURES = {
+    'linear': 'linear',
+    'knn_top1': '20-NN',
+    'R@1': 'R@1',
+    'labels_1pct': '1 % of the labels',
+    'labels_10pct': '10 % of the labels',
+    'labels_all': 'all labels',
+    'top1': 'top-1',
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table.
+
+    Attributes:
+        what: How it is named.
+        run: A config of ``configs/miniature``, or 'random' for the untrained network.
+        paper: The paper's number for a measure, in percent.
+    """
+
+    what: str
+    run: str
+    paper: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or figure of the paper in miniature.
+
+    Attributes:
+        title: With its number in the paper.
+        measures: Its columns, keys of ``MEASURES``.
+        rows: Its lines.
+        note: What differs from the paper, a sentence or two.
+    """
+
+    title: str
+    measures: tuple[str, ...]
+    rows: tuple[Row, ...]
+    note: str = ''
+
+
+FROZEN = ('linear', 'knn_top1', 'R@1')
+TABLES = {
+    'linear': Table(
+        'Linear evaluation (Table 2)',
+        FROZEN,
+        (
+            Row('random', 'random'),
+            Row('SimCLR inflated', 'simclr_motion', {'linear': 46.8}),
+            Row('CVRL', 'cvrl_motion', {'linear': 66.1}),
+        ),
+        'Trained with all labels instead, the same network has the accuracy in the table of '
+        'controls; in the paper it is 76.0.',
+    ),
+    'labels': Table(
+        'Fine-tuning with few labels and with all (Table 3)',
+        ('labels_1pct', 'labels_10pct', 'labels_all'),
+        (
+            Row('from scratch', 'random', {'labels_1pct': 3.2, 'labels_10pct': 39.6}),
+            Row('SimCLR inflated', 'simclr_motion', {'labels_1pct': 11.8, 'labels_10pct': 46.1}),
+            Row('CVRL', 'cvrl_motion', {'labels_1pct': 35.1, 'labels_10pct': 58.1}),
+        ),
+        'One label a class, six, and sixty.',
+    ),
+    'augmentation': Table(
+        'Temporal and spatial augmentation (Table 9)',
+        FROZEN,
+        (
+            Row('temporal', 'augment_temporal_only_motion', {'linear': 33.0}),
+            Row('spatial', 'augment_spatial_only_motion', {'linear': 40.9}),
+            Row('temporal, spatial', 'augment_inconsistent_motion', {'linear': 52.3}),
+            Row('temporal, spatial, consistent', 'cvrl_motion', {'linear': 63.8}),
+            Row('spatial, consistent', 'augment_spatial_consistent_motion'),
+        ),
+        'The last line is not in the paper.',
+    ),
+    'controls': Table(
+        'Controls: supervised training with all labels',
+        ('top1',),
+        (
+            Row('16 classes, clips', 'supervised_motion', {'top1': 76.0}),
+            Row('4 motions, clips', 'supervised_clip_motion'),
+            Row('4 motions, single frames', 'supervised_frame_motion'),
+        ),
+        'Chance is 6.25 for the classes and 25 for the motions: what single frames have above '
+        'it is what they give away.',
+    ),
+    'interval': Table(
+        'Density of the temporal interval (Figure 3)',
+        FROZEN,
+        (
+            Row('(a) decreasing, linear', 'cvrl_motion', {'linear': 63.8}),
+            Row('(b) decreasing, power 0.5', 'interval_decreasing_sqrt_motion', {'linear': 63.1}),
+            Row('(c) decreasing, power 2', 'interval_decreasing_square_motion', {'linear': 62.9}),
+            Row('(d) uniform', 'interval_uniform_motion', {'linear': 62.7}),
+            Row('(e) increasing, linear', 'interval_increasing_linear_motion', {'linear': 62.4}),
+            Row('(f) increasing, power 2', 'interval_increasing_square_motion', {'linear': 61.9}),
+        ),
+        'A motion goes on unchanged through a whole generated video, so a long interval costs '
+        'little here.',
+    ),
+    'hidden_layers': Table(
+        'Hidden layers of the projection (Table 6)',
+        FROZEN,
+        (
+            Row('0', 'hidden_layers_0_motion', {'linear': 54.7}),
+            Row('1', 'hidden_layers_1_motion', {'linear': 62.5}),
+            Row('2', 'hidden_layers_2_motion', {'linear': 63.0}),
+            Row('3', 'cvrl_motion', {'linear': 63.8}),
+        ),
+    ),
+    'batch_size': Table(
+        'Batch size (Table 7)',
+        FROZEN,
+        (
+            Row('16 (paper: 256)', 'batch_16_motion', {'linear': 60.2}),
+            Row('32 (paper: 512)', 'batch_32_motion', {'linear': 62.9}),
+            Row('64 (paper: 1024)', 'cvrl_motion', {'linear': 63.8}),
+            Row('128 (paper: 2048)', 'batch_128_motion', {'linear': 61.8}),
+        ),
+        'The same number of videos is seen at every batch size, and the learning rate follows it.',
+    ),
+}
+
+
+def wanted(tables: list[str]) -> dict[str, set[str]]:
+    """The measures that some tables want of each run.
+
+    Args:
+        tables: Keys of ``TABLES``.
+
+    Returns:
+        By run, in the order of the tables.
+    """
+    runs: dict[str, set[str]] = {}
+    for name in tables:
+        for row in TABLES[name].rows:
+            runs.setdefault(row.run, set()).update(TABLES[name].measures)
+    return runs

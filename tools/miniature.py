@@ -1,0 +1,198 @@
+"""Run the paper's comparisons on generated videos: tables, several seeds, one report.
+
+Started again, it goes on where it was; miniature.md is written anew after every run.
+
+Examples:
+    python tools/miniature.py                                  # everything
+    python tools/miniature.py --tables linear augmentation --seeds 0 1 2
+    python tools/miniature.py --report                         # write miniature.md of what is there
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from datetime import datetime, timezone
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+from decord import VideoReader
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cvrl_mm.datasets.motion_scene import STRUCTURES
+from cvrl_mm.datasets.motion_videos import write_motion_videos
+from cvrl_mm.datasets.subset import draw_subset
+from cvrl_mm.miniature.report import write_report
+from cvrl_mm.miniature.run import Run
+from cvrl_mm.miniature.tables import TABLES, wanted
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+console = Console()
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('--out', type=Path, default=Path('work_dirs/miniature'))
+    parser.add_argument('--tables', nargs='+', choices=TABLES, default=list(TABLES))
+    parser.add_argument('--seeds', nargs='+', type=int, default=[0, 1, 2])
+    parser.add_argument('--jobs', type=int, help='runs side by side; by default what fits')
+    parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
+    parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
+    parser.add_argument(
+        '--budget', type=float, default=1.0, help="factor on the configs' steps (%(default)s)"
+    )
+    parser.add_argument('--report', action='store_true', help='run nothing, write the report')
+    args = parser.parse_args()
+    if args.budget <= 0 or (args.jobs is not None and args.jobs < 1):
+        parser.error('--budget must be above 0 and --jobs at least 1')
+    return args
+
+
+def main() -> None:
+    """Make the videos, run what is missing, report."""
+    args = parse_args()
+    check_settings(args)
+    runs = make_runs(args)
+    failed = [] if args.report else execute(args, runs)
+    report(args, runs)
+    for message in failed:
+        console.print(escape(message))
+    if failed:
+        raise SystemExit(f'{len(failed)} of {len(runs)} runs failed; start again to go on.')
+
+
+def check_settings(args: argparse.Namespace) -> None:
+    """Refuse to mix runs of other sizes into one report."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    path = args.out / 'settings.json'
+    settings = dict(train=args.train, test=args.test, budget=args.budget)
+    if not path.is_file():
+        path.write_text(json.dumps(settings) + '\n')
+    elif json.loads(path.read_text()) != settings:
+        raise SystemExit(
+            f'{args.out} holds runs of {path.read_text().strip()}, asked for are '
+            f'{json.dumps(settings)}: give these, or another --out.'
+        )
+
+
+def make_runs(args: argparse.Namespace) -> list[Run]:
+    """All runs of the tables, those of a seed together, the first tables first."""
+    jobs = args.jobs or (max(1, CORES // 4) if torch.cuda.is_available() else CORES)
+    args.jobs = jobs
+    return [
+        Run(
+            name=name,
+            seed=seed,
+            measures=frozenset(measures),
+            data=(args.out / f'videos/seed{seed}').resolve(),
+            folder=(args.out / f'runs/{name}/seed{seed}').resolve(),
+            repository=REPOSITORY,
+            budget=args.budget,
+            num_workers=max(0, CORES // jobs - 1),
+        )
+        for name, measures in wanted(args.tables).items()
+        for seed in args.seeds
+    ]
+
+
+def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
+    """Execute what is missing, several at a time; return what failed."""
+    columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
+    failed = []
+    os.environ['OMP_NUM_THREADS'] = '1'
+    pool = ProcessPoolExecutor(args.jobs, get_context('spawn'), max_tasks_per_child=1)
+    with Progress(*columns, TimeRemainingColumn(), console=console) as bar, pool:
+        for seed in args.seeds:
+            make_videos(args, seed, bar)
+        task = bar.add_task('runs', total=len(runs))
+        futures = {pool.submit(run.execute): run for run in runs}
+        for future in as_completed(futures):
+            run = futures[future]
+            bar.advance(task)
+            if error := future.exception():
+                failed.append(f'{run.name}, seed {run.seed}: {error}')
+                continue
+            numbers = {k: v for k, v in future.result().items() if k != 'seconds'}
+            line = ', '.join(f'{name} {100 * value:.1f}' for name, value in numbers.items())
+            console.print(f'{run.name}, seed {run.seed}: {line}')
+            report(args, runs)
+    return failed
+
+
+def make_videos(args: argparse.Namespace, seed: int, bar: Progress) -> None:
+    """Write a seed's videos, their frames beside them, and the lists that the configs name."""
+    root = args.out / f'videos/seed{seed}'
+    task = bar.add_task(f'videos of seed {seed}', total=args.train + args.test)
+    write_motion_videos(
+        root,
+        args.train,
+        args.test,
+        seed=seed,
+        num_workers=CORES,
+        on_progress=lambda done, total: bar.update(task, completed=done),
+    )
+    with ThreadPoolExecutor(CORES) as pool:
+        list(pool.map(decode, sorted((root / 'videos').glob('*.mp4'))))
+    bar.update(task, completed=args.train + args.test)
+    for split in ('train', 'test'):
+        lines = (root / f'{split}.txt').read_text().splitlines()
+        pairs = [line.rsplit(' ', 1) for line in lines]
+        motions = [f'{name} {int(label) // len(STRUCTURES)}' for name, label in pairs]
+        (root / f'{split}_motion.txt').write_text('\n'.join(motions) + '\n')
+    for percent in (1, 10):
+        lines = (root / 'train.txt').read_text().splitlines()
+        subset = draw_subset(lines, percent, seed)
+        (root / f'train_{percent}pct.txt').write_text('\n'.join(subset) + '\n')
+
+
+def decode(video: Path) -> None:
+    """Write the frames of a video beside it, if they are not there."""
+    frames, unfinished = video.with_suffix('.npy'), video.with_suffix('.npy.tmp')
+    if not frames.exists():
+        reader = VideoReader(str(video), num_threads=1)
+        with unfinished.open('wb') as file:
+            np.save(file, reader.get_batch(range(len(reader))).asnumpy())
+        unfinished.replace(frames)
+
+
+def report(args: argparse.Namespace, runs: list[Run]) -> None:
+    """Write miniature.md of all results that are there."""
+    results: dict[str, dict[int, dict[str, float]]] = {}
+    for run in runs:
+        results.setdefault(run.name, {})[run.seed] = run.results()
+    seconds = sum(r.get('seconds', 0) for seeds in results.values() for r in seeds.values())
+    on_gpu = torch.cuda.is_available()
+    settings = {
+        'date': datetime.now(timezone.utc).date(),
+        'commit': commit(),
+        'machine': torch.cuda.get_device_name() if on_gpu else f'{platform.machine()} CPU',
+        'cores': f'{CORES}, {args.jobs} runs at a time, {seconds / 60:.0f} minutes of runs in all',
+        'torch': torch.__version__,
+        'videos': f'{args.train} to train on, {args.test} held out, 16 classes',
+        'seeds': ', '.join(map(str, args.seeds)),
+        'budget': f"{args.budget:g} x the configs' steps",
+    }
+    write_report(args.out, args.tables, results, settings)
+
+
+def commit() -> str:
+    """The commit that runs, and whether files differ from it."""
+    command = ['git', '-C', str(REPOSITORY), 'describe', '--always', '--dirty']
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return 'not in a git repository'
+
+
+if __name__ == '__main__':
+    main()
