@@ -49,7 +49,10 @@ def inflate_resnet(path: str | Path) -> dict:
     if missing:
         raise ValueError(f'{path} lacks weights of a ResNet-{depth}: {", ".join(missing)}.')
 
-    weights = inflate_weights({k: state.get(names[k], torch.tensor(0)) for k in names}, expected)
+    weights = {
+        f'backbone.{key}': _inflate(state.get(names[key], torch.tensor(0)), like, names[key])
+        for key, like in expected.items()
+    }
     left_over = sorted(set(everything) - {f'{prefix}{name}' for name in names.values()})
     print_log(
         f'ResNet-{depth}, width {width:g}, inflated; left over: {", ".join(left_over) or "none"}.',
@@ -60,7 +63,7 @@ def inflate_resnet(path: str | Path) -> dict:
 
 
 def inflate_weights(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> dict:
-    """Inflate what an image network calls the same.
+    """Inflate the weights of an image network whose names are those of the video backbone.
 
     Args:
         state: Its weights; kernels are (out, in, H, W) or (out, in, 1, H, W).

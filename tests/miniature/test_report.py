@@ -1,0 +1,29 @@
+from pathlib import Path
+
+import cv2
+
+from cvrl_mm.miniature.report import write_report
+
+RESULTS = {
+    'random': {0: {'linear': 0.2}, 1: {'linear': 0.3}},
+    'simclr_motion': {0: {'linear': 0.6}, 1: {'linear': 0.8}},
+    'cvrl_motion': {0: {'linear': 0.5, 'R@1': 0.25}, 1: {}},
+}
+
+
+def test_report_states_means_deviations_and_swapped_orders(tmp_path: Path):
+    path = write_report(tmp_path, ['linear', 'labels'], RESULTS, {'seeds': '0, 1'})
+    text = path.read_text()
+    assert '- seeds: 0, 1\n' in text
+    assert '| random | 25.0 ± 7.1 | not run | not run |' in text
+    assert '| SimCLR inflated | 70.0 ± 14.1 (46.8) | not run | not run |' in text
+    assert '| CVRL | 50.0 (66.1) | not run | 25.0 |' in text
+    assert "linear: 0 of 1 pairs in the paper's order; not: SimCLR inflated above CVRL." in text
+    assert '10 % of the labels:' not in text  # nothing to put in order
+
+
+def test_each_table_has_its_picture(tmp_path: Path):
+    text = write_report(tmp_path, ['linear', 'interval'], RESULTS, {}).read_text()
+    for name in ('linear', 'interval'):
+        assert f'(miniature_{name}.png)' in text
+        assert cv2.imread(str(tmp_path / f'miniature_{name}.png')).std() > 10
