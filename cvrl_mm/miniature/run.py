@@ -104,7 +104,7 @@ class Run:
 
     def _measure_frozen(self, weights: Path | None) -> dict[str, float]:
         config = self._config('cvrl_motion')
-        model = build_recognizer(config, weights and str(weights)).to(get_device())
+        model = build_recognizer(config, str(weights) if weights else None).to(get_device())
         sets = {}
         for split in ('train', 'test'):
             loader = config.features_dataloader
@@ -157,13 +157,13 @@ class Run:
         """Train in a process of its own, as a user would."""
         folder.mkdir(parents=True, exist_ok=True)
         config.dump(folder / 'config.py')
-        command = [sys.executable, self.repository / 'tools/train.py', folder / 'config.py']
+        command = [sys.executable, f'{self.repository}/tools/train.py', f'{folder}/config.py']
         paths = [str(self.repository), os.environ.get('PYTHONPATH', '')]
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths), OMP_NUM_THREADS='1')
         log = folder / 'log.txt'
         with log.open('w') as output:
             process = subprocess.run(
-                [*command, '--work-dir', folder, '--resume', 'auto'],
+                [*command, '--work-dir', str(folder), '--resume', 'auto'],
                 env=environment,
                 stdout=output,
                 stderr=output,

@@ -30,7 +30,7 @@ def test_a_table_runs_resumes_and_is_written(tmp_path: Path, monkeypatch, capsys
     run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--report')
     assert (tmp_path / 'miniature.md').read_text() == text
 
-    with pytest.raises(SystemExit, match='"budget": 0.005.*asked for.*"budget": 2.0'):
+    with pytest.raises(SystemExit, match=r'"budget": 0\.005.*asked for.*"budget": 2\.0'):
         run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--budget', 2)
 
 
