@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from cvrl_mm.datasets import VideoListDataset
 from cvrl_mm.datasets.sample_index import SampleIndex
 from cvrl_mm.datasets.video_reading import UnreadableVideoError
-from tests.videos import encode, make_pipe, write_broken
+from tests.videos import encode, make_pipe, write_broken, write_odd
 
 
 def dataset(folder: Path, lines: str, **kwargs) -> VideoListDataset:
@@ -126,6 +126,14 @@ def test_broken_videos_are_replaced_and_reported(mixed: Path):
         assert 'good' in sample['data_samples'].filename
         assert report[0][0] == own if report else sample['data_samples'].filename == own
     assert len({s['data_samples'].filename for s in samples[20:]}) > 3  # not one for all
+
+
+def test_unusual_videos_stand_for_themselves(tmp_path: Path):
+    files = write_odd(tmp_path)
+    (tmp_path / 'list.txt').write_text('\n'.join(p.name for p in files), encoding='utf-8')
+    samples = take_epoch(mixed_dataset(tmp_path), 0)
+    assert [s['data_samples'].filename for s in samples] == [str(p) for p in files]
+    assert not any(s['data_samples'].unreadable for s in samples)
 
 
 def test_stand_ins_depend_on_seed_epoch_and_index_alone(mixed: Path):
