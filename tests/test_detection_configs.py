@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mmaction.registry import DATASETS
+import torch
+from mmaction.registry import DATASETS, MODELS
 from mmengine.config import Config
 
 from cvrl_mm.datasets.figure_movies import write_figure_movies
@@ -40,11 +41,29 @@ def differences(a: str, b: str, ignore: tuple = ()) -> set[str]:
 
 @pytest.mark.parametrize('data', DATA)
 @pytest.mark.parametrize('start', STARTS)
-def test_table_5s_columns_differ_in_their_weights_alone(data: str, start: str):
-    changed = differences(f'{data}_{start}', f'{data}_random')
-    assert changed == {f'.model.backbone.init_cfg.{k}' for k in ('type', 'checkpoint', 'prefix')}
+def test_table_5s_columns_differ_in_their_weights_and_what_these_have_seen(data: str, start: str):
+    changed = differences(f'{data}_{start}', f'{data}_random', ignore=('.imagenet_pixels',))
+    pixels = {f'.model.data_preprocessor.{key}.{i}' for key in ('mean', 'std') for i in range(3)}
+    assert changed == {
+        *(f'.model.backbone.init_cfg.{k}' for k in ('type', 'checkpoint', 'prefix')),
+        *(pixels if start == 'imagenet' else ()),
+    }
     init = load(f'{data}_{start}')['model']['backbone']['init_cfg']
     assert init == dict(type='Pretrained', checkpoint=STARTS[start], prefix='backbone.')
+
+
+@pytest.mark.parametrize('data', DATA)
+@pytest.mark.parametrize('start', [*STARTS, 'random', 'rpn_cvrl'])
+def test_a_backbone_sees_the_pixels_it_was_trained_on(data: str, start: str):
+    cfg = load(f'{data}_{start}')['model']['data_preprocessor']
+    preprocessor = MODELS.build(cfg)
+    frame = torch.tensor([255, 0, 128], dtype=torch.uint8).reshape(3, 1, 1, 1)
+    seen = preprocessor(dict(inputs=[frame], data_samples=None))['inputs'].flatten()
+    if start == 'imagenet':  # torchvision's transforms.Normalize, by its documentation
+        expected = [(1 - 0.485) / 0.229, (0 - 0.456) / 0.224, (128 / 255 - 0.406) / 0.225]
+    else:
+        expected = [1, 0, 128 / 255]
+    assert seen.tolist() == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize('data', DATA)

@@ -34,9 +34,9 @@ def flatten(value: object, path: str = '') -> dict[str, object]:
 
 
 def differences(name: str, base: str) -> dict[str, object]:
-    """What a config has otherwise than its base, without the first mention of the pipeline."""
+    """What a config has otherwise than its base, without what it mentions twice."""
     config, base = (flatten(load(n)._cfg_dict) for n in (name, base))
-    named_twice = ('.train_pipeline', '.data_root')
+    named_twice = ('.train_pipeline', '.data_root', '.imagenet_pixels')
     return {
         key.removeprefix('.train_dataloader.dataset').removeprefix('.'): config.get(key)
         for key in sorted({*config, *base})
@@ -213,6 +213,7 @@ def test_simclr_on_k600_differs_in_the_videos_alone():
 
 CHECKPOINT = f'{BACKBONE}.init_cfg.checkpoint'
 INPUT = {f'model.data_preprocessor.{key}.{i}' for key in ('mean', 'std') for i in range(3)}
+IMAGENET = (0.485, 0.456, 0.406, 0.229, 0.224, 0.225)  # torchvision's, for pixels in [0, 1]
 TRANSFERS = ('linear', 'semi_supervised', 'finetune')
 BASELINES = dict(
     simclr_inflated={CHECKPOINT},
@@ -230,6 +231,8 @@ def test_a_baseline_starts_otherwise_and_nothing_else(baseline: str):
         (base,) = (CONFIGS / t / name for t in TRANSFERS if (CONFIGS / t / name).exists())
         changed = differences(f'baselines/{path.name}', str(base))
         assert set(changed) == BASELINES[baseline], path.name
+        if baseline == 'imagenet_inflated':
+            assert [255 * x for x in IMAGENET] == pytest.approx([changed[k] for k in sorted(INPUT)])
         if CHECKPOINT in changed and baseline == 'simclr_inflated':
             assert ('k600' in path.stem) == ('k600' in changed[CHECKPOINT])
 

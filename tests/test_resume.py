@@ -8,6 +8,7 @@ import torch
 
 from tests.pretraining import counted_in_steps, pretrain, weights
 from tests.processes import exit_codes, start, start_ranks
+from tests.videos import write_broken, write_odd
 
 RESUME = {'resume': True, 'load_from': None}
 
@@ -60,3 +61,37 @@ def test_two_ranks_of_which_one_is_killed(motion_set: Path, tmp_path: Path):
 
     assert exit_codes(start_ranks(pretrain, 2, motion_set, tmp_path / 'b', RESUME)) == [0, 0]
     assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
+
+
+@pytest.fixture(scope='module')
+def mixed_set(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """8 ordinary videos, the 7 unusual ones and the 9 that cannot be read."""
+    root = tmp_path_factory.mktemp('mixed')
+    lines = (motion_set / 'train.txt').read_text().splitlines()[:8]
+    good = [str(motion_set / line.rsplit(' ', 1)[0]) for line in lines]
+    for write in (write_odd, write_broken):
+        (folder := root / write.__name__).mkdir()
+        good += map(str, write(folder))
+    (root / 'train.txt').write_text('\n'.join(good), encoding='utf-8')
+    return root
+
+
+def test_bad_videos_and_a_kill_lose_no_draw(mixed_set: Path, motion_set: Path, tmp_path: Path):
+    options = {'default_hooks.bad_videos.max_share': 0.5, 'log_level': 'INFO'}
+    left_alone = start(pretrain, mixed_set, tmp_path / 'a', options)
+    killed = start(pretrain, mixed_set, tmp_path / 'b', options, 8)  # 6 steps an epoch
+    assert exit_codes([left_alone, killed]) == [0, -signal.SIGKILL]
+    in_one_process = {
+        'train_dataloader.num_workers': 0,
+        'train_dataloader.persistent_workers': False,
+    }
+    resumed = start(pretrain, mixed_set, tmp_path / 'b', {**options, **RESUME, **in_one_process})
+    assert exit_codes([resumed]) == [0]
+    assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
+    records = [(tmp_path / run / 'bad_videos.txt').read_text('utf-8') for run in 'ab']
+    assert len(records[0].splitlines()) == 9  # a line for each
+    assert sorted(records[0].splitlines()) == sorted(records[1].splitlines())
+    for run in 'ab':
+        log = ''.join(path.read_text('utf-8') for path in (tmp_path / run).glob('*/*.log'))
+        for epoch in (1, 2, 3):
+            assert f'Epoch {epoch}: 9 of 24 samples (37.50%) were replaced' in log

@@ -1,8 +1,10 @@
 """AVA's csv files, checked line by line."""
 
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -65,10 +67,8 @@ def _read(path: str, parse: callable, columns: str, may_be_empty: bool = False) 
     if not Path(path).is_file():
         raise FileNotFoundError(f'There is no {path}; AVA offers its csv files for download.')
     rows, malformed = [], []
-    with open(path, newline='') as file:
-        for number, cells in enumerate(csv.reader(file), 1):
-            if not cells:
-                continue
+    with open(path, newline='', encoding='utf-8') as file:
+        for number, cells in _lines(path, file):
             try:
                 rows.append(parse([cell.strip() for cell in cells]))
             except ValueError:  # also of int(), float() and unpacking
@@ -82,3 +82,13 @@ def _read(path: str, parse: callable, columns: str, may_be_empty: bool = False) 
     if not rows and not may_be_empty:
         raise ValueError(f'{path} is empty.')
     return rows
+
+
+def _lines(path: str, file: TextIO) -> Iterator[tuple[int, list[str]]]:
+    """Number the lines that are not empty."""
+    try:
+        for number, cells in enumerate(csv.reader(file), 1):
+            if cells:
+                yield number, cells
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f'{path} is no csv file in UTF-8: {error}.') from None

@@ -11,6 +11,7 @@ from mmengine.logging import MMLogger
 from .ava_annotations import ActionRow, read_actions, read_exclusions
 from .ava_proposals import load_proposals
 from .ava_sources import Source, find_frames, find_videos, probe_video
+from .sample_index import SampleIndex, draws_of
 
 MAX_MISSING = 0.05  # of the movies
 
@@ -25,6 +26,9 @@ class AVAKeyframeDataset(AVADataset):
     them. In evaluation their annotations count as missed all the same. Training takes a key
     frame without detections with its annotated boxes alone. Boxes that reach out of the frame
     are cut at its border.
+
+    In a run with :class:`SampleSeedHook` a sample's draws, another key frame in its place among
+    them, depend on the seed, the epoch and its index alone.
 
     The proposals are unpickled by ``load_proposals``, which can make arrays and nothing else.
 
@@ -58,6 +62,13 @@ class AVAKeyframeDataset(AVADataset):
             ann_file, use_frames=use_frames, start_index=start_index, proposal_file=None, **kwargs
         )
         self.proposal_file = proposal_file
+
+    def __getitem__(self, idx: int) -> dict:
+        """Load a key frame."""
+        if not isinstance(idx, SampleIndex):
+            return super().__getitem__(idx)
+        with draws_of(*idx.key):
+            return super().__getitem__(int(idx))
 
     def load_data_list(self) -> list[dict]:
         """Read the csv into one dict a key frame, with boxes cut at the frame's border.

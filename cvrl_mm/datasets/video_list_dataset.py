@@ -9,7 +9,7 @@ from mmengine.fileio import exists
 
 from .sample_index import SampleIndex, draws_of
 from .video_list import VideoList
-from .video_reading import HangingVideoError, UnreadableVideoError, read, reads_files
+from .video_reading import UnreadableVideoError, read, reads_files
 
 PROBED_FILES = 100
 MAX_MISSING = 0.05
@@ -42,7 +42,7 @@ class VideoListDataset(VideoDataset):
 
     def __init__(self, *args: object, timeout_seconds: float = 60, **kwargs: object) -> None:
         self.timeout_seconds = timeout_seconds
-        self._hanging: set[str] = set()
+        self._unreadable: dict[str, str] = {}  # by no draw: the file and the reason
         super().__init__(*args, **kwargs)
 
     def __getitem__(self, idx: int) -> dict:
@@ -77,8 +77,8 @@ class VideoListDataset(VideoDataset):
         """
         results = self.get_data_info(idx)
         filename = results['filename']
-        if filename in self._hanging:  # once is enough: every time costs a thread
-            raise HangingVideoError(filename, 'the decoder has hung before')
+        if filename in self._unreadable:
+            raise UnreadableVideoError(filename, self._unreadable[filename])
         for transform in self.pipeline.transforms:
             if reads_files(transform):
                 results = self._read(transform, results)
@@ -89,10 +89,14 @@ class VideoListDataset(VideoDataset):
         return results
 
     def _read(self, transform: object, results: dict) -> dict | None:
+        is_open = 'total_frames' in results
         try:
             return read(transform, results, self.timeout_seconds)
-        except HangingVideoError as error:
-            self._hanging.add(error.filename)
+        except UnreadableVideoError as error:
+            # What a draw has no part in and time does not heal is not tried again: a decoder
+            # that hangs costs a thread, decord loses 20 KiB at a broken file.
+            if not is_open and not isinstance(error.__cause__, OSError | MemoryError):
+                self._unreadable[error.filename] = error.reason
             raise
 
     def _load(self, place: int, unreadable: list[tuple[str, str]]) -> dict:

@@ -134,6 +134,7 @@ class FeatureCache:
 
         Raises:
             FileNotFoundError: the features are not all there.
+            ValueError: a file holds something else.
         """
         meta = self._meta()
         if meta is None:
@@ -145,7 +146,7 @@ class FeatureCache:
                 f'{self.folder} lacks {len(lacking)} of {len(shards)} shards; fill it first.'
             )
         columns = (
-            torch.from_numpy(np.concatenate([np.load(self._path(name, s)) for s in shards]))
+            torch.from_numpy(np.concatenate([_read(self._path(name, s)) for s in shards]))
             for name in ('feats', 'labels')
         )
         return tuple(columns)
@@ -192,6 +193,13 @@ class FeatureCache:
     def _write(self, shard: int, feats: Tensor, labels: Tensor) -> None:
         for name, x in (('labels', labels), ('feats', feats.half().cpu())):
             _replace(self._path(name, shard), lambda f, x=x: np.save(f, x.numpy()))
+
+
+def _read(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f'{path} holds no features: {error}; remove it and fill again.') from None
 
 
 def _replace(path: Path, write: Callable) -> None:

@@ -1,10 +1,18 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cvrl_mm.datasets.ava_annotations import read_actions, read_exclusions
 
 GOOD = 'm0,0902,0.1,0.2,0.3,0.4,12,7'
+FUZZ = settings(
+    derandomize=True,
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 def write(folder: Path, *lines: str) -> str:
@@ -54,3 +62,30 @@ def test_reads_exclusions(tmp_path: Path):
     assert read_exclusions(write(tmp_path)) == set()
     with pytest.raises(ValueError, match="line 1: 'm0' is not"):
         read_exclusions(write(tmp_path, 'm0'))
+
+
+def test_a_file_in_another_encoding_is_named(tmp_path: Path):
+    (tmp_path / 'rows.csv').write_bytes(GOOD.encode() + b'\n\xff\xfe')
+    with pytest.raises(ValueError, match=r'rows\.csv is no csv file in UTF-8: .*0xff'):
+        read_actions(str(tmp_path / 'rows.csv'))
+
+
+CELLS = st.sampled_from(
+    ['m0', '', '"', '0902', '-1', '1e999', 'nan', '12', '\0', '٣', ' ', '9' * 30]
+)
+
+
+@FUZZ
+@given(
+    content=st.binary(max_size=200)
+    | st.lists(st.lists(CELLS, max_size=9).map(','.join), max_size=4).map('\n'.join).map(str.encode)
+)
+def test_any_file_is_read_or_says_why_it_is_not(content: bytes, tmp_path: Path):
+    (tmp_path / 'rows.csv').write_bytes(content)
+    for reads in (read_actions, read_exclusions):
+        try:
+            rows = reads(str(tmp_path / 'rows.csv'))
+        except ValueError as error:
+            assert not isinstance(error, UnicodeError) and 'rows.csv' in str(error)
+        else:
+            assert reads is read_exclusions or rows

@@ -10,6 +10,7 @@ from mmengine.logging import MMLogger
 
 from cvrl_mm.datasets import AVAKeyframeDataset
 from cvrl_mm.datasets.ava_proposals import save_proposals
+from cvrl_mm.datasets.sample_index import SampleIndex
 
 FPS, SECONDS = 10, 4
 MOVIES = [f'm{i}' for i in range(3)]
@@ -203,3 +204,19 @@ def test_a_few_missing_movies_are_left_out_and_counted(
 def test_a_set_without_a_frame_is_refused(build: Builder):
     with pytest.raises(ValueError, match=r'leaves no key frame: .*outside the seconds'):
         build([row('m0', 1000)])
+
+
+def test_draws_depend_on_seed_epoch_and_index_alone(build: Builder):
+    def draw(results: dict) -> dict | None:  # half of the clips have nobody left in their crop
+        kept = np.random.rand() < 0.5
+        return dict(key=results['img_key'], draw=np.random.rand()) if kept else None
+
+    data = build(pipeline=[draw])
+    order = [SampleIndex(i, seed=0, epoch=e) for e in range(8) for i in range(len(data))]
+    samples = [data[i] for i in order]
+    np.random.seed(7)
+    assert [data[i] for i in reversed(order)] == samples[::-1]
+    assert len({s['draw'] for s in samples}) == len(order)
+    assert any(
+        s['key'] != data.get_data_info(i)['img_key'] for i, s in zip(order, samples, strict=True)
+    )

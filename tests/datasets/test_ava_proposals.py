@@ -5,6 +5,8 @@ from pathlib import Path
 import mmengine
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cvrl_mm.datasets.ava_proposals import load_proposals, save_proposals
 
@@ -93,6 +95,27 @@ def test_damaged_files_are_refused(tmp_path: Path):
         (tmp_path / 'p.pkl').write_bytes(damaged)
         with pytest.raises(ValueError, match='is refused'):
             load_proposals(tmp_path / 'p.pkl')
+
+
+@settings(
+    derandomize=True,
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data(), protocol=st.integers(0, 5))
+def test_any_file_holds_boxes_or_is_refused(data: st.DataObject, protocol: int, tmp_path: Path):
+    stream = pickle.dumps(BOXES, protocol)
+    start = data.draw(st.integers(0, len(stream)))
+    damage = data.draw(st.binary(max_size=30))
+    cut = data.draw(st.integers(0, 30))
+    (tmp_path / 'p.pkl').write_bytes(stream[:start] + damage + stream[start + cut :])
+    try:
+        boxes = load_proposals(tmp_path / 'p.pkl')
+    except ValueError as error:
+        assert 'p.pkl is refused' in str(error)
+    else:
+        assert all(v.shape[1] in (4, 5) and np.isfinite(v).all() for v in boxes.values())
 
 
 def test_a_missing_file_is_named():

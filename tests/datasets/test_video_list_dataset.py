@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from mmaction.datasets import VideoDataset
+from mmaction.datasets.transforms import DecordDecode, DecordInit
 from torch.utils.data import DataLoader
 
 from cvrl_mm.datasets import VideoListDataset
 from cvrl_mm.datasets.sample_index import SampleIndex
 from cvrl_mm.datasets.video_reading import UnreadableVideoError
-from tests.videos import encode, make_pipe, write_broken
+from tests.videos import encode, make_pipe, write_broken, write_odd
 
 
 def dataset(folder: Path, lines: str, **kwargs) -> VideoListDataset:
@@ -127,6 +128,14 @@ def test_broken_videos_are_replaced_and_reported(mixed: Path):
     assert len({s['data_samples'].filename for s in samples[20:]}) > 3  # not one for all
 
 
+def test_unusual_videos_stand_for_themselves(tmp_path: Path):
+    files = write_odd(tmp_path)
+    (tmp_path / 'list.txt').write_text('\n'.join(p.name for p in files), encoding='utf-8')
+    samples = take_epoch(mixed_dataset(tmp_path), 0)
+    assert [s['data_samples'].filename for s in samples] == [str(p) for p in files]
+    assert not any(s['data_samples'].unreadable for s in samples)
+
+
 def test_stand_ins_depend_on_seed_epoch_and_index_alone(mixed: Path):
     data = mixed_dataset(mixed)
     first, again = take_epoch(data, 0), take_epoch(data, 0, workers=2)
@@ -154,8 +163,72 @@ def test_a_hanging_decoder_costs_its_time_once(mixed: Path, tmp_path: Path):
     for epoch in range(4):
         unreadable = take_epoch(data, epoch)[0]['data_samples'].unreadable
         reasons.update(reason for _, reason in unreadable[:1])
-    assert reasons == {'no answer within 1 s': 1, 'the decoder has hung before': 3}
+    assert reasons == {'no answer within 1 s': 4}
     assert time.monotonic() - start < 4  # not once an epoch
+
+
+def count_calls(transform: type, monkeypatch: pytest.MonkeyPatch, fault: Exception | None = None):
+    calls, stock = Counter(), transform.transform
+
+    def counted(self: object, results: dict) -> dict:
+        calls[Path(results['filename']).name] += 1
+        if fault is not None and 'good 7' in results['filename']:
+            raise fault
+        return stock(self, results)
+
+    monkeypatch.setattr(transform, 'transform', counted)
+    return calls
+
+
+def test_a_file_that_no_draw_can_open_is_opened_once(mixed: Path, monkeypatch):
+    opened = count_calls(DecordInit, monkeypatch)
+    data = mixed_dataset(mixed)
+    places = [SampleIndex(i, seed=0, epoch=0) for i in range(20, 29)]
+    reports = [[data[p]['data_samples'].unreadable for p in places] for _ in range(3)]
+    assert reports[0] == reports[1] == reports[2]  # nothing tells how often it was tried
+    tries = {name: opened[name] for name in opened if 'good' not in name}
+    assert len(tries) == 9
+    again = {'vanished.mp4', 'folder.mp4'}  # which may appear, as on a disk that comes back
+    assert {name for name, count in tries.items() if count > 1} == again
+
+
+@pytest.mark.parametrize(
+    'transform, fault',
+    [(DecordInit, OSError(5, 'a disk')), (DecordInit, MemoryError()), (DecordDecode, IndexError())],
+)
+def test_what_another_draw_or_time_may_heal_is_tried_again(
+    transform: type, fault: Exception, mixed: Path, monkeypatch
+):
+    calls = count_calls(transform, monkeypatch, fault)
+    data = mixed_dataset(mixed)
+    place = next(i for i in range(20) if 'good 7' in data.get_data_info(i)['filename'])
+    reports = [
+        data[SampleIndex(place, seed=0, epoch=e)]['data_samples'].unreadable for e in range(3)
+    ]
+    assert calls['good 7.mp4'] >= 3 and all(reports)
+
+
+def test_reports_are_the_same_for_any_workers_and_after_a_restart(mixed: Path):
+    def reports(workers: int, first_epoch: int = 0) -> list:
+        data, order = mixed_dataset(mixed), []
+        loader = DataLoader(
+            data,
+            None,
+            sampler=order,
+            num_workers=workers,
+            collate_fn=list_of,
+            persistent_workers=workers > 0,
+        )
+        found = {}
+        for epoch in range(first_epoch, 3):
+            order[:] = [SampleIndex(i, seed=3, epoch=epoch) for i in range(len(data))]
+            found[epoch] = [s['data_samples'].unreadable for batch in loader for s in batch]
+        return found
+
+    expected = reports(0)
+    assert all(sum(map(bool, epoch)) == 9 for epoch in expected.values())
+    assert reports(1) == reports(3) == expected
+    assert reports(1, first_epoch=2) == {2: expected[2]}  # what it met before is forgotten
 
 
 def test_a_list_of_broken_videos_is_an_error_that_says_so(mixed: Path, tmp_path: Path):

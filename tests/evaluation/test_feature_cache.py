@@ -123,6 +123,27 @@ def test_nothing_to_load_is_said(tmp_path: Path):
         FeatureCache(tmp_path).load()
 
 
+class Trap:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize('kind', ['hostile', 'empty', 'cut off'])
+def test_a_file_that_holds_no_features_is_refused(kind: str, tmp_path: Path):
+    fill(tmp_path)
+    shard = tmp_path / 'feats_00001.npy'
+    if kind == 'hostile':
+        np.save(shard, np.array([Trap(tmp_path / 'sprung')], object))
+    else:
+        shard.write_bytes(b'' if kind == 'empty' else shard.read_bytes()[:-3])
+    with pytest.raises(ValueError, match=r'feats_00001\.npy holds no features: .*; remove it'):
+        FeatureCache(tmp_path).load()
+    assert not (tmp_path / 'sprung').exists()
+
+
 def test_views_are_concatenated():
     views = RepeatedViews(NumberedVideos('3', []), repeats=3, seed=0)
     assert len(views) == 3
