@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -46,7 +46,12 @@ def stand_in_for_drn() -> None:
 
     Upstream: open-mmlab/mmaction2#2714, the wheel of 1.2.0. Ends with a wheel that has it.
     """
-    root = Path(next(iter(importlib.util.find_spec('mmaction').submodule_search_locations)))
+    spec = importlib.util.find_spec('mmaction')
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError(
+            'cvrl_mm needs mmaction2, and none is installed: run "pip install mmaction2==1.2.0".'
+        )
+    root = Path(spec.submodule_search_locations[0])
     name = 'mmaction.models.localizers.drn'
     if (root / 'models' / 'localizers' / 'drn').is_dir() or name in sys.modules:
         return
@@ -61,8 +66,8 @@ def stand_in_for_drn() -> None:
             )
 
     package, module = ModuleType(name), ModuleType(f'{name}.drn')
-    package.__path__ = []
-    package.drn, module.DRN = module, DRN
+    vars(package).update(__path__=[], drn=module)
+    vars(module).update(DRN=DRN)
     sys.modules.update({package.__name__: package, module.__name__: module})
 
 
@@ -195,7 +200,7 @@ def run_ranks_on_cpu() -> None:
         return
     init_wrapper, sync_forward = MMDistributedDataParallel.__init__, nn.SyncBatchNorm.forward
 
-    def init_gloo(backend: str, init_backend: str = 'torch', **kwargs: object) -> None:
+    def init_gloo(backend: str, init_backend: str = 'torch', **kwargs: Any) -> None:
         torch_dist.init_process_group(backend='gloo', **kwargs)
 
     def init_wrapper_on_cpu(
@@ -203,14 +208,14 @@ def run_ranks_on_cpu() -> None:
     ) -> None:
         init_wrapper(self, module, **{**kwargs, 'device_ids': None})
 
-    def forward_on_cpu(self: nn.SyncBatchNorm, x: Tensor) -> Tensor:
+    def forward_on_cpu(self: nn.SyncBatchNorm, input: Tensor) -> Tensor:
         synchronise = self.training and torch_dist.is_initialized()
-        return _sync_batch_norm(self, x) if synchronise else sync_forward(self, x)
+        return _sync_batch_norm(self, input) if synchronise else sync_forward(self, input)
 
     dist_utils._init_dist_pytorch = init_gloo
     MMDistributedDataParallel.__init__ = init_wrapper_on_cpu
     MMDistributedDataParallel._passing_sync_batchnorm_handle = lambda self, module: None
-    nn.SyncBatchNorm.forward = forward_on_cpu
+    nn.SyncBatchNorm.forward = forward_on_cpu  # type: ignore[method-assign]  # to replace it
 
 
 def _sync_batch_norm(norm: 'nn.SyncBatchNorm', x: 'Tensor') -> 'Tensor':
@@ -233,13 +238,18 @@ def _sync_batch_norm(norm: 'nn.SyncBatchNorm', x: 'Tensor') -> 'Tensor':
     var = sum_over_ranks(centred.square().sum(over)) / count
     if norm.track_running_stats:
         with torch.no_grad():
-            norm.num_batches_tracked += 1
-            norm.running_mean.lerp_(mean, norm.momentum)
-            norm.running_var.lerp_(var * count / (count - 1), norm.momentum)
+            _track(norm, mean, var * count / (count - 1))
     y = centred * torch.rsqrt(var + norm.eps).view(shape)
     if norm.affine:
         y = y * norm.weight.view(shape) + norm.bias.view(shape)
     return y.to(dtype)
+
+
+def _track(norm: Any, mean: 'Tensor', var: 'Tensor') -> None:
+    """Move the running statistics, which torch's types allow to be None also where it tracks."""
+    norm.num_batches_tracked += 1
+    norm.running_mean.lerp_(mean, norm.momentum)
+    norm.running_var.lerp_(var, norm.momentum)
 
 
 def _is_ours(function: object) -> bool:

@@ -1,9 +1,23 @@
+import os
 from pathlib import Path
 
+import mmengine.config.config
 import pytest
+import torch
 from mmaction.utils import register_all_modules
 
 from cvrl_mm.datasets.motion_videos import write_motion_videos
+
+# On cores that other tests or jobs share, waiting threads cost several times what they compute.
+torch.set_num_threads(int(os.environ.setdefault('OMP_NUM_THREADS', '1')))
+
+
+@pytest.fixture(autouse=True, scope='session')
+def plain_configs():
+    """A runner writes its config several times; laying it out takes longer than a tiny run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mmengine.config.config, 'FormatCode', lambda text, **kwargs: (text, False))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -24,6 +24,12 @@ def test_import_without_mmcv_says_what_to_install(monkeypatch):
         compat.require_mmcv()
 
 
+def test_import_without_mmaction_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
+    with pytest.raises(ImportError, match='pip install mmaction2'):
+        compat.stand_in_for_drn()
+
+
 def test_drn_is_stood_in_for_only_where_it_is_missing(monkeypatch, tmp_path: Path):
     name = 'mmaction.models.localizers.drn'
     monkeypatch.delitem(sys.modules, name, raising=False)

@@ -71,7 +71,8 @@ def source(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp('source')
     for name in BUILT_FROM:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, symlinks=True)
+            ignore = shutil.ignore_patterns('__pycache__')  # other processes write there
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignore)
         else:
             shutil.copy(ROOT / name, folder / name)
     return folder

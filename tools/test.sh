@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Install what the tests need, compiled mmcv included, and run them: tools/test.sh [pytest's arguments]
 #
+# Two processes share the tests; "-n 0" runs them in one.
+#
 # Works in .venv beside this folder; the first run compiles mmcv (about 5 minutes on 2 cores), later
 # ones find it there or in pip's cache.
 set -euo pipefail
@@ -22,4 +24,4 @@ if [ ! -d .venv/mim/mim ]; then
   pip install --quiet --target .venv/mim click colorama model-index requests tabulate
   pip install --quiet --target .venv/mim --no-deps openmim==0.3.9
 fi
-exec python -m pytest "$@"
+exec python -m pytest --numprocesses 2 --dist worksteal "$@"

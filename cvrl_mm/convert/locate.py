@@ -61,10 +61,12 @@ def _unpack(archive: Path, folder: Path) -> None:
             members = [_checked(member, archive) for member in tar]
             for member in members:
                 name = PurePosixPath(member.name).name
-                if member.isfile() and (name.endswith('.index') or '.data-' in name):
+                if not name.endswith('.index') and '.data-' not in name:
+                    continue
+                if member.isfile() and (packed := tar.extractfile(member)):
                     file = folder / member.name
                     file.parent.mkdir(parents=True, exist_ok=True)
-                    with tar.extractfile(member) as packed, file.open('wb') as unpacked:
+                    with packed, file.open('wb') as unpacked:
                         shutil.copyfileobj(packed, unpacked)
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise ValueError(

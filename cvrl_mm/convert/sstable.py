@@ -31,7 +31,7 @@ def read_sstable(path: Path) -> dict[bytes, bytes]:
             f'{path} is not the index of a TensorFlow checkpoint, or is cut off: '
             f'it does not end as such a file does. Fetch it again.'
         )
-    entries = {}
+    entries: dict[bytes, bytes] = {}
     try:
         _, at = _read_handle(footer, 0)  # meta block, which TensorFlow leaves empty
         index, _ = _read_handle(footer, at)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .crc32c import masked_crc32c
 from .sstable import read_sstable
-from .wire import read_message
+from .wire import integer, messages, read_message
 
 # Of TensorFlow's DataType, what a name is known for, and what a network's weights come in.
 DTYPE_NAMES = {1: 'float32', 2: 'float64', 3: 'int32', 7: 'string', 9: 'int64', 10: 'bool'}
@@ -34,14 +34,14 @@ class BundleEntry:
     def parse(cls, message: bytes) -> 'BundleEntry':
         """Read a serialised ``BundleEntryProto``."""
         fields = read_message(message)
-        dims = read_message(fields.get(2, [b''])[0]).get(2, [])
+        shape = read_message(next(iter(messages(fields, 2)), b''))
         return cls(
-            dtype=fields.get(1, [0])[0],
-            shape=tuple(read_message(dim).get(1, [0])[0] for dim in dims),
-            shard=fields.get(3, [0])[0],
-            offset=fields.get(4, [0])[0],
-            num_bytes=fields.get(5, [0])[0],
-            checksum=fields.get(6, [0])[0],
+            dtype=integer(fields, 1),
+            shape=tuple(integer(read_message(dim), 1) for dim in messages(shape, 2)),
+            shard=integer(fields, 3),
+            offset=integer(fields, 4),
+            num_bytes=integer(fields, 5),
+            checksum=integer(fields, 6),
             is_sliced=7 in fields,
         )
 
@@ -66,10 +66,11 @@ class TensorBundle:
         try:
             header = read_message(entries.pop(b''))
             self.entries = {k.decode(): BundleEntry.parse(v) for k, v in entries.items()}
+            self.num_shards = integer(header, 1, default=1)
+            is_big_endian = integer(header, 2)
         except (KeyError, ValueError) as error:
             raise ValueError(f'{index} is not the index of a checkpoint: {error}') from error
-        self.num_shards = header.get(1, [1])[0]
-        if header.get(2, [0])[0]:
+        if is_big_endian:
             raise ValueError(f'{index} was written on a big-endian machine, which is not read.')
 
     def read(self, name: str) -> Tensor:

@@ -36,7 +36,9 @@ def read_message(buffer: bytes) -> dict[int, list[int | bytes]]:
     Raises:
         ValueError: the bytes are no such message.
     """
-    fields, at = {}, 0
+    fields: dict[int, list[int | bytes]] = {}
+    value: int | bytes
+    at = 0
     while at < len(buffer):
         tag, at = read_varint(buffer, at)
         kind = tag & 7
@@ -54,3 +56,28 @@ def read_message(buffer: bytes) -> dict[int, list[int | bytes]]:
             raise ValueError(f'field {tag >> 3} is cut off.')
         fields.setdefault(tag >> 3, []).append(value)
     return fields
+
+
+def integer(fields: dict[int, list[int | bytes]], number: int, default: int = 0) -> int:
+    """Take a field that holds one integer.
+
+    Raises:
+        ValueError: it holds bytes.
+    """
+    value = fields.get(number, [default])[0]
+    if isinstance(value, bytes):
+        raise ValueError(f'field {number} holds bytes where an integer belongs.')
+    return value
+
+
+def messages(fields: dict[int, list[int | bytes]], number: int) -> list[bytes]:
+    """Take a field that holds strings or messages, in their order.
+
+    Raises:
+        ValueError: it holds integers.
+    """
+    values = fields.get(number, [])
+    found = [value for value in values if isinstance(value, bytes)]
+    if len(found) < len(values):
+        raise ValueError(f'field {number} holds integers where bytes belong.')
+    return found

@@ -1,14 +1,15 @@
 """AVA's csv files, checked line by line."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 import numpy as np
 
 COLUMNS = 'video, second, x1, y1, x2, y2, action, person'
+Row = TypeVar('Row')
 
 
 @dataclass
@@ -63,7 +64,9 @@ def _parse_exclusion(cells: list[str]) -> tuple[str, int]:
     return video, int(second)
 
 
-def _read(path: str, parse: callable, columns: str, may_be_empty: bool = False) -> list:
+def _read(
+    path: str, parse: Callable[[list[str]], Row], columns: str, may_be_empty: bool = False
+) -> list[Row]:
     if not Path(path).is_file():
         raise FileNotFoundError(f'There is no {path}; AVA offers its csv files for download.')
     rows, malformed = [], []

@@ -2,6 +2,7 @@
 
 import os.path as osp
 from collections import Counter, defaultdict
+from typing import Any, TypeGuard
 
 import numpy as np
 from mmaction.datasets import AVADataset
@@ -53,7 +54,7 @@ class AVAKeyframeDataset(AVADataset):
         proposal_file: str | None = None,
         use_frames: bool = True,
         start_index: int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
         self.person_boxes = None if proposal_file is None else load_proposals(proposal_file)
         if start_index is None:
@@ -77,8 +78,8 @@ class AVAKeyframeDataset(AVADataset):
             FileNotFoundError: see the class.
             ValueError: a line is malformed or names an action that does not exist.
         """
-        self.left_out = Counter()
-        by_frame = defaultdict(list)
+        self.left_out: Counter[str] = Counter()
+        by_frame: dict[tuple[str, int], list[dict]] = defaultdict(list)
         for row in read_actions(self.ann_file):
             action = self._action_index(row)
             if action:
@@ -86,9 +87,9 @@ class AVAKeyframeDataset(AVADataset):
                 by_frame[row.video, row.second] += [record] if record else []
         sources = self._find_sources(sorted({video for video, _ in by_frame}))
         return [
-            self._frame(sources[video], video, second, records)
+            self._frame(source, video, second, records)
             for (video, second), records in by_frame.items()
-            if self._is_usable(sources[video], second, records)
+            if self._is_usable(source := sources[video], second, records)
         ]
 
     def filter_data(self) -> list[dict]:
@@ -164,7 +165,9 @@ class AVAKeyframeDataset(AVADataset):
             )
         return sources
 
-    def _is_usable(self, source: Source | None, second: int, records: list[dict]) -> bool:
+    def _is_usable(
+        self, source: Source | None, second: int, records: list[dict]
+    ) -> TypeGuard[Source]:
         if source is None:
             self.left_out['movie missing'] += 1
         elif not 0 <= second - self.timestamp_start < source.seconds:
@@ -192,7 +195,7 @@ class AVAKeyframeDataset(AVADataset):
 
     def _proposals(self, key: str) -> np.ndarray:
         """Boxes of the surely detected, or of the surest if nobody is, (N, 4)."""
-        boxes = self.person_boxes.get(key, np.zeros((0, 5), np.float32))
+        boxes = (self.person_boxes or {}).get(key, np.zeros((0, 5), np.float32))
         if boxes.shape[1] == 5 and len(boxes):
             scores = boxes[:, 4]
             boxes = boxes[scores >= min(self.person_det_score_thr, scores.max())]

@@ -8,6 +8,7 @@ whatever a file asks for; here it can make arrays of numbers and nothing else.
 import pickle
 import re
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class _Array:
         _, shape, dtype, in_fortran_order, content = state
         if isinstance(content, str):  # written by Python 2
             content = content.encode('latin1')
-        order = 'F' if in_fortran_order else 'C'
+        order: Literal['F', 'C'] = 'F' if in_fortran_order else 'C'
         self.value = np.frombuffer(content, dtype.dtype).reshape(shape, order=order)
 
 

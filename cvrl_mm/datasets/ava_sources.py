@@ -55,7 +55,9 @@ def find_videos(folder: str) -> dict[str, str]:
 
 def probe_video(path: str | None) -> Source | None:
     """Read frames and seconds from a video's header; None if it is no video."""
-    capture = cv2.VideoCapture(path or '')
+    if path is None:
+        return None
+    capture = cv2.VideoCapture(path)
     try:
         frames = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
         fps = capture.get(cv2.CAP_PROP_FPS)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from math import inf
 
-import numpy as np
 from mmaction.registry import TRANSFORMS
 
 from .clip_transform import ClipTransform
 from .photometric import Step
+from .random_source import RandomSource
 
 
 @TRANSFORMS.register_module()
@@ -43,7 +43,7 @@ class ClipColorJitter(ClipTransform):
         self.saturation = self._check_range('saturation', saturation, (0, inf))
         self.hue = self._check_range('hue', hue, (-0.5, 0.5))
 
-    def draw_steps(self, rng: np.random.RandomState) -> list[Step]:
+    def draw_steps(self, rng: RandomSource) -> list[Step]:
         """Draw a value for each of the four operations, and their order."""
         names = ('brightness', 'contrast', 'saturation', 'hue')
         steps = [(name, rng.uniform(*getattr(self, name))) for name in names]

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from math import inf
 
-import numpy as np
 from mmaction.registry import TRANSFORMS
 
 from .clip_transform import ClipTransform
 from .photometric import Step
+from .random_source import RandomSource
 
 
 @TRANSFORMS.register_module()
@@ -43,6 +43,6 @@ class ClipGaussianBlur(ClipTransform):
             )
         self.kernel_size = kernel_size
 
-    def draw_steps(self, rng: np.random.RandomState) -> list[Step]:
+    def draw_steps(self, rng: RandomSource) -> list[Step]:
         """Draw the standard deviation."""
         return [('gaussian_blur', rng.uniform(*self.sigma), self.kernel_size)]

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from mmaction.registry import TRANSFORMS
 
 from .clip_transform import ClipTransform
 from .photometric import Step
+from .random_source import RandomSource
 
 
 @TRANSFORMS.register_module()
@@ -20,6 +20,6 @@ class ClipGrayscale(ClipTransform):
     def __init__(self, prob: float | Sequence[float] = 0.2) -> None:
         super().__init__(prob)
 
-    def draw_steps(self, rng: np.random.RandomState) -> list[Step]:
+    def draw_steps(self, rng: RandomSource) -> list[Step]:
         """Nothing is left to draw: a clip is grey or not."""
         return [('grayscale',)]

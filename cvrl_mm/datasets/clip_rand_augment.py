@@ -1,14 +1,13 @@
 """RandAugment with one draw a clip."""
 
 from collections.abc import Sequence
-from numbers import Real
 
-import numpy as np
 from mmaction.registry import TRANSFORMS
 
 from . import pillow_operations
-from .clip_transform import ClipTransform
+from .clip_transform import ClipTransform, is_number
 from .photometric import Step
+from .random_source import RandomSource
 
 
 @TRANSFORMS.register_module()
@@ -36,14 +35,14 @@ class ClipRandAugment(ClipTransform):
             raise ValueError(
                 f'ClipRandAugment: num_ops counts operations, at least 1, got {num_ops!r}.'
             )
-        if not isinstance(magnitude, Real) or not 0 <= magnitude <= 10:
+        if not is_number(magnitude) or not 0 <= magnitude <= 10:
             raise ValueError(
                 f'ClipRandAugment: magnitude is a strength in [0, 10], got {magnitude!r}.'
             )
         self.num_ops = num_ops
         self.magnitude = magnitude
 
-    def draw_steps(self, rng: np.random.RandomState) -> list[Step]:
+    def draw_steps(self, rng: RandomSource) -> list[Step]:
         """Draw the operations and which way each goes."""
         names = list(pillow_operations.OPERATIONS)
         steps = []

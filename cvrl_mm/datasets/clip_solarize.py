@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from mmaction.registry import TRANSFORMS
 
 from .clip_transform import ClipTransform
 from .photometric import Step
+from .random_source import RandomSource
 
 
 @TRANSFORMS.register_module()
@@ -32,6 +32,6 @@ class ClipSolarize(ClipTransform):
             )
         self.threshold = threshold
 
-    def draw_steps(self, rng: np.random.RandomState) -> list[Step]:
+    def draw_steps(self, rng: RandomSource) -> list[Step]:
         """Nothing is left to draw: a clip is solarised or not."""
         return [('solarize', self.threshold)]

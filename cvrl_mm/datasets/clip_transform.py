@@ -3,12 +3,19 @@
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from numbers import Real
+from typing import TypeGuard
 
 import numpy as np
 from mmcv.transforms import BaseTransform
 
 from . import photometric
 from .photometric import Step
+from .random_source import RandomSource
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a real number, also one of numpy's, which mypy takes for no ``Real``."""
+    return isinstance(value, Real)
 
 
 class ClipTransform(BaseTransform, metaclass=ABCMeta):
@@ -26,20 +33,20 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
     """
 
     def __init__(self, prob: float | Sequence[float]) -> None:
-        probs = [prob] if isinstance(prob, Real) else list(prob)
-        if not isinstance(prob, Real) and len(probs) != 2:
+        probs = list(prob) if isinstance(prob, Sequence) else [prob]
+        if isinstance(prob, Sequence) and len(probs) != 2:
             raise ValueError(
                 f'{self._name}: prob must be a number or one for each of the two clips, '
                 f'got {len(probs)}: {prob}.'
             )
-        if not all(isinstance(p, Real) and 0 <= p <= 1 for p in probs):
+        if not all(is_number(p) and 0 <= p <= 1 for p in probs):
             raise ValueError(f'{self._name}: a probability lies in [0, 1], got prob={prob}.')
         self.prob = prob
 
     @property
     def per_clip(self) -> bool:
         """Whether each clip has a probability of its own."""
-        return not isinstance(self.prob, Real)
+        return isinstance(self.prob, Sequence)
 
     def transform(self, results: dict) -> dict:
         """Draw once and apply that to all images.
@@ -55,7 +62,7 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
             results['imgs'] = photometric.apply_steps(results['imgs'], steps)
         return results
 
-    def draw(self, rng: np.random.RandomState, clip_index: int | None = None) -> list[Step]:
+    def draw(self, rng: RandomSource, clip_index: int | None = None) -> list[Step]:
         """Draw what happens to one clip.
 
         Args:
@@ -69,7 +76,7 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
             ValueError: each clip has a probability of its own and the clip is not known.
         """
         prob = self.prob
-        if self.per_clip:
+        if isinstance(prob, Sequence):
             if clip_index is None or clip_index >= len(prob):
                 raise ValueError(
                     f'{self._name} has a probability for each of two clips, {prob}, but stands '
@@ -80,7 +87,7 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
         return self.draw_steps(rng) if rng.random_sample() < prob else []
 
     @abstractmethod
-    def draw_steps(self, rng: np.random.RandomState) -> list[Step]:
+    def draw_steps(self, rng: RandomSource) -> list[Step]:
         """Draw the operations and their parameters, given that something happens."""
 
     @property
@@ -96,7 +103,7 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
             ValueError: it is not.
         """
         pair = tuple(value) if isinstance(value, Sequence) else ()
-        numbers = len(pair) == 2 and all(isinstance(v, Real) for v in pair)
+        numbers = len(pair) == 2 and all(is_number(v) for v in pair)
         if not numbers or not bounds[0] <= pair[0] <= pair[1] <= bounds[1]:
             raise ValueError(
                 f'{self._name}: {name} is a range (low, high) within '

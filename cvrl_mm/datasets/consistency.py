@@ -65,7 +65,7 @@ class ConsistentAugment(BaseTransform):
         imgs = results['imgs']
         self._check(results)
         group_len, clip_len = self._lengths(len(imgs), results['num_clips'])
-        out = None
+        out = np.empty(0)  # until the first group shows size and type
         for start in range(0, len(imgs), group_len):
             group = {**results, 'imgs': imgs[start : start + group_len]}
             if self.over != 'video':
@@ -73,7 +73,7 @@ class ConsistentAugment(BaseTransform):
             augmented = self._run(group)
             if augmented is None:
                 return None
-            if out is None:
+            if start == 0:
                 out = np.empty((len(imgs), *augmented[0].shape), augmented[0].dtype)
             _fill(out[start : start + group_len], augmented)
         results['imgs'] = out

@@ -125,7 +125,7 @@ def write_movie(root: Path, movie: str, frames: list[np.ndarray]) -> None:
     """Write frames as pictures and as a video."""
     folder = root / 'rawframes' / movie
     folder.mkdir()
-    code = cv2.VideoWriter_fourcc(*'mp4v')
+    code = cv2.VideoWriter.fourcc(*'mp4v')
     writer = cv2.VideoWriter(str(root / 'videos' / f'{movie}.mp4'), code, FPS, (SIZE, SIZE))
     for number, frame in enumerate(frames, 1):
         cv2.imwrite(str(folder / f'img_{number:05}.jpg'), frame)

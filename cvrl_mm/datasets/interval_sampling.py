@@ -7,8 +7,10 @@ from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 from mmengine.utils import is_seq_of
 
+from .random_source import RandomSource
+
 # F(t): the probability that the interval is below t frames, for a power b over [0, T].
-CDFS: dict[str, Callable[[float, float, float], float]] = {
+CDFS: dict[str, Callable[[float | np.ndarray, float, float], float | np.ndarray]] = {
     'decreasing': lambda t, span, b: ((b + 1) * (t / span) - (t / span) ** (b + 1)) / b,
     'uniform': lambda t, span, b: t / span,
     'increasing': lambda t, span, b: (t / span) ** (b + 1),
@@ -92,7 +94,7 @@ class TemporalIntervalSample(BaseTransform):
         results['num_clips'] = 2
         return results
 
-    def draw_starts(self, num_frames: int, rng: np.random.RandomState) -> tuple[int, int]:
+    def draw_starts(self, num_frames: int, rng: RandomSource) -> tuple[int, int]:
         """Draw the first frames of the two clips, counted from 0.
 
         Args:

@@ -54,7 +54,7 @@ class MotionScene:
     speed: float
     palette: int
     texture: int
-    texture_shift: tuple[int, int]
+    texture_shift: tuple[int, ...]
     camera: Camera
 
     @classmethod

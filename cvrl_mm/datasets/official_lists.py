@@ -62,7 +62,7 @@ def read_hmdb51(annotations: Path) -> tuple[list[str], Splits]:
         raise FileNotFoundError(f'{annotations} holds no <class>{ending}; name their folder.')
     splits: Splits = {}
     for number in (1, 2, 3):
-        sides = {'1': [], '2': []}
+        sides: dict[str, list[OfficialVideo]] = {'1': [], '2': []}
         for name in classes:
             for line in _lines(annotations / f'{name}_test_split{number}.txt'):
                 file, side = line.split()

@@ -1,5 +1,6 @@
 """RandAugment's operations, Pillow's own, on uint8 clips."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -29,7 +30,7 @@ def apply(frames: np.ndarray, name: str, value: float) -> np.ndarray:
     """
     operation, _ = OPERATIONS[name]
     if name in WITHIN_A_FRAME:
-        return np.stack([operation(Image.fromarray(frame), value) for frame in frames])
+        return np.stack([np.array(operation(Image.fromarray(f), value)) for f in frames])
     tall = frames.reshape(-1, *frames.shape[2:])  # (T * H, W, 3)
     return np.array(operation(Image.fromarray(tall), value)).reshape(frames.shape)
 
@@ -69,6 +70,10 @@ def _shear(level: float, sign: int) -> float:
     return 0.3 * sign * level
 
 
+def _solarize(image: Image.Image, threshold: float) -> Image.Image:
+    return ImageOps.solarize(image, math.ceil(threshold))  # no whole number lies between
+
+
 def _share(level: float, sign: int) -> float:
     return MAX_SHARE * sign * level
 
@@ -80,7 +85,7 @@ OPERATIONS: dict[str, tuple[Operation, Argument]] = {
     'auto_contrast': (lambda image, _: ImageOps.autocontrast(image), _nothing),
     'equalize': (lambda image, _: ImageOps.equalize(image), _nothing),
     'rotate': (_rotate, lambda level, sign: 30 * sign * level),
-    'solarize': (ImageOps.solarize, lambda level, sign: 256 * (1 - level)),
+    'solarize': (_solarize, lambda level, sign: 256 * (1 - level)),
     'color': (_enhance(ImageEnhance.Color), _factor),
     'posterize': (
         lambda image, bits: ImageOps.posterize(image, int(bits)),

@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from .repack_video import RepackError, RepackSettings, repack_video
 from .video_list_dataset import VideoListDataset
@@ -80,13 +81,13 @@ def repack(
     shutil.rmtree(target / SCRATCH)
     (target / FAILURES).write_text(''.join(map(_line, sorted(failures.items()))))
     failures = {v: failures[v] for v in videos if v in failures}
-    names = {v: new_name(v) for v in videos}
+    names: dict[str, str | None] = {v: new_name(v) for v in videos}
     names |= {v: v if (target / v).exists() else None for v in failures}
     return RepackReport(names, failures, len(videos) - len(todo))
 
 
 def repack_list(
-    ann_file: Path, root: Path, target: Path, settings: RepackSettings, **kwargs: object
+    ann_file: Path, root: Path, target: Path, settings: RepackSettings, **kwargs: Any
 ) -> RepackReport:
     """Repack the videos of a list and write the list for the new folder, under its old name.
 
@@ -174,7 +175,7 @@ def _line(failure: tuple[str, str]) -> str:
     return json.dumps(failure) + '\n'
 
 
-def _run(videos: list[str], num_workers: int, *args: object) -> Iterator[tuple[str, str]]:
+def _run(videos: list[str], num_workers: int, *args: Any) -> Iterator[tuple[str, str]]:
     """Repack in processes; yields each video with the reason of its failure, '' without one."""
     if not videos:
         return

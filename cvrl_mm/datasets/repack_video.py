@@ -51,7 +51,7 @@ class RepackSettings:
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Width and height of the outcome, even numbers as 4:2:0 needs them."""
         scale = min(1, self.short_side / min(width, height))
-        return tuple(max(2, 2 * round(side * scale / 2)) for side in (width, height))
+        return max(2, 2 * round(width * scale / 2)), max(2, 2 * round(height * scale / 2))
 
 
 def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
@@ -75,12 +75,12 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
         raise ImportError('Repacking needs PyAV: pip install "cvrl_mm[quickstart]".') from error
 
     # without it FFmpeg paints over what is damaged
-    strict = dict(options=dict(err_detect='explode'))
+    strict = dict(err_detect='explode')
     try:
-        with av.open(str(source), **strict) as reader, av.open(str(target), 'w') as writer:
+        with av.open(str(source), options=strict) as reader, av.open(str(target), 'w') as writer:
             expected = _encode(reader, writer, settings)
-        with av.open(str(target), **strict) as outcome:
-            seconds = _start_at_zero([f.time for f in outcome.decode(video=0)])
+        with av.open(str(target), options=strict) as outcome:
+            seconds = _start_at_zero([_seconds(f) for f in outcome.decode(video=0)])
         loader = VideoReader(str(target))
         loader.get_batch([len(loader) - 1])
     except (av.FFmpegError, DECORDError, OSError) as error:
@@ -104,29 +104,32 @@ def _encode(
     stream = reader.streams.video[0]
     stream.codec_context.thread_count = 1  # videos are encoded side by side
     rate = stream.average_rate or Fraction(25)
-    output, seconds = None, []
+    output = None
+    seconds: list[float] = []
+    time_base = _time_base(stream)
     for frame in _frames(reader, stream, rate):
         if output is None:
             output = _add_stream(writer, frame, rate, settings)
-            output.codec_context.time_base = stream.time_base
-        seconds.append(frame.time)
+            output.codec_context.time_base = time_base
+        seconds.append(_seconds(frame))
         writer.mux(output.encode(_resize(frame, output)))
     if output is None:
         raise RepackError('none of its frames can be decoded')
     writer.mux(output.encode())
-    seconds = _start_at_zero(seconds)
-    promised = float((stream.duration or 0) * stream.time_base)
-    decoded = seconds[-1] + float(1 / rate)
+    times = _start_at_zero(seconds)
+    promised = float((stream.duration or 0) * time_base)
+    decoded = times[-1] + float(1 / rate)
     if decoded < DECODED_SHARE * promised:
         raise RepackError(f'it promises {promised:.1f} s, and {decoded:.1f} s can be decoded')
-    return seconds
+    return times
 
 
 def _frames(
     reader: 'av.container.InputContainer', stream: 'av.VideoStream', rate: Fraction
 ) -> Iterator['av.VideoFrame']:
     """Decode frames, upright and at times that grow."""
-    step = max(1, round(1 / (rate * stream.time_base)))
+    time_base = _time_base(stream)
+    step = max(1, round(1 / (rate * time_base)))
     last = -step
     for frame in reader.decode(stream):
         if frame.pts is None:
@@ -136,7 +139,7 @@ def _frames(
         else:
             time = frame.pts
         frame = _turn(frame)
-        frame.pts, frame.time_base, last = time, stream.time_base, time
+        frame.pts, frame.time_base, last = time, time_base, time
         frame.pict_type = 0  # the encoder chooses its key frames
         yield frame
 
@@ -149,7 +152,7 @@ def _turn(frame: 'av.VideoFrame') -> 'av.VideoFrame':
     if turns % 4 == 0:
         return frame
     planes = np.rot90(frame.to_ndarray(format='yuv444p'), turns, axes=(1, 2))
-    turned = type(frame).from_ndarray(np.ascontiguousarray(planes), format='yuv444p')
+    turned = type(frame).from_ndarray(np.ascontiguousarray(planes, np.uint8), format='yuv444p')
     turned.colorspace, turned.color_range = frame.colorspace, frame.color_range
     return turned
 
@@ -177,6 +180,18 @@ def _resize(frame: 'av.VideoFrame', output: 'av.VideoStream') -> 'av.VideoFrame'
     resized = frame.reformat(width, height, 'yuv420p', interpolation='BICUBIC', threads=1)
     resized.pts, resized.time_base = time, time_base
     return resized
+
+
+def _time_base(stream: 'av.VideoStream') -> Fraction:
+    if stream.time_base is None:
+        raise RepackError('its times have no unit')
+    return stream.time_base
+
+
+def _seconds(frame: 'av.VideoFrame') -> float:
+    if frame.time is None:
+        raise RepackError('a frame has no time')
+    return frame.time
 
 
 def _start_at_zero(seconds: list[float]) -> np.ndarray:

@@ -29,7 +29,8 @@ class SampleIndex(int):
         self.seed, self.epoch = seed, epoch
         return self
 
-    def __getnewargs__(self) -> tuple[int, int, int]:
+    # int's own takes one argument, and pickle any number of them
+    def __getnewargs__(self) -> tuple[int, int, int]:  # type: ignore[override]
         return int(self), self.seed, self.epoch
 
     @property

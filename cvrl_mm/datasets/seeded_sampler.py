@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import count, islice
+from typing import Any
 
 import torch
 from mmengine.dataset import InfiniteSampler
@@ -22,7 +23,7 @@ class SeededSampler(Sampler):
     """
 
     def __init__(self, sampler: Sampler, seed: int) -> None:
-        self.sampler = sampler
+        self.sampler: Any = sampler  # torch's Sampler promises no length
         self.seed = seed
         self.epoch = 0
         self._skip = 0

@@ -1,6 +1,7 @@
 """Decoding in the order of the file."""
 
 import numpy as np
+from decord import VideoReader
 from mmaction.datasets.transforms import DecordDecode
 from mmaction.registry import TRANSFORMS
 
@@ -14,7 +15,9 @@ class SortedDecordDecode(DecordDecode):
     same; keys and arguments are the stock decoder's. Only ``mode='accurate'`` differs.
     """
 
-    def _decord_load_frames(self, container: object, frame_inds: np.ndarray) -> list[np.ndarray]:
+    def _decord_load_frames(
+        self, container: VideoReader, frame_inds: np.ndarray
+    ) -> list[np.ndarray]:
         if self.mode != 'accurate':
             return super()._decord_load_frames(container, frame_inds)
         distinct, place = np.unique(frame_inds, return_inverse=True)

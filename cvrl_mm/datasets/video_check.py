@@ -57,8 +57,9 @@ def find_faults(
                 return
             deadline = min(c.deadline for c in checkers.values())
             ready = wait(checkers, max(0, deadline - time.monotonic()))
-            late = [c for c, checker in checkers.items() if checker.deadline <= time.monotonic()]
-            for answers in dict.fromkeys([*ready, *late]):
+            now = time.monotonic()
+            due = [c for c, checker in checkers.items() if c in ready or checker.deadline <= now]
+            for answers in due:
                 checker = checkers.pop(answers)
                 yield checker.place, checker.fault(answers in ready, timeout_seconds)
                 if checker.alive and (job := next(todo, None)):

@@ -3,6 +3,7 @@
 import os.path as osp
 import re
 from collections.abc import Iterator, Sequence
+from typing import overload
 
 import numpy as np
 from mmengine.fileio import exists, get
@@ -44,6 +45,12 @@ class VideoList(Sequence[dict]):
 
     def __len__(self) -> int:
         return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> dict: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> 'VideoList': ...
 
     def __getitem__(self, index: int | slice) -> 'dict | VideoList':
         """Take one line apart: its file's ``filename`` and its ``label``, -1 without one."""

@@ -1,6 +1,6 @@
 """Videos named by a list, with or without labels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from mmaction.datasets import VideoDataset
@@ -40,6 +40,8 @@ class VideoListDataset(VideoDataset):
         ValueError: the list is empty, or a line names no file.
     """
 
+    serialize_data: bool
+
     def __init__(self, *args: object, timeout_seconds: float = 60, **kwargs: object) -> None:
         self.timeout_seconds = timeout_seconds
         self._unreadable: dict[str, str] = {}  # by no draw: the file and the reason
@@ -54,7 +56,8 @@ class VideoListDataset(VideoDataset):
         """
         if not isinstance(idx, SampleIndex):
             return super().__getitem__(idx)
-        place, unreadable = int(idx), []
+        place = int(idx)
+        unreadable: list[tuple[str, str]] = []
         for attempt in range(1 + MAX_REPLACEMENTS):
             with draws_of(*idx.key, attempt):
                 if attempt:
@@ -88,7 +91,7 @@ class VideoListDataset(VideoDataset):
                 return None
         return results
 
-    def _read(self, transform: object, results: dict) -> dict | None:
+    def _read(self, transform: Callable[[dict], dict | None], results: dict) -> dict | None:
         is_open = 'total_frames' in results
         try:
             return read(transform, results, self.timeout_seconds)

@@ -3,9 +3,12 @@
 import re
 from collections.abc import Callable
 from threading import Thread
+from typing import TypeVar
 
 from decord.base import DECORDError
 from mmaction.datasets.transforms import loading
+
+Loaded = TypeVar('Loaded', bound=dict | None)
 
 # What opening and decoding raise for a broken file. A mistake in a config shows as a
 # KeyError, TypeError or AttributeError and is no fault of the file.
@@ -39,14 +42,14 @@ class HangingVideoError(UnreadableVideoError):
     """A video file at which the decoder hangs."""
 
 
-def reads_files(transform: Callable[[dict], dict]) -> bool:
+def reads_files(transform: Callable[[dict], dict | None]) -> bool:
     """Whether a transform opens or decodes a file, as MMAction2's loading transforms do."""
     return any(base.__module__ == loading.__name__ for base in type(transform).__mro__)
 
 
 def read(
-    transform: Callable[[dict], dict], results: dict, timeout_seconds: float | None
-) -> dict | None:
+    transform: Callable[[dict], Loaded], results: dict, timeout_seconds: float | None
+) -> Loaded:
     """Run a transform that opens or decodes a file, and wait for it only so long.
 
     A decoder that hangs cannot be interrupted, neither by an exception nor by a signal. It runs
@@ -65,27 +68,28 @@ def read(
         UnreadableVideoError: the file is broken, empty or gone.
         HangingVideoError: the decoder hangs.
     """
-    filename, outcome = str(results['filename']), []
+    filename = str(results['filename'])
+    outcome: list[Loaded | Exception] = []
 
     def run() -> None:
         try:
-            outcome.append((transform(results), None))
+            outcome.append(transform(results))
         except Exception as error:
-            outcome.append((None, error))
+            outcome.append(error)
 
     thread = Thread(target=run, daemon=True, name=f'read {filename}')
     thread.start()
     thread.join(timeout_seconds)
     if not outcome:
         raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
-    read_results, error = outcome[0]
-    if isinstance(error, FILE_ERRORS):
-        raise UnreadableVideoError(filename, one_line(error)) from error
-    if error is not None:
-        raise error
-    if read_results is not None and read_results.get('total_frames', 1) < 1:
+    loaded = outcome[0]
+    if isinstance(loaded, FILE_ERRORS):
+        raise UnreadableVideoError(filename, one_line(loaded)) from loaded
+    if isinstance(loaded, Exception):
+        raise loaded
+    if loaded is not None and loaded.get('total_frames', 1) < 1:
         raise UnreadableVideoError(filename, 'it has no frames')
-    return read_results
+    return loaded
 
 
 def one_line(error: BaseException) -> str:

@@ -45,7 +45,7 @@ def write_annotated_video(
         stream = container.streams.video[0]
     except (OSError, av.FFmpegError, IndexError) as error:  # IndexError: no video in it
         raise RuntimeError(f'Cannot read the video {video}: {error}') from error
-    rate = float(stream.average_rate or stream.guessed_rate)
+    rate = float(stream.average_rate or stream.guessed_rate or 25)
     total = stream.frames
     writer, now, drawn, boxes = None, None, [], 0
     with closing(container):
@@ -72,7 +72,7 @@ def open_writer(out: Path, rate: float, image: np.ndarray) -> cv2.VideoWriter:
         RuntimeError: it cannot be written.
     """
     size = image.shape[1], image.shape[0]
-    writer = cv2.VideoWriter(str(out), cv2.VideoWriter_fourcc(*'mp4v'), rate, size)
+    writer = cv2.VideoWriter(str(out), cv2.VideoWriter.fourcc(*'mp4v'), rate, size)
     if not writer.isOpened():
         raise RuntimeError(f'Cannot write {out}; name a file that ends in .mp4 in a folder.')
     return writer

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from mmdet.apis import inference_detector
-from torch import nn
+from mmdet.models import BaseDetector
 
 from cvrl_mm.datasets.ava_sources import probe_video
 
@@ -13,7 +13,7 @@ from .read_ava_clip import read_frames
 
 
 def make_proposals(
-    detector: nn.Module,
+    detector: BaseDetector,
     videos: Iterable[Path],
     wanted: Iterable[tuple[str, int]] | None = None,
     start: int = 0,
@@ -65,12 +65,13 @@ def key_frames(
     if left:
         movie, second = min(left)
         raise ValueError(
-            f'{len(left)} of {len(wanted)} wanted key frames are in none of the videos, the first '
-            f'one is {movie},{second:04d}; name more videos, or the second at which they start.'
+            f'{len(left)} of {len(wanted or ())} wanted key frames are in none of the videos, the '
+            f'first one is {movie},{second:04d}; name more videos, or the second at which they '
+            'start.'
         )
 
 
-def person_class(detector: nn.Module) -> int:
+def person_class(detector: BaseDetector) -> int:
     """Look up which of a detector's classes is a person.
 
     Raises:
@@ -83,7 +84,7 @@ def person_class(detector: nn.Module) -> int:
 
 
 def find_people(
-    detector: nn.Module, image: np.ndarray, person: int, min_score: float
+    detector: BaseDetector, image: np.ndarray, person: int, min_score: float
 ) -> np.ndarray:
     """Detect people in one picture.
 

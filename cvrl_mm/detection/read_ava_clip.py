@@ -94,9 +94,12 @@ def _decode(container: av.container.InputContainer, seconds: np.ndarray) -> list
     stream.codec_context.thread_count = 1  # a data loader has its own processes
     start = stream.start_time or 0
     container.seek(start + int(max(seconds[0], 0) / stream.time_base), stream=stream)
-    frames, image = [], None
+    frames: list[np.ndarray] = []
+    image = None
     shown = None  # the frame before the one just decoded
     for frame in container.decode(stream):
+        if frame.pts is None or stream.time_base is None:
+            raise RuntimeError('A frame of the video has no time; write it again with ffmpeg.')
         time = float((frame.pts - start) * stream.time_base)
         image = None
         while shown is not None and len(frames) < len(seconds) and seconds[len(frames)] < time:

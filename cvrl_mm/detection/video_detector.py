@@ -77,14 +77,18 @@ class VideoActionDetector:
             ValueError: person boxes are missing.
             RuntimeError: the video cannot be read.
         """
-        if self.needs_people and people is None:
-            raise ValueError(
-                'This detector takes person boxes: make them with tools/data/make_proposals.py, '
-                'or take a config with a region proposal network.'
-            )
-        if self.needs_people and not len(people):
-            return Detections(np.zeros((0, 4)), np.zeros((0, len(self.actions))))
+        proposals = {}
+        if self.needs_people:
+            if people is None:
+                raise ValueError(
+                    'This detector takes person boxes: make them with '
+                    'tools/data/make_proposals.py, or take a config with a region proposal network.'
+                )
+            if not len(people):
+                return Detections(np.zeros((0, 4)), np.zeros((0, len(self.actions))))
+            proposals['proposals'] = people[:, :4]
         frame = dict(
+            **proposals,
             filename=str(path),
             timestamp=second,
             timestamp_start=0,
@@ -93,8 +97,6 @@ class VideoActionDetector:
             gt_bboxes=np.zeros((0, 4)),
             gt_labels=np.zeros((0, 1)),
         )
-        if self.needs_people:
-            frame['proposals'] = people[:, :4]
         packed = self.pipeline(frame)
         with torch.no_grad():
             sample = self.model.test_step({key: [value] for key, value in packed.items()})[0]

@@ -27,8 +27,8 @@ class FiniteLossHook(Hook):
         self,
         runner: Runner,
         batch_idx: int,
-        data_batch: dict | None = None,
-        outputs: dict | None = None,
+        data_batch: dict | None,
+        outputs: dict,
     ) -> None:
         """Look at the loss.
 

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from mmengine.dist import collect_results, is_main_process
+from mmaction.models import BaseRecognizer
+from mmengine.dist import collect_results
 from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
@@ -76,11 +77,11 @@ class RepresentationHook(Hook):
         with untouched_state(model):
             model.eval()
             results = self.represent(model)
-        if is_main_process():
+        if results is not None:
             feats, z, labels = (torch.stack(column) for column in zip(*results, strict=True))
             self._report(runner, measure(feats, z, labels), z)
 
-    def represent(self, model: nn.Module) -> list[tuple[Tensor, Tensor, Tensor]] | None:
+    def represent(self, model: BaseRecognizer) -> list[tuple[Tensor, Tensor, Tensor]] | None:
         """Encode the list, each rank its share.
 
         Args:
@@ -93,7 +94,7 @@ class RepresentationHook(Hook):
         Raises:
             ValueError: the loader does not give two clips a video.
         """
-        videos = []
+        videos: list[tuple[Tensor, Tensor, Tensor]] = []
         for feats, labels in clip_features(model, self.loader):
             if feats.shape[1] != 2:
                 raise ValueError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import repeat
+from typing import Any
 
 from mmengine.dataset import InfiniteSampler
 from mmengine.dist import broadcast_object_list, get_rank
@@ -9,7 +10,6 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import IterBasedTrainLoop, Runner
 from mmengine.runner.loops import _InfiniteDataloaderIterator
-from torch.utils.data import DataLoader
 
 from cvrl_mm.datasets.sample_index import seed_generators
 from cvrl_mm.datasets.seeded_sampler import SeededSampler
@@ -52,7 +52,8 @@ class SampleSeedHook(Hook):
         if isinstance(runner.train_loop, IterBasedTrainLoop):
             runner.train_loop.dataloader_iterator = self._batches(loader, runner.iter)
 
-    def _batches(self, loader: DataLoader, steps: int) -> Iterator[list | dict | None]:
+    # Any: torch's types hide what the samplers of a DataLoader have of their own
+    def _batches(self, loader: Any, steps: int) -> Iterator[list | dict | None]:
         """Yield nothing for the steps already made, which the loop asks for, then batches."""
         yield from repeat(None, steps)
         batches_in_epoch, epoch = steps, 0

@@ -29,6 +29,8 @@ class WholeCheckpointHook(CheckpointHook):
             are the caller's, who then answers for whole files.
     """
 
+    file_backend: BaseStorageBackend
+
     def __init__(self, **kwargs: object) -> None:
         kwargs.setdefault('backend_args', dict(backend='whole_files'))
         super().__init__(**kwargs)

@@ -21,7 +21,7 @@ import torch
 from mmaction.models import BaseRecognizer
 from mmaction.registry import DATASETS
 from mmengine.config import ConfigDict
-from mmengine.dataset import pseudo_collate
+from mmengine.dataset import BaseDataset, pseudo_collate
 from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -42,7 +42,7 @@ class RepeatedViews(Dataset):
         seed: Of the draws, together with the number of the video and of the run.
     """
 
-    def __init__(self, dataset: Dataset, repeats: int, seed: int) -> None:
+    def __init__(self, dataset: BaseDataset, repeats: int, seed: int) -> None:
         self.dataset = dataset
         self.repeats = repeats
         self.seed = seed
@@ -116,7 +116,8 @@ class FeatureCache:
         loader = self._loader(videos, left, batch_size, num_workers)
         batches = clip_features(model.eval(), loader)
         for shard in left:
-            feats, labels = [], []
+            feats: list[Tensor] = []
+            labels: list[Tensor] = []
             while sum(map(len, labels)) < len(self._members(shard, len(videos))):
                 batch_feats, batch_labels = next(batches)
                 feats.append(batch_feats.mean(1, keepdim=True) if average else batch_feats)
@@ -145,11 +146,11 @@ class FeatureCache:
             raise FileNotFoundError(
                 f'{self.folder} lacks {len(lacking)} of {len(shards)} shards; fill it first.'
             )
-        columns = (
+        feats, labels = (
             torch.from_numpy(np.concatenate([_read(self._path(name, s)) for s in shards]))
             for name in ('feats', 'labels')
         )
-        return tuple(columns)
+        return feats, labels
 
     def _claim(self, meta: dict) -> None:
         """Note what the features are of, or see that it is the same."""

@@ -42,7 +42,7 @@ class FeatureFile:
 
     def append(self, names: Sequence[str], feats: np.ndarray) -> None:
         """Add features, (n, C), of n videos."""
-        self._rows.write(np.ascontiguousarray(feats, np.float32))
+        self._rows.write(np.ascontiguousarray(feats, np.float32).data)
         self.names += names
 
     def __exit__(

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mmaction.models import BaseRecognizer
 from mmengine.config import Config, ConfigDict
@@ -145,7 +146,7 @@ def _frozen(cfg: Config, checkpoint: str) -> tuple[BaseRecognizer, dict]:
 
 
 def _features(
-    model: BaseRecognizer, source: dict, loader: ConfigDict, folder: Path, **options: object
+    model: BaseRecognizer, source: dict, loader: ConfigDict, folder: Path, **options: Any
 ) -> tuple[Tensor, Tensor]:
     """Take the features of a loader's list, or read those that are there."""
     cache = FeatureCache(folder)

@@ -83,7 +83,7 @@ def train_probes(
             views = torch.randint(feats.shape[1], rows.shape, generator=generator)
             x = _prepare(feats[rows.to(device), views.to(device)], schedule.l2_normalize)
             y = labels[rows.to(device)]
-            loss = sum(F.cross_entropy(probe(x), y) for probe in probes)
+            loss = torch.stack([F.cross_entropy(probe(x), y) for probe in probes]).sum()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

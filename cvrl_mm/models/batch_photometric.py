@@ -54,7 +54,7 @@ def hsv(
     clips: Tensor, hue: Sequence[float], saturation: Sequence[float], gain: Sequence[float]
 ) -> Tensor:
     """Turn hue by a share of the circle, multiply saturation and then value."""
-    turns, factor, gain = (_beside(clips, x)[:, 0] for x in (hue, saturation, gain))
+    turns, factor, scale = (_beside(clips, x)[:, 0] for x in (hue, saturation, gain))
     r, g, b = clips.unbind(1)
     value, low = clips.amax(1), clips.amin(1)
     chroma = value - low
@@ -70,7 +70,7 @@ def hsv(
     for offset in (5, 3, 1):
         k = (sextant + offset) % 6
         channels.append(value - chroma * torch.minimum(k, 4 - k).clamp_(0, 1))
-    return torch.stack(channels, 1) * gain[:, None]
+    return torch.stack(channels, 1) * scale[:, None]
 
 
 def grayscale(clips: Tensor) -> Tensor:

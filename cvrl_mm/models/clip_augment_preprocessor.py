@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cvrl_mm.datasets import ClipRandAugment, ClipTransform
 from cvrl_mm.datasets.photometric import Step, merge_steps
+from cvrl_mm.datasets.random_source import RandomSource
 
 from . import batch_photometric
 
@@ -72,7 +73,7 @@ class ClipAugmentDataPreprocessor(ActionDataPreprocessor):
             inputs = self.augment(inputs, self.draw(len(inputs), np.random.RandomState(seed)))
         return super().preprocess(inputs, data_samples, training)
 
-    def draw(self, num_videos: int, rng: np.random.RandomState) -> list[list[Step]]:
+    def draw(self, num_videos: int, rng: RandomSource) -> list[list[Step]]:
         """Draw the augmentation of every clip.
 
         Args:

@@ -1,5 +1,7 @@
 """Gathering over ranks that keeps exact gradients."""
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from mmengine.dist import get_rank, get_world_size
@@ -38,7 +40,7 @@ class _Gather(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, sizes: list[int]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, sizes: list[int]) -> Tensor:
         ctx.sizes = sizes
         padded = x.new_zeros(max(sizes), *x.shape[1:])  # collectives want equal shapes
         padded[: len(x)] = x
@@ -47,7 +49,7 @@ class _Gather(torch.autograd.Function):
         return torch.cat([r[:size] for r, size in zip(rows, sizes, strict=True)])
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         grad = grad.contiguous()
         dist.all_reduce(grad)
         return grad.split(ctx.sizes)[get_rank()], None

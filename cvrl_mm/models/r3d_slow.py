@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from mmaction.models import ResNet3dSlowOnly
@@ -44,6 +45,7 @@ class R3DSlow(ResNet3dSlowOnly):
     """
 
     paddings = ('symmetric', 'tf_same')
+    maxpool: nn.MaxPool3d
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class R3DSlow(ResNet3dSlowOnly):
         conv1_kernel: Sequence[int] = (5, 7, 7),
         conv1_stride_t: int = 2,
         zero_init_residual: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ) -> None:
         self._check(depth, width, padding, kwargs)
         if padding == 'tf_same':

@@ -2,6 +2,7 @@
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.utils import _triple
 
 from .same_conv3d import same_padding
 
@@ -17,6 +18,8 @@ class SameMaxPool3d(nn.MaxPool3d):
         """Pool (N, C, T, H, W) into (N, C, ceil(T/s), ceil(H/s), ceil(W/s))."""
         front = [
             same_padding(*axis)[0]
-            for axis in zip(x.shape[2:], self.kernel_size, self.stride, strict=True)
+            for axis in zip(
+                x.shape[2:], _triple(self.kernel_size), _triple(self.stride), strict=True
+            )
         ]
         return F.max_pool3d(x, self.kernel_size, self.stride, front, ceil_mode=True)

@@ -7,12 +7,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cvrl_mm.datasets import TemporalIntervalSample
+from cvrl_mm.datasets.random_source import RandomSource
 
 BIN_FRAMES = 5
 
 
 def draw_intervals(
-    sampler: TemporalIntervalSample, num_frames: int, draws: int, rng: np.random.RandomState
+    sampler: TemporalIntervalSample, num_frames: int, draws: int, rng: RandomSource
 ) -> np.ndarray:
     """Draw pairs of clips and return how many frames lie between their starts, (draws,)."""
     starts = np.array([sampler.draw_starts(num_frames, rng) for _ in range(draws)])

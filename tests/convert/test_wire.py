@@ -1,6 +1,6 @@
 import pytest
 
-from cvrl_mm.convert.wire import read_message, read_varint
+from cvrl_mm.convert.wire import integer, messages, read_message, read_varint
 from tests.convert.tf_files import message, number, varint
 
 
@@ -27,3 +27,13 @@ def test_message():
 def test_broken_message(data, seen):
     with pytest.raises(ValueError, match=seen):
         read_message(data)
+
+
+def test_fields_of_a_kind():
+    fields = read_message(number(1, 300) + message(2, b'ab') + message(2, b''))
+    assert (integer(fields, 1), integer(fields, 9), integer(fields, 9, default=1)) == (300, 0, 1)
+    assert (messages(fields, 2), messages(fields, 9)) == ([b'ab', b''], [])
+    with pytest.raises(ValueError, match='field 2 holds bytes'):
+        integer(fields, 2)
+    with pytest.raises(ValueError, match='field 1 holds integers'):
+        messages(fields, 1)
