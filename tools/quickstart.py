@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 from mmaction.registry import DATASETS
 from mmaction.utils import register_all_modules
 from mmengine.config import Config
 from mmengine.logging import MMLogger
-from mmengine.runner import Runner, find_latest_checkpoint
+from mmengine.runner import Runner, find_latest_checkpoint, set_random_seed
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -127,7 +126,7 @@ def make_config(args: argparse.Namespace, data: Path) -> Config:
 
 def draw_sample(config: Config, path: Path) -> None:
     """Draw the two clips of one training video before and after augmentation."""
-    np.random.seed(config.randomness.seed)
+    set_random_seed(config.randomness.seed)  # the stock crop and flip draw from random
     dataset = DATASETS.build(config.train_dataloader.dataset)
     before, after, frame_inds = trace_augmentation(dataset, 0)
     rows = {}
