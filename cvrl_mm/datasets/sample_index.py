@@ -40,21 +40,32 @@ class SampleIndex(int):
 
 
 def seed_generators(*key: int) -> None:
-    """Seed Python's, numpy's and torch's global generators from a tuple of numbers >= 0."""
-    state = np.random.SeedSequence(key).generate_state(6)
-    random.seed(int(state[0]) << 32 | int(state[1]))
-    np.random.seed(state[2:4])
-    torch.manual_seed(int(state[4]) << 32 | int(state[5]))
+    """Seed Python's, numpy's and torch's global generators from a tuple of numbers >= 0.
+
+    Torch's are those of all devices.
+    """
+    torch.manual_seed(_seed_on_cpu(key))
 
 
 @contextmanager
 def draws_of(*key: int) -> Iterator[None]:
-    """Within it the global generators are seeded by ``key``; after it they are as before."""
+    """Within it the CPU's global generators are seeded by ``key``; after it they are as before.
+
+    Those of other devices are the model's, and are left alone.
+    """
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    seed_generators(*key)
+    torch.default_generator.manual_seed(_seed_on_cpu(key))
     try:
         yield
     finally:
         random.setstate(before[0])
         np.random.set_state(before[1])
         torch.set_rng_state(before[2])
+
+
+def _seed_on_cpu(key: tuple[int, ...]) -> int:
+    """Seed Python's and numpy's generators; return a seed for torch's."""
+    state = np.random.SeedSequence(key).generate_state(6)
+    random.seed(int(state[0]) << 32 | int(state[1]))
+    np.random.seed(state[2:4])
+    return int(state[4]) << 32 | int(state[5])

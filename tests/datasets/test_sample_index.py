@@ -2,6 +2,7 @@ import pickle
 import random
 
 import numpy as np
+import pytest
 import torch
 
 from cvrl_mm.datasets.sample_index import SampleIndex, draws_of
@@ -28,3 +29,9 @@ def test_draws_follow_the_key_alone_and_leave_the_generators_alone():
     assert all(len(values) == 1 for values in drawn.values())
     assert len({x for values in drawn.values() for v in values for x in v}) == 3 * len(keys)
     assert draw() == expected
+
+
+def test_the_models_generators_on_other_devices_are_left_alone(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'manual_seed_all', pytest.fail)
+    with draws_of(1, 2, 3):
+        draw()
