@@ -1,9 +1,17 @@
+import os
 from pathlib import Path
 
 import pytest
+import torch
 from mmaction.utils import register_all_modules
 
 from cvrl_mm.datasets.motion_videos import write_motion_videos
+
+# Several threads gain nothing on tensors this small; where other processes share the cores,
+# waiting for each other costs them several times the work. Processes that tests start inherit it.
+if 'OMP_NUM_THREADS' not in os.environ:
+    os.environ['OMP_NUM_THREADS'] = '1'
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
