@@ -17,17 +17,20 @@ CONFIG = Path(__file__).parents[1] / 'configs' / 'cvrl' / 'pretrain_k400.py'
 
 @HOOKS.register_module()
 class KillHook(Hook):
-    """End the last rank as the kernel does when memory is short; a job started anew lives."""
+    """End the last rank as the kernel does when memory is short; a job started anew lives.
+
+    Another signal than SIGKILL may be named: SIGSTOP makes it hang.
+    """
 
     priority = 'LOWEST'
 
-    def __init__(self, step: int) -> None:
-        self.step = step
+    def __init__(self, step: int, signum: int = signal.SIGKILL) -> None:
+        self.step, self.signum = step, signum
 
     def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
         restarted = os.environ.get('TORCHELASTIC_RESTART_COUNT', '0') != '0'
         if runner.iter == self.step and runner.rank == runner.world_size - 1 and not restarted:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self.signum)
 
 
 @HOOKS.register_module()
@@ -79,12 +82,18 @@ def counted_in_steps(steps: int, interval: int) -> dict:
     }
 
 
-def pretrain(data: Path, work_dir: Path, options: dict, kill_at: int | None = None) -> None:
+def pretrain(
+    data: Path,
+    work_dir: Path,
+    options: dict,
+    kill_at: int | None = None,
+    kill_with: int = signal.SIGKILL,
+) -> None:
     """Train; the last rank kills itself before step ``kill_at``."""
     Config.pretty_text = property(lambda self: '')  # laying it out takes longer than the training
     cfg = small_config(data, work_dir, **options)
     if kill_at is not None:
-        cfg.custom_hooks.append(dict(type='KillHook', step=kill_at))
+        cfg.custom_hooks.append(dict(type='KillHook', step=kill_at, signum=int(kill_with)))
     Runner.from_cfg(cfg).train()
 
 

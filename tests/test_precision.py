@@ -12,14 +12,14 @@ DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 
 
 def videos(step: int) -> torch.Tensor:
-    """Pairs of clips of 8 videos, each with its own mean colour, (8, 2, 3, 4, 48, 48).
+    """Pairs of clips of 8 videos, each with its own mean colour, (8, 2, 3, 2, 48, 48).
 
     Not smaller: where a 3x3 convolution of stride 2 meets one pixel, torch 2.13's gradient in
     bfloat16 on a CPU holds whatever was in memory.
     """
     generator = torch.Generator().manual_seed(step)
     colours = torch.rand(8, 1, 3, 1, 1, 1, generator=torch.Generator().manual_seed(1000))
-    return (colours + 0.1 * torch.randn(8, 2, 3, 4, 48, 48, generator=generator)).to(DEVICE)
+    return (colours + 0.1 * torch.randn(8, 2, 3, 2, 48, 48, generator=generator)).to(DEVICE)
 
 
 @functools.cache
@@ -46,12 +46,9 @@ def loss_curve(dtype: torch.dtype | None) -> torch.Tensor:
     return torch.stack(losses)
 
 
-NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason='takes a minute on a CPU')
-
-
-@pytest.mark.parametrize('dtype', [torch.bfloat16, pytest.param(torch.float16, marks=NO_GPU)])
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
 def test_16_bits_stay_near_float32(dtype: torch.dtype):
-    """Measured on a CPU, in nats: bf16 0.094 and fp16 0.051 apart over the 50 steps."""
+    """Measured on a CPU, in nats: bf16 0.103 and fp16 0.073 apart over the 50 steps."""
     expected, curve = loss_curve(None), loss_curve(dtype)
     assert expected[:3].mean() > 2 and expected[-10:].mean() < 0.1  # it learns
     assert (curve - expected).abs().mean() < 0.2

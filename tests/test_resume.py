@@ -63,6 +63,16 @@ def test_two_ranks_of_which_one_is_killed(motion_set: Path, tmp_path: Path):
     assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
 
 
+def test_a_rank_that_hangs_ends_the_job_in_the_time_set(motion_set: Path, tmp_path: Path):
+    options = {'env_cfg.dist_cfg.timeout': 10}  # seconds
+    ranks = start_ranks(pretrain, 2, motion_set, tmp_path, options, 3, signal.SIGSTOP)
+    ranks[0].join(60)
+    first, second = exit_codes(ranks, 0)
+    assert first not in (0, None)
+    assert second is None  # it would have hung for ever
+    assert (tmp_path / 'epoch_1.pth').is_file()
+
+
 @pytest.fixture(scope='module')
 def mixed_set(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """8 ordinary videos, the 7 unusual ones and the 9 that cannot be read."""

@@ -10,6 +10,7 @@ Example:
 
 import argparse
 from pathlib import Path
+from pickle import UnpicklingError
 
 from mmdet.apis import init_detector
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -63,7 +64,7 @@ def main() -> None:
                 args.min_score,
                 lambda done, total: progress.update(task, completed=done, total=total),
             )
-    except (ValueError, FileNotFoundError) as mistake:
+    except (ValueError, FileNotFoundError, UnpicklingError) as mistake:
         parser.error(str(mistake))
     save_proposals(proposals, args.out)
     people = sum(map(len, proposals.values()))

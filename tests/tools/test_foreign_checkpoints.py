@@ -1,0 +1,72 @@
+"""No tool runs what a checkpoint from elsewhere asks for; each says so."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+
+from cvrl_mm.datasets.figure_movies import write_figure_movies
+from tests.script import run_script
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+LINEAR = CONFIGS / 'miniature/linear_motion.py'
+TRAIN = ('train.py', LINEAR, '--cfg-options', 'train_dataloader.batch_size=4')
+DETECTION = CONFIGS / 'detection/figures_faster_rcnn.py'
+DETECTOR = """
+default_scope = 'mmdet'
+model = dict(
+    type='RetinaNet',
+    backbone=dict(type='ResNet', depth=18, base_channels=4),
+    neck=dict(type='FPN', in_channels=[4, 8, 16, 32], out_channels=8, num_outs=5),
+    bbox_head=dict(type='RetinaHead', num_classes=80, in_channels=8, feat_channels=8),
+)
+"""
+
+
+class Trap:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        ('convert_checkpoint.py', 'backbone', 'foreign.pth', 'out.pth'),
+        ('convert_checkpoint.py', 'inflate', 'foreign.pth', 'out.pth'),
+        ('convert_checkpoint.py', 'slowonly', 'foreign.pth', 'out.pth'),
+        ('extract_features.py', 'foreign.pth', 'data/motion/videos', '-o', 'feats.npz'),
+        ('extract_features.py', 'foreign.pth', 'data', '-o', 'feats.npz', '--config', LINEAR),
+        ('linear_probe.py', LINEAR, 'foreign.pth'),
+        ('retrieval.py', LINEAR, 'foreign.pth'),
+        ('test.py', LINEAR, 'foreign.pth'),
+        (*TRAIN, 'load_from=foreign.pth', 'model.backbone.init_cfg=None'),
+        (*TRAIN, 'model.backbone.init_cfg.checkpoint=foreign.pth'),
+        ('detect_video.py', 'data/figures/videos/val_0.mp4', DETECTION, 'foreign.pth'),
+        ('data/make_proposals.py', 'data/motion/videos', 'p.pkl', 'tiny.py', 'foreign.pth'),
+    ],
+    ids=lambda command: ' '.join(str(c).split('/')[-1] for c in command[:2]),
+)
+def test_a_tool_refuses_code(
+    command: tuple,
+    motion_set: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+):
+    monkeypatch.chdir(tmp_path)
+    write_figure_movies(Path('data/figures'), num_train=1, num_val=1)
+    Path('data/motion').symlink_to(motion_set)
+    Path('tiny.py').write_text(DETECTOR)
+    torch.save(dict(state_dict={}, trap=Trap(tmp_path / 'sprung')), 'foreign.pth')
+    with pytest.raises((SystemExit, pickle.UnpicklingError, ValueError)) as error:
+        run_script(monkeypatch, command[0], *command[1:])
+    said = capsys.readouterr().err + str(error.value)
+    assert 'foreign.pth' in said
+    assert 'would run' in said or 'more than weights' in said
+    assert not (tmp_path / 'sprung').exists()
