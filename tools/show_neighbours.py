@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from mmaction.models import BaseRecognizer
 from mmaction.registry import DATASETS
 from mmaction.utils import register_all_modules
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.runner import Runner
 from rich.progress import track
+from torch import nn
 
 import cvrl_mm  # noqa: F401
 from cvrl_mm.evaluation import build_recognizer, extract_features, nearest_neighbours
@@ -74,7 +74,7 @@ Embedded = tuple[torch.Tensor, torch.Tensor, list[str]]
 
 
 def embed(
-    model: BaseRecognizer,
+    model: nn.Module,
     loader: dict,
     video_list: str,
     root: str,
