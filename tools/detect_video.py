@@ -9,6 +9,7 @@ made by tools/data/make_proposals.py.
 
 import argparse
 from pathlib import Path
+from pickle import UnpicklingError
 
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -66,7 +67,7 @@ def main() -> None:
                 args.top,
                 lambda done, total: progress.update(task, completed=done, total=total),
             )
-    except (ValueError, FileNotFoundError, RuntimeError) as mistake:
+    except (ValueError, FileNotFoundError, RuntimeError, UnpicklingError) as mistake:
         parser.error(str(mistake))
     print(f'{out}: {boxes} boxes drawn')
 
