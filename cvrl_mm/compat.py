@@ -75,8 +75,9 @@ def know_our_configs() -> None:
     """Let a config inherit from ``'cvrl_mm::…'``, whose bare names are MMAction2's.
 
     Upstream: open-mmlab/mmengine#1410, a fixed table of packages. mmengine also takes the
-    package's name for a scope of registries, and looks for the package beside its metadata,
-    where an editable install does not have it.
+    package's name for a scope of registries, which it notes in every dict with a ``type``: ours
+    set ``default_scope``, and a loader's ``collate_fn`` does not bear the note. And it looks for
+    the package beside its metadata, where an editable install does not have it.
     """
     from mmengine.config import Config
     from mmengine.config.utils import MODULE2PACKAGE
@@ -94,7 +95,7 @@ def know_our_configs() -> None:
             return find(cfg_path, filename)
         path = str(configs / name)
         check_file_exist(path)
-        return path, 'mmaction'
+        return path, None
 
     Config._get_cfg_path = staticmethod(find_ours)
 

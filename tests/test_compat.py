@@ -55,6 +55,13 @@ def test_configs_can_be_inherited_by_package(tmp_path: Path):
     assert model.backbone.depth == 101
 
 
+def test_an_inherited_config_is_as_its_file_says(tmp_path: Path):
+    """A scope noted in its dicts would reach ``collate_fn``, and no batch could be made."""
+    (tmp_path / 'leaf.py').write_text("_base_ = 'cvrl_mm::cvrl/pretrain_k400.py'\n")
+    file = Path(compat.__file__).parent / '.mim' / 'configs' / 'cvrl' / 'pretrain_k400.py'
+    assert Config.fromfile(tmp_path / 'leaf.py').to_dict() == Config.fromfile(file).to_dict()
+
+
 def test_unknown_config_of_ours_is_named(tmp_path: Path):
     (tmp_path / 'leaf.py').write_text("_base_ = 'cvrl_mm::cvrl/nothing.py'\n")
     with pytest.raises(FileNotFoundError, match=r'cvrl/nothing\.py'):

@@ -12,13 +12,13 @@ import argparse
 import os
 
 import torch
-from mmengine.config import Config
 from mmengine.dataset import pseudo_collate
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch.utils.data import DataLoader
 
 import cvrl_mm  # noqa: F401  registers the transforms
+from cvrl_mm.command_line import plain_errors, read_config
 from cvrl_mm.evaluation import extract_features
 from cvrl_mm.evaluation.encoder import load_encoder
 from cvrl_mm.evaluation.feature_file import FeatureFile
@@ -52,7 +52,9 @@ def parse_args() -> argparse.Namespace:
 def extract(args: argparse.Namespace) -> dict[str, str]:
     """Write the file; return the videos that could not be read, and why."""
     paths = find_videos(args.videos, args.root)
-    config = None if args.config is None else Config.fromfile(args.config)
+    config = None
+    if args.config is not None:
+        config = read_config(args.config, 'model')
     model = load_encoder(args.checkpoint, config).to(args.device)
     clips = VideoFiles(paths, args.clip_len, args.frame_interval, args.num_clips, args.size)
     loader = DataLoader(clips, args.batch_size, num_workers=args.workers, collate_fn=list)
@@ -72,13 +74,11 @@ def extract(args: argparse.Namespace) -> dict[str, str]:
     return failed
 
 
+@plain_errors()
 def main() -> None:
     """Extract, and list at the end what could not be read."""
     args = parse_args()
-    try:
-        failed = extract(args)
-    except (ImportError, OSError, ValueError) as error:
-        raise SystemExit(f'extract_features: {error}') from error
+    failed = extract(args)
     for path, reason in failed.items():
         print(f'unreadable: {path}: {reason}')
     if failed:

@@ -13,12 +13,13 @@ Example:
 import argparse
 from pathlib import Path
 
-from mmengine.config import Config, DictAction
+from mmengine.config import DictAction
 from mmengine.dist import init_dist, is_main_process
 from rich.console import Console
 from rich.table import Table
 
 import cvrl_mm  # noqa: F401
+from cvrl_mm.command_line import plain_errors, read_config
 from cvrl_mm.evaluation.frozen_tools import WEIGHT_DECAYS, cached_probe, default_out
 
 
@@ -58,10 +59,11 @@ def show(result: dict) -> None:
     )
 
 
+@plain_errors()
 def main() -> None:
     """Run the probe and show its result."""
     args = parse_args()
-    cfg = Config.fromfile(args.config)
+    cfg = read_config(args.config, 'model')
     cfg.merge_from_dict(args.cfg_options)
     if args.launcher != 'none':
         init_dist(args.launcher)

@@ -12,10 +12,11 @@ Example:
 import argparse
 from pathlib import Path
 
-from mmengine.config import Config, DictAction
+from mmengine.config import DictAction
 from mmengine.dist import init_dist, is_main_process
 
 import cvrl_mm  # noqa: F401
+from cvrl_mm.command_line import plain_errors, read_config
 from cvrl_mm.evaluation.frozen_tools import default_out, retrieval
 
 
@@ -32,10 +33,13 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@plain_errors()
 def main() -> None:
     """Compare the videos and print the numbers."""
     args = parse_args()
-    cfg = Config.fromfile(args.config)
+    cfg = read_config(
+        args.config, 'model', 'train_dataloader', 'test_dataloader', 'feature_pipeline'
+    )
     cfg.merge_from_dict(args.cfg_options)
     if args.launcher != 'none':
         init_dist(args.launcher)

@@ -18,6 +18,7 @@ from mmaction.utils import register_all_modules
 from mmengine.config import Config
 
 import cvrl_mm
+from cvrl_mm.command_line import check_videos, plain_errors, read_config
 from cvrl_mm.datasets.motion_scene import MotionScene
 from cvrl_mm.datasets.motion_videos import NUM_FRAMES, encode
 from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
@@ -36,18 +37,19 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--seed', type=int, default=0, help='of all draws (%(default)s)')
     parser.add_argument('--out', default='augmentations.png', help='the picture (%(default)s)')
     args = parser.parse_args()
-    if args.video is not None and not args.video.is_file():
-        parser.error(f'there is no video {args.video}')
     if args.columns < 1:
         parser.error('--columns must be at least 1')
     return args
 
 
+@plain_errors()
 def main() -> None:
     """Draw the picture."""
     args = parse_args()
     register_all_modules()
-    config = Config.fromfile(args.config)
+    config = read_config(args.config, 'train_dataloader')
+    if args.video is not None:
+        check_videos([args.video])
     with tempfile.TemporaryDirectory() as folder:
         video = args.video
         if video is None:

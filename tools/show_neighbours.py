@@ -14,15 +14,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from mmaction.models import BaseRecognizer
 from mmaction.registry import DATASETS
 from mmaction.utils import register_all_modules
-from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.runner import Runner
 from rich.progress import track
+from torch import nn
 
 import cvrl_mm  # noqa: F401
+from cvrl_mm.command_line import plain_errors, read_config
 from cvrl_mm.evaluation import build_recognizer, extract_features, nearest_neighbours
 from cvrl_mm.visualization.neighbours import Neighbour, Query, write_neighbour_page
 
@@ -44,22 +44,20 @@ def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     return parser, parser.parse_args()
 
 
+@plain_errors()
 def main() -> None:
     """Take features, look for neighbours, write the page."""
     parser, args = parse_args()
     register_all_modules()
-    config = Config.fromfile(args.config)
+    config = read_config(args.config, 'model')
     loader = config.get('features_dataloader') or config.get('test_dataloader')
     if loader is None:
         parser.error(f'{args.config} has neither features_dataloader nor test_dataloader')
-    try:
-        model = build_recognizer(config, args.checkpoint).to(get_device())
-        gallery = embed(model, loader, args.gallery, args.root, 'gallery')
-        queries = embed(model, loader, args.queries, args.root, 'queries', args.rows)
-        sims, indices = nearest_neighbours(queries[0], gallery[0], args.neighbours)
-    except (OSError, ValueError) as mistake:
-        parser.error(str(mistake))
-    names = args.classes.read_text().splitlines() if args.classes else []
+    names = args.classes.read_text(encoding='utf-8').splitlines() if args.classes else []
+    model = build_recognizer(config, args.checkpoint).to(get_device())
+    gallery = embed(model, loader, args.gallery, args.root, 'gallery')
+    queries = embed(model, loader, args.queries, args.root, 'queries', args.rows)
+    sims, indices = nearest_neighbours(queries[0], gallery[0], args.neighbours)
     page = write_neighbour_page(
         args.out,
         'Nearest neighbours',
@@ -74,7 +72,7 @@ Embedded = tuple[torch.Tensor, torch.Tensor, list[str]]
 
 
 def embed(
-    model: BaseRecognizer,
+    model: nn.Module,
     loader: dict,
     video_list: str,
     root: str,

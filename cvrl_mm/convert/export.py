@@ -13,6 +13,7 @@ from .architecture import read_depth_and_width
 from .files import load_weights
 
 PREFIX = 'backbone.'
+TOLD = ('depth', 'width', 'padding', 'inflated')  # that a converted checkpoint tells of itself
 TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
 
 
@@ -24,8 +25,8 @@ def extract_backbone(path: str | Path) -> dict:
 
     Returns:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source`` and,
-        as far as the checkpoint tells them, ``epoch``, ``iter``, ``depth``, ``width`` and
-        ``padding``.
+        as far as the checkpoint tells them, ``epoch``, ``iter``, ``depth``, ``width``, ``padding``
+        and ``inflated``.
 
     Raises:
         ValueError: it holds more than weights, or no backbone.
@@ -43,7 +44,7 @@ def extract_backbone(path: str | Path) -> dict:
             f'{path} has no weights named {PREFIX}…; it has {", ".join(map(str, list(state)[:5]))}.'
         )
     old = checkpoint.get('meta') or {}
-    kept = {k: old[k] for k in ('epoch', 'iter', 'depth', 'width', 'padding') if k in old}
+    kept = {k: old[k] for k in ('epoch', 'iter', *TOLD) if k in old}
     if 'padding' not in kept and 'cfg' in old:
         kept['padding'] = 'tf_same' if TF_SAME.search(str(old['cfg'])) else 'symmetric'
     return dict(state_dict=weights, meta=dict(source=Path(path).name) | kept)

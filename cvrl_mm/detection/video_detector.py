@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from mmaction.apis import init_recognizer
 from mmaction.evaluation import read_labelmap
-from mmengine.config import Config
 from mmengine.dataset import Compose
+
+from cvrl_mm.command_line import read_config
 
 # What reads frames in the configs' pipelines; here a video is read
 READING = ('SampleAVAFrames', 'RawFrameDecode', 'ReadAVAClip')
@@ -48,7 +49,7 @@ class VideoActionDetector:
         device: str = 'cpu',
         labels: str | None = None,
     ) -> None:
-        cfg = Config.fromfile(config)
+        cfg = read_config(config, 'model', 'test_dataloader')
         dataset = cfg.test_dataloader.dataset
         self.actions = read_action_names(labels or dataset.label_file, dataset)
         self.model = init_recognizer(cfg, str(checkpoint), device=device)

@@ -1,10 +1,12 @@
 """The encoder of a checkpoint, ready to take features with."""
 
+import logging
 from pathlib import Path
 
 from mmaction.models import BaseRecognizer
 from mmaction.registry import MODELS
 from mmengine.config import Config
+from mmengine.logging import print_log
 from mmengine.registry import init_default_scope
 
 from cvrl_mm.convert import extract_backbone
@@ -25,7 +27,8 @@ def load_encoder(checkpoint: str | Path, config: Config | None = None) -> BaseRe
         checkpoint: A file with weights named ``backbone.…``; one that
             ``tools/convert_checkpoint.py tf`` has written tells its architecture itself.
         config: A config whose ``model`` has the ``backbone`` and ``data_preprocessor`` of the
-            checkpoint; weights that it would start from are not looked for.
+            checkpoint; weights that it would start from are not looked for. Without it frames
+            are in [0, 1], as in pre-training; for inflated weights a warning says so.
 
     Returns:
         The recognizer on the CPU, in evaluation mode.
@@ -36,6 +39,14 @@ def load_encoder(checkpoint: str | Path, config: Config | None = None) -> BaseRe
     """
     found = extract_backbone(checkpoint)
     if config is None:
+        if found['meta'].get('inflated'):
+            print_log(
+                f'{checkpoint} is inflated from a network for images and gets frames in [0, 1]. If '
+                'that one was trained on frames normalised by mean and std, name a config that has '
+                'them, such as configs/baselines/linear_k400_imagenet_inflated.py.',
+                logger='current',
+                level=logging.WARNING,
+            )
         parts = dict(backbone=_read_backbone(checkpoint, found['meta']))
         parts['data_preprocessor'] = PREPROCESSOR
     else:

@@ -15,9 +15,10 @@ PREVIEW_MS = 100  # that a frame is shown
 STYLE = """
 body {font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem}
 table {border-collapse: collapse}
-td, th {padding: .4rem; text-align: center; vertical-align: top; font-weight: normal}
+td, th {width: 9rem; padding: .4rem; text-align: center; vertical-align: top; font-weight: normal}
 td:first-child, th:first-child {border-right: 2px solid #999; padding-right: 1rem}
-img {display: block; width: 8rem; border: .3rem solid transparent; border-radius: .4rem}
+img {display: block; margin: auto; width: 8rem}
+img {border: .3rem solid transparent; border-radius: .4rem}
 .right img {border-color: #2a9d4a}
 .wrong img {border-color: #c8373c}
 .right .mark {color: #2a9d4a}
@@ -81,7 +82,8 @@ def write_neighbour_page(folder: str | Path, title: str, note: str, queries: lis
         '<!doctype html>\n<html lang="en"><meta charset="utf-8">\n'
         f'<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n'
         f'<h1>{html.escape(title)}</h1>\n<p>{html.escape(note)} {count}</p>\n'
-        f'<table>\n<tr><th>query</th>{head}</tr>\n' + '\n'.join(rows) + '\n</table>\n</html>\n'
+        f'<table>\n<tr><th>query</th>{head}</tr>\n' + '\n'.join(rows) + '\n</table>\n</html>\n',
+        encoding='utf-8',
     )
     return page
 
@@ -91,7 +93,7 @@ def _row(query: Query, folder: Path, shown: dict[str, str]) -> str:
     cells = [_cell(query.video, query.label, '', '', folder, shown)]
     for neighbour in query.neighbours:
         kind, mark = ('right', '✓') if neighbour.label == query.label else ('wrong', '✗')
-        text = f'<span class="mark">{mark}</span> {neighbour.similarity:.2f}'
+        text = f'<span class="mark">{mark}</span> {neighbour.similarity:.3f}'
         cells.append(_cell(neighbour.video, neighbour.label, kind, text, folder, shown))
     return f'<tr>{"".join(cells)}</tr>'
 

@@ -5,6 +5,7 @@ import torch
 from mmengine.config import Config
 
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
+from cvrl_mm.evaluation import encoder
 from cvrl_mm.evaluation.encoder import load_encoder
 from cvrl_mm.models import R3DSlow
 
@@ -35,6 +36,20 @@ def test_a_converted_checkpoint_needs_no_config(tmp_path):
     clip = torch.full((1, 3, 2, 2, 2), 255, dtype=torch.uint8)
     inputs = model.data_preprocessor(dict(inputs=[clip], data_samples=None))['inputs']
     assert (inputs == 1).all()
+
+
+def test_inflated_weights_are_warned_of_where_no_config_tells_their_input(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(encoder, 'print_log', lambda text, **kwargs: said.append(text))
+    net = R3DSlow(18, width=0.125)
+    meta = dict(depth=18, width=0.125, padding='symmetric')
+    load_encoder(save(tmp_path / 'a.pth', net, **meta))
+    assert not said
+    path = save(tmp_path / 'b.pth', net, **meta, inflated=True)
+    load_encoder(path, small_config())
+    assert not said
+    load_encoder(path)
+    assert len(said) == 1 and 'b.pth' in said[0] and 'normalised by mean and std' in said[0]
 
 
 def test_a_config_tells_network_and_input_but_not_weights(tmp_path):

@@ -1,5 +1,6 @@
 """Every tool says what it does and shows a command line that works."""
 
+import ast
 import runpy
 import subprocess
 import sys
@@ -23,6 +24,19 @@ def test_help_has_an_example(script: Path, monkeypatch, capsys):
     text = capsys.readouterr().out
     assert 'xample' in text
     assert f'python tools/{script}' in text
+
+
+@pytest.mark.parametrize('script', SCRIPTS, ids=str)
+def test_the_stack_is_mended_before_its_models_are_imported(script: Path):
+    """Without ``import cvrl_mm`` the models of mmaction2's wheel cannot be."""
+    tree = ast.parse((TOOLS / script).read_text())
+    imported = [
+        name
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [node.names[0].name])
+    ]
+    assert not [n for n in imported if n.startswith(('mmaction.models', 'mmaction.apis'))]
 
 
 @pytest.mark.parametrize('launcher', LAUNCHERS)

@@ -66,9 +66,8 @@ def test_show_augmentations(run, tmp_path: Path, capsys):
     green = (np.abs(picture - [0, 200, 0]).max(-1) < 12).mean()
     white = (picture > 250).all(-1).mean()
     assert 0.1 < green < 0.9 - white  # two of five rows at least, and not all
-    with pytest.raises(SystemExit, match='2'):
+    with pytest.raises(SystemExit, match='There is no video'):
         run('show_augmentations.py', '--video', tmp_path / 'none.mp4')
-    assert 'there is no video' in capsys.readouterr().err
 
 
 def test_plot_curves(run, tmp_path: Path, capsys):
@@ -103,6 +102,5 @@ def test_show_neighbours(run, tmp_path: Path, capsys):
     assert page.count('<tr>') == 3 and page.count('class="mark"') == 6
     first_class = (root / 'classes.txt').read_text().splitlines()[0]
     assert first_class in page
-    with pytest.raises(SystemExit, match='2'):
+    with pytest.raises(SystemExit, match='k must lie between 1 and'):
         run('show_neighbours.py', *args, '--neighbours', 9)
-    assert 'k must lie between 1 and' in capsys.readouterr().err

@@ -20,9 +20,11 @@ from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 from mmengine.config import Config
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 import cvrl_mm
+from cvrl_mm.command_line import check_videos, plain_errors
 from cvrl_mm.datasets import ClipTransform, ConsistentAugment
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
@@ -82,7 +84,8 @@ def measure(videos: list[str], repeats: int) -> dict[str, np.ndarray]:
     """Return the times in ms of every variant, (repeats, videos)."""
     variants = build_variants()
     times = {name: np.empty((repeats, len(videos))) for name in variants}
-    for repeat in range(-1, repeats):  # the first round warms up and is overwritten
+    # the first round warms up and is overwritten
+    for repeat in track(range(-1, repeats), 'rounds', console=Console(stderr=True)):
         for column, video in enumerate(videos):
             for name in random.Random(repeat).sample(list(variants), len(variants)):
                 elapsed = load_ms(variants[name], video, repeat + 1)
@@ -90,6 +93,7 @@ def measure(videos: list[str], repeats: int) -> dict[str, np.ndarray]:
     return times
 
 
+@plain_errors()
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(
@@ -98,6 +102,7 @@ def main() -> None:
     parser.add_argument('videos', nargs='+', help='encoded videos')
     parser.add_argument('--repeats', type=int, default=20, help='samples of each video')
     args = parser.parse_args()
+    check_videos(args.videos)
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
     if hasattr(os, 'sched_setaffinity'):

@@ -26,6 +26,7 @@ from rich.progress import track
 from rich.table import Table
 
 import cvrl_mm
+from cvrl_mm.command_line import check_videos, plain_errors
 from cvrl_mm.datasets.repack_video import RepackSettings, repack_video
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
@@ -67,6 +68,7 @@ def measure(versions: dict[str, list[Path]], repeats: int) -> dict[str, np.ndarr
     return times
 
 
+@plain_errors()
 def main() -> None:
     """Repack, measure and print the table."""
     parser = argparse.ArgumentParser(
@@ -77,6 +79,7 @@ def main() -> None:
     parser.add_argument('--key-frame-intervals', type=int, nargs='+', default=[4, 8, 16, 32])
     parser.add_argument('--crfs', type=int, nargs='+', default=[18, 23])
     args = parser.parse_args()
+    check_videos(args.videos)
     cv2.setNumThreads(1)
     if hasattr(os, 'sched_setaffinity'):
         os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])

@@ -10,6 +10,7 @@ the caches up.
 
 import argparse
 import itertools
+import math
 import tempfile
 import time
 from pathlib import Path
@@ -22,9 +23,11 @@ from mmaction.registry import DATASETS
 from mmaction.utils import register_all_modules
 from mmengine.config import Config
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 from torch.utils.data import DataLoader
 
+from cvrl_mm.command_line import check_videos, plain_errors
 from cvrl_mm.datasets.seeded_sampler import SeededSampler
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
@@ -69,19 +72,20 @@ def read_workers() -> dict[int, tuple[float, int]]:
 
 def soak(loader: DataLoader, num_samples: int) -> tuple[list[dict], float, float]:
     """Load whole epochs; return ten readings, the share replaced, and samples a second."""
-    readings, replaced, loaded, epoch = [], 0, 0, 0
+    readings, replaced, loaded = [], 0, 0
     start = time.perf_counter()
-    while loaded < num_samples:
+    epochs = range(math.ceil(num_samples / len(loader)))
+    for epoch in track(epochs, 'passes', console=Console(stderr=True)):
         loader.batch_sampler.sampler.epoch = epoch
         for (sample,) in loader:
             loaded += 1
             replaced += bool(sample['data_samples'].unreadable)
             if loaded % (num_samples // 10) == 0 and len(readings) < 10:
                 readings.append(read_workers())
-        epoch += 1
     return readings, replaced / loaded, loaded / (time.perf_counter() - start)
 
 
+@plain_errors()
 def main() -> None:
     """Load and print the table."""
     parser = argparse.ArgumentParser(
@@ -92,6 +96,7 @@ def main() -> None:
     parser.add_argument('--workers', type=int, default=2, help='worker processes')
     parser.add_argument('--bad-share', type=float, default=0.04, help='share of broken files')
     args = parser.parse_args()
+    check_videos(args.videos)
     register_all_modules()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:

@@ -16,6 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from cvrl_mm.command_line import plain_errors
 from cvrl_mm.datasets.official_lists import (
     Splits,
     find_videos,
@@ -53,6 +54,7 @@ def read_splits(dataset: str, annotations: Path) -> tuple[list[str], Splits]:
     return read_kinetics(*csvs)
 
 
+@plain_errors()
 def main() -> None:
     """Write the lists and say what is missing."""
     args = parse_args()

@@ -15,6 +15,7 @@ from pickle import UnpicklingError
 from mmdet.apis import init_detector
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from cvrl_mm.command_line import read_config
 from cvrl_mm.datasets.ava_annotations import read_actions
 from cvrl_mm.datasets.ava_proposals import save_proposals
 from cvrl_mm.detection.person_proposals import make_proposals
@@ -52,7 +53,8 @@ def main() -> None:
             wanted = {(row.video, row.second) for row in read_actions(args.csv)}
             videos = [path for path in videos if path.stem in {movie for movie, _ in wanted}]
         # a palette at random, as mmdet would build its data set to look one up
-        detector = init_detector(args.config, args.checkpoint, palette='random', device=args.device)
+        config = read_config(args.config, 'model')
+        detector = init_detector(config, args.checkpoint, palette='random', device=args.device)
         columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
         with Progress(*columns, TimeRemainingColumn()) as progress:
             task = progress.add_task('key frames', total=None)

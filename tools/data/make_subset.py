@@ -8,6 +8,7 @@ Example:
 import argparse
 from pathlib import Path
 
+from cvrl_mm.command_line import plain_errors
 from cvrl_mm.datasets.subset import draw_subset
 
 
@@ -23,6 +24,7 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@plain_errors()
 def main() -> None:
     """Read a list, write its subset, say how large both are."""
     args = parse_args()

@@ -1,0 +1,76 @@
+"""What the tools have in common: a user's mistake ends them with a sentence."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from pickle import UnpicklingError
+
+from mmengine.config import Config
+
+from .datasets.video_check import find_fault
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """End the program with the sentence of an error that its user can mend, without a traceback.
+
+    Raises:
+        SystemExit: a file is missing, cannot be read or does not fit, or a package is missing.
+    """
+    try:
+        yield
+    except (ImportError, OSError, UnpicklingError, ValueError) as error:
+        text = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            text = f'{error.filename}: {error.strerror}'
+        raise SystemExit(f'{Path(sys.argv[0]).stem}: {text}') from error
+
+
+def read_config(path: str | PathLike, *needed: str) -> Config:
+    """Read a config.
+
+    Args:
+        path: The file.
+        needed: What it must set.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no config, or lacks what is needed.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f'There is no config {path}.')
+    try:
+        config = Config.fromfile(path)
+    except OSError:
+        raise
+    except SyntaxError as error:
+        raise ValueError(f'Line {error.lineno} of the config {path}: {error.msg}.') from error
+    except Exception as error:  # a config is a program, which raises what it likes
+        raise ValueError(f'The config {path} cannot be read: {error}') from error
+    lacking = [key for key in needed if key not in config]
+    if lacking:
+        raise ValueError(f'The config {path} lacks {", ".join(lacking)}.')
+    return config
+
+
+def check_config_argument() -> None:
+    """Read the config that the command line begins with, before a script of MMAction2 does."""
+    if sys.argv[1:] and not sys.argv[1].startswith('-'):
+        with plain_errors():
+            read_config(sys.argv[1], 'model')
+
+
+def check_videos(videos: Iterable[str | PathLike]) -> None:
+    """See that all of some videos can be read.
+
+    Raises:
+        ValueError: one cannot.
+    """
+    for video in map(str, videos):
+        if not Path(video).is_file():
+            raise ValueError(f'There is no video {video}.')
+        fault = find_fault(video)
+        if fault is not None:
+            raise ValueError(f'The video {video} cannot be read: {fault}.')
