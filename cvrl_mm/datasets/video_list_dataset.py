@@ -7,6 +7,7 @@ from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
 from mmengine.fileio import exists
 
+from .reading_note import noted, report_at_exit
 from .sample_index import SampleIndex, draws_of
 from .video_list import VideoList
 from .video_reading import UnreadableVideoError, read, reads_files
@@ -45,6 +46,7 @@ class VideoListDataset(VideoDataset):
     def __init__(self, *args: object, timeout_seconds: float = 60, **kwargs: object) -> None:
         self.timeout_seconds = timeout_seconds
         self._unreadable: dict[str, str] = {}  # by no draw: the file and the reason
+        report_at_exit()
         super().__init__(*args, **kwargs)
 
     def __getitem__(self, idx: int) -> dict:
@@ -94,7 +96,8 @@ class VideoListDataset(VideoDataset):
     def _read(self, transform: Callable[[dict], dict | None], results: dict) -> dict | None:
         is_open = 'total_frames' in results
         try:
-            return read(transform, results, self.timeout_seconds)
+            with noted(results['filename']):
+                return read(transform, results, self.timeout_seconds)
         except UnreadableVideoError as error:
             # What a draw has no part in and time does not heal is not tried again: a decoder
             # that hangs costs a thread, decord loses 20 KiB at a broken file.

@@ -1,0 +1,52 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from mmaction.datasets.transforms import DecordInit
+from torch.utils.data import DataLoader
+
+from cvrl_mm.datasets import VideoListDataset
+
+
+class CrashingInit(DecordInit):
+    def transform(self, results: dict) -> dict:
+        if Path(results['filename']).name.startswith('crash'):
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return dict(results, total_frames=3)
+
+
+def load(folder: Path) -> None:
+    dataset = VideoListDataset(str(folder / 'list.txt'), [], data_prefix=dict(video=str(folder)))
+    dataset.pipeline.transforms = [CrashingInit()]
+    for _ in DataLoader(dataset, num_workers=1, collate_fn=list):
+        pass
+
+
+def run(tmp_path: Path, *names: str) -> str:
+    for name in names:
+        (tmp_path / name).touch()
+    (tmp_path / 'list.txt').write_text('\n'.join(names))
+    (tmp_path / 'tmp').mkdir()
+    code = 'import cvrl_mm, sys; from pathlib import Path; '
+    code += 'from tests.datasets.test_reading_note import load; load(Path(sys.argv[1]))'
+    done = subprocess.run(
+        [sys.executable, '-c', code, tmp_path],
+        cwd=Path(__file__).parents[2],
+        env=dict(os.environ, TMPDIR=str(tmp_path / 'tmp')),
+        capture_output=True,
+        text=True,
+    )
+    assert not list((tmp_path / 'tmp').glob('cvrl_mm_*'))
+    return done.stdout + done.stderr
+
+
+def test_a_file_that_crashes_the_decoder_is_named(tmp_path: Path):
+    said = run(tmp_path, 'good 1.mp4', 'crash 2.mp4', 'good 3.mp4')
+    assert f'A loader worker died while it read {tmp_path}/crash 2.mp4.' in said
+    assert f'{tmp_path}/good' not in said
+
+
+def test_nothing_is_said_of_workers_that_live(tmp_path: Path):
+    assert 'worker died' not in run(tmp_path, 'good 1.mp4', 'good 2.mp4')
