@@ -55,6 +55,8 @@ def parse_args() -> argparse.Namespace:
     args = parser.parse_args()
     if args.budget <= 0 or (args.jobs is not None and args.jobs < 1):
         parser.error('--budget must be above 0 and --jobs at least 1')
+    if args.jobs is None:
+        args.jobs = max(1, CORES // 4) if torch.cuda.is_available() else CORES
     return args
 
 
@@ -86,9 +88,7 @@ def check_settings(args: argparse.Namespace) -> None:
 
 
 def make_runs(args: argparse.Namespace) -> list[Run]:
-    """All runs of the tables, those of a seed together, the first tables first."""
-    jobs = args.jobs or (max(1, CORES // 4) if torch.cuda.is_available() else CORES)
-    args.jobs = jobs
+    """All runs of the tables, the seeds of a run together, the first tables first."""
     return [
         Run(
             name=name,
@@ -98,7 +98,7 @@ def make_runs(args: argparse.Namespace) -> list[Run]:
             folder=(args.out / f'runs/{name}/seed{seed}').resolve(),
             repository=REPOSITORY,
             budget=args.budget,
-            num_workers=max(0, CORES // jobs - 1),
+            num_workers=max(0, CORES // args.jobs - 1),
         )
         for name, measures in wanted(args.tables).items()
         for seed in args.seeds

@@ -21,12 +21,13 @@ from cvrl_mm.evaluation.linear_probe import linear_probe
 from cvrl_mm.evaluation.neighbour_report import neighbour_report
 from cvrl_mm.visualization.curves import read_curves
 
+from .tables import FROZEN
+
 FINETUNE = {
     'labels_1pct': 'semi_motion_1pct',
     'labels_10pct': 'semi_motion_10pct',
     'labels_all': 'finetune_motion',
 }
-FROZEN = {'linear', 'knn_top1', 'R@1'}
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader', 'features_dataloader')
 
 
@@ -63,7 +64,7 @@ class Run:
         """Do what is left to do; a training that was interrupted goes on from its checkpoint.
 
         Returns:
-            Accuracies, 0 to 1, by measure, and ``seconds`` of what was done now.
+            Accuracies, 0 to 1, by measure, and the ``seconds`` that all attempts took.
 
         Raises:
             RuntimeError: a training failed; the message has the end of its log.
@@ -77,7 +78,7 @@ class Run:
             self._note({'top1': self._train_labelled(self._config(self.name), self.folder)})
         elif missing:
             weights = self._pretrain()
-            if missing & FROZEN:
+            if missing & set(FROZEN):
                 self._note(self._measure_frozen(weights))
             for measure in sorted(missing & set(FINETUNE)):
                 self._note({measure: self._finetune(measure, weights)})

@@ -47,7 +47,7 @@ class Table:
     note: str = ''
 
 
-FROZEN = ('linear', 'knn_top1', 'R@1')
+FROZEN = ('linear', 'knn_top1', 'R@1')  # read off frozen features
 TABLES = {
     'linear': Table(
         'Linear evaluation (Table 2)',

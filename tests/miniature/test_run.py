@@ -1,0 +1,36 @@
+"""One run of the miniature."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cvrl_mm.miniature.run import Run
+from tests.script import TOOLS
+
+
+def run(folder: Path, **changes: object) -> Run:
+    settings = dict(
+        name='cvrl_motion',
+        seed=0,
+        measures=frozenset({'linear'}),
+        data=folder,
+        folder=folder,
+        repository=TOOLS.parent,
+        budget=1,
+        num_workers=0,
+    )
+    return Run(**{**settings, **changes})
+
+
+def test_what_was_measured_is_not_measured_again(tmp_path: Path, monkeypatch):
+    (tmp_path / 'results.json').write_text('{"linear": 0.5}')
+    monkeypatch.setattr(subprocess, 'run', pytest.fail)
+    assert run(tmp_path).execute() == {'linear': 0.5}
+
+
+def test_a_training_that_fails_shows_its_log(tmp_path: Path):
+    for name in ('train.txt', 'test.txt'):
+        (tmp_path / name).write_text('gone.mp4 0\n')
+    with pytest.raises(RuntimeError, match=r'(?s)log\.txt.*gone\.mp4'):
+        run(tmp_path).execute()
