@@ -14,8 +14,8 @@ DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 def videos(step: int) -> torch.Tensor:
     """Pairs of clips of 8 videos, each with its own mean colour, (8, 2, 3, 2, 48, 48).
 
-    Not smaller: where a 3x3 convolution of stride 2 meets one pixel, torch 2.13's gradient in
-    bfloat16 on a CPU holds whatever was in memory.
+    Not smaller, and not of 4 frames: see AutocastOptimWrapper for where torch 2.13 gets bfloat16
+    wrong on a CPU.
     """
     generator = torch.Generator().manual_seed(step)
     colours = torch.rand(8, 1, 3, 1, 1, 1, generator=torch.Generator().manual_seed(1000))
