@@ -5,6 +5,8 @@ import signal
 from pathlib import Path
 
 import torch
+from mmaction.datasets.transforms import DecordInit
+from mmaction.registry import TRANSFORMS
 from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
@@ -43,6 +45,16 @@ class FailHook(Hook):
     def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
         if runner.rank == self.rank:
             raise ValueError(f'a fault of rank {self.rank} alone')
+
+
+@TRANSFORMS.register_module()
+class CrashingInit(DecordInit):
+    """Crash at files that are named so, as decord does at some broken ones."""
+
+    def transform(self, results: dict) -> dict:
+        if Path(results['filename']).name == 'crash.mp4':
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().transform(results)
 
 
 def small_config(data: Path, work_dir: Path, **options: object) -> Config:

@@ -49,6 +49,14 @@ class VideoListDataset(VideoDataset):
         report_at_exit()
         super().__init__(*args, **kwargs)
 
+    def leave_out(self, unreadable: dict[str, str]) -> None:
+        """Take files for unreadable without opening them.
+
+        Args:
+            unreadable: By file, the reason.
+        """
+        self._unreadable.update(unreadable)
+
     def __getitem__(self, idx: int) -> dict:
         """Load a sample, or the one that stands in for it.
 

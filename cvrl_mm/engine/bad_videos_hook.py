@@ -1,11 +1,14 @@
 """A record of the videos that cannot be read."""
 
+import atexit
 from pathlib import Path
 
 from mmengine.dist import all_gather_object, is_main_process
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
+
+from cvrl_mm.datasets.reading_note import CRASHED, crashed_videos
 
 from .batches import samples_of
 
@@ -18,6 +21,9 @@ class BadVideosHook(Hook):
     ``bad_videos.txt`` in the work dir, path and reason apart by a tab, whichever rank and
     worker met it. Ranks compare notes every ``interval`` steps, so that all of them stop at the
     same step.
+
+    A video at which the decoder crashes takes its worker and the run with it. The run started
+    again knows it from ``bad_videos.txt`` and has others stand in for it from the beginning.
 
     Args:
         max_share: Share of an epoch's samples up to which training goes on.
@@ -37,10 +43,18 @@ class BadVideosHook(Hook):
         self.interval = interval
 
     def before_train(self, runner: Runner) -> None:
-        """Read what a run before this one has found."""
+        """Read what a run before this one has found; leave out what crashed it."""
         self.path = Path(runner.work_dir) / 'bad_videos.txt'
-        lines = self.path.read_text('utf-8').splitlines() if self.path.exists() else []
-        self._known = {line.split('\t')[0] for line in lines}
+        self._record_crashes()  # of an earlier run in this process
+        known = self._read_record()
+        crashed = {video: reason for video, reason in known.items() if reason.startswith(CRASHED)}
+        dataset = runner.train_dataloader.dataset
+        if crashed and hasattr(dataset, 'leave_out'):
+            names = ', '.join(crashed)
+            runner.logger.warning(f'Left out, for {CRASHED} in an earlier run: {names}')
+            dataset.leave_out(crashed)
+        atexit.register(self._record_crashes)  # last in, first out: before the notes are cleared
+        self._known = set(known)
         self._found: dict[str, str] = {}  # since the last look, by this rank
         self._seen = self._replaced = 0
         self._totals = [0, 0]  # of this epoch, over all ranks
@@ -75,6 +89,10 @@ class BadVideosHook(Hook):
                 f'were replaced, their videos cannot be read; {self.path} names them.'
             )
 
+    def after_train(self, runner: Runner) -> None:
+        """What comes later is not of this run."""
+        atexit.unregister(self._record_crashes)
+
     def _compare_notes(self, runner: Runner) -> None:
         """Join what all ranks found.
 
@@ -99,8 +117,22 @@ class BadVideosHook(Hook):
                 'tools/data/check_videos.py writes, or raise max_share of BadVideosHook.'
             )
 
+    def _read_record(self) -> dict[str, str]:
+        """By file, the reason."""
+        lines = self.path.read_text('utf-8').splitlines() if self.path.exists() else []
+        return {video: reason for video, _, reason in (line.partition('\t') for line in lines)}
+
+    def _record_crashes(self) -> None:
+        recorded = self._read_record()
+        for filename, reason in crashed_videos().items():
+            if not recorded.get(filename, '').startswith(CRASHED):
+                self._write(filename, reason)
+
     def _record(self, runner: Runner, filename: str, reason: str) -> None:
         runner.logger.warning(f'{filename} cannot be read and is replaced: {reason}')
         if is_main_process():
-            with self.path.open('a', encoding='utf-8') as file:
-                file.write(f'{filename}\t{reason}\n')
+            self._write(filename, reason)
+
+    def _write(self, filename: str, reason: str) -> None:
+        with self.path.open('a', encoding='utf-8') as file:
+            file.write(f'{filename}\t{reason}\n')

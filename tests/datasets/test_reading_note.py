@@ -8,20 +8,27 @@ from mmaction.datasets.transforms import DecordInit
 from torch.utils.data import DataLoader
 
 from cvrl_mm.datasets import VideoListDataset
+from cvrl_mm.datasets.reading_note import crashed_videos
 
 
-class CrashingInit(DecordInit):
+class DyingInit(DecordInit):
     def transform(self, results: dict) -> dict:
-        if Path(results['filename']).name.startswith('crash'):
+        name = Path(results['filename']).name
+        if name.startswith('crash'):
             os.kill(os.getpid(), signal.SIGSEGV)
+        if name.startswith('kill'):
+            os.kill(os.getpid(), signal.SIGKILL)
         return dict(results, total_frames=3)
 
 
 def load(folder: Path) -> None:
     dataset = VideoListDataset(str(folder / 'list.txt'), [], data_prefix=dict(video=str(folder)))
-    dataset.pipeline.transforms = [CrashingInit()]
-    for _ in DataLoader(dataset, num_workers=1, collate_fn=list):
-        pass
+    dataset.pipeline.transforms = [DyingInit()]
+    try:
+        for _ in DataLoader(dataset, num_workers=1, collate_fn=list):
+            pass
+    finally:
+        print(crashed_videos())
 
 
 def run(tmp_path: Path, *names: str) -> str:
@@ -29,7 +36,7 @@ def run(tmp_path: Path, *names: str) -> str:
         (tmp_path / name).touch()
     (tmp_path / 'list.txt').write_text('\n'.join(names))
     (tmp_path / 'tmp').mkdir()
-    code = 'import cvrl_mm, sys; from pathlib import Path; '
+    code = 'import cvrl_mm, faulthandler, sys; from pathlib import Path; faulthandler.enable(); '
     code += 'from tests.datasets.test_reading_note import load; load(Path(sys.argv[1]))'
     done = subprocess.run(
         [sys.executable, '-c', code, tmp_path],
@@ -44,9 +51,18 @@ def run(tmp_path: Path, *names: str) -> str:
 
 def test_a_file_that_crashes_the_decoder_is_named(tmp_path: Path):
     said = run(tmp_path, 'good 1.mp4', 'crash 2.mp4', 'good 3.mp4')
-    assert f'A loader worker died while it read {tmp_path}/crash 2.mp4.' in said
+    assert f'A loader worker died while it read {tmp_path}/crash 2.mp4' in said
+    crashed = {f'{tmp_path}/crash 2.mp4': 'the decoder crashed: Segmentation fault'}
+    assert str(crashed) in said
     assert f'{tmp_path}/good' not in said
 
 
 def test_nothing_is_said_of_workers_that_live(tmp_path: Path):
-    assert 'worker died' not in run(tmp_path, 'good 1.mp4', 'good 2.mp4')
+    said = run(tmp_path, 'good 1.mp4', 'good 2.mp4')
+    assert 'died' not in said and '{}' in said
+
+
+def test_a_worker_that_is_killed_is_no_fault_of_the_file(tmp_path: Path):
+    said = run(tmp_path, 'good 1.mp4', 'kill 2.mp4')
+    assert 'is killed by signal: Killed' in said
+    assert 'it read' not in said and '{}' in said

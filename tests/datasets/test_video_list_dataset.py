@@ -180,6 +180,18 @@ def count_calls(transform: type, monkeypatch: pytest.MonkeyPatch, fault: Excepti
     return calls
 
 
+def test_a_file_that_is_left_out_is_not_opened(mixed: Path, monkeypatch):
+    data, first = mixed_dataset(mixed), SampleIndex(0, seed=7, epoch=0)
+    left_out = data.get_data_info(0)['filename']
+    assert data[first]['data_samples'].filename == left_out
+    data.leave_out({left_out: 'it crashed a worker'})
+    opened = count_calls(DecordInit, monkeypatch)
+    stand_in = data[first]['data_samples']
+    assert stand_in.unreadable[0] == (left_out, 'it crashed a worker')
+    assert Path(stand_in.filename).name in opened
+    assert Path(left_out).name not in opened
+
+
 def test_a_file_that_no_draw_can_open_is_opened_once(mixed: Path, monkeypatch):
     opened = count_calls(DecordInit, monkeypatch)
     data = mixed_dataset(mixed)

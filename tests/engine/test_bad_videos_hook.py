@@ -52,6 +52,16 @@ def test_each_file_is_written_once_and_the_share_is_reported(tmp_path: Path, cap
     assert (tmp_path / 'bad_videos.txt').read_text('utf-8') == expected
 
 
+def test_leaves_out_what_crashed_a_run_before(tmp_path: Path):
+    record = 'broken.mp4\tno frames\ncrash.mp4\tthe decoder crashed: Segmentation fault\n'
+    (tmp_path / 'bad_videos.txt').write_text(record)
+    again, left_out = runner(tmp_path, {}), {}
+    again._train_dataloader['dataset'].leave_out = left_out.update
+    again.train()
+    assert left_out == {'crash.mp4': 'the decoder crashed: Segmentation fault'}
+    assert (tmp_path / 'bad_videos.txt').read_text() == record
+
+
 @pytest.mark.parametrize('interval, stops_at', [(4, 3), (50, 12)])
 def test_stops_above_the_share(interval: int, stops_at: int, tmp_path: Path):
     bad = {step: [(f'{step}.mp4', 'gone')] for step in (2, 3, 4)}

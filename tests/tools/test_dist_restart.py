@@ -1,4 +1,4 @@
-"""Two nodes, of which one loses its rank, end with the weights of the job left alone."""
+"""Jobs that lose a rank or a worker end with the weights of the job left alone."""
 
 import os
 import socket
@@ -13,8 +13,25 @@ from tests.processes import exit_codes, start_ranks
 ROOT = Path(__file__).parents[2]
 
 
-def start_node(config: Path, node: int, port: int, log: Path) -> subprocess.Popen:
-    node_env = dict(NNODES='2', NODE_RANK=str(node), MASTER_ADDR='127.0.0.1', PORT=str(port))
+def free_port() -> str:
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return str(s.getsockname()[1])
+
+
+def run_job(config: Path, ranks: int, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ['bash', 'tools/dist_train.sh', str(config), str(ranks)],
+        cwd=ROOT,
+        env={**os.environ, 'PORT': free_port(), 'OMP_NUM_THREADS': '1', **env},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def start_node(config: Path, node: int, port: str, log: Path) -> subprocess.Popen:
+    node_env = dict(NNODES='2', NODE_RANK=str(node), MASTER_ADDR='127.0.0.1', PORT=port)
     with log.open('w') as file:
         return subprocess.Popen(
             ['bash', 'tools/dist_train.sh', str(config), '1'],
@@ -33,9 +50,7 @@ def test_two_nodes_go_on_by_themselves_after_a_kill(motion_set: Path, tmp_path: 
     cfg.custom_imports.imports.append('tests.pretraining')
     cfg.custom_hooks.append(dict(type='KillHook', step=3))  # in the second of three epochs
     cfg.dump(tmp_path / 'small.py')
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        port = s.getsockname()[1]
+    port = free_port()
     logs = [tmp_path / f'node{node}.log' for node in (0, 1)]
     nodes = [start_node(tmp_path / 'small.py', node, port, logs[node]) for node in (0, 1)]
     try:
@@ -51,23 +66,39 @@ def test_two_nodes_go_on_by_themselves_after_a_kill(motion_set: Path, tmp_path: 
     assert not [k for k in expected if not torch.equal(expected[k], found[k])]
 
 
+def test_goes_on_by_itself_without_a_video_that_crashes_the_decoder(
+    motion_set: Path, tmp_path: Path
+):
+    lines = (motion_set / 'train.txt').read_text().splitlines()
+    videos = [str(motion_set / line.rsplit(' ', 1)[0]) for line in lines]
+    for run in ('empty', 'crash'):
+        videos[5] = str(tmp_path / run / f'{run}.mp4')
+        (tmp_path / run).mkdir()
+        (tmp_path / run / f'{run}.mp4').touch()
+        (tmp_path / run / 'train.txt').write_text('\n'.join(videos))
+    tolerant = {'default_hooks.bad_videos.max_share': 0.1}
+    left_alone = start_ranks(pretrain, 1, tmp_path / 'empty', tmp_path / 'a', tolerant)
+
+    cfg = small_config(tmp_path / 'crash', tmp_path / 'b', launcher='pytorch', **tolerant)
+    cfg.custom_imports.imports.append('tests.pretraining')
+    cfg.train_dataloader.dataset.pipeline[0].type = 'CrashingInit'
+    cfg.dump(tmp_path / 'small.py')
+    job = run_job(tmp_path / 'small.py', 1, MAX_RESTARTS='1')
+    assert job.returncode == 0, job.stderr[-5000:]
+    record = f'{videos[5]}\tthe decoder crashed: Segmentation fault\n'
+    assert (tmp_path / 'b' / 'bad_videos.txt').read_text() == record
+    assert exit_codes(left_alone) == [0]
+    expected, found = (weights(tmp_path / run / 'epoch_3.pth') for run in 'ab')
+    assert not [k for k in expected if not torch.equal(expected[k], found[k])]
+
+
 def test_a_rank_that_fails_says_which_and_why(motion_set: Path, tmp_path: Path):
     cfg = small_config(motion_set, tmp_path / 'work', launcher='pytorch')
     cfg.custom_imports.imports.append('tests.pretraining')
     cfg.custom_hooks.append(dict(type='FailHook', rank=1))
     cfg.dump(tmp_path / 'small.py')
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        port = s.getsockname()[1]
-    run = subprocess.run(
-        ['bash', 'tools/dist_train.sh', str(tmp_path / 'small.py'), '2'],
-        cwd=ROOT,
-        env={**os.environ, 'PORT': str(port), 'OMP_NUM_THREADS': '1'},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert run.returncode != 0
-    root_cause = run.stderr.split('Root Cause')[1]
+    job = run_job(tmp_path / 'small.py', 2)
+    assert job.returncode != 0
+    root_cause = job.stderr.split('Root Cause')[1]
     assert 'rank      : 1 (local_rank: 1)' in root_cause
     assert 'ValueError: a fault of rank 1 alone' in root_cause
