@@ -37,6 +37,9 @@ class R3DSlow(ResNet3dSlowOnly):
         conv1_stride_t: Temporal stride of the stem.
         zero_init_residual: Start each block's last batch norm at 0, which the released code
             does not.
+        channels_last: Keep weights and activations with the channels innermost. The same
+            weights give the same results up to rounding; which is faster depends on the device
+            and the precision (``tools/benchmarks/train_step.py``).
         **kwargs: What ``ResNet3dSlowOnly`` takes: ``norm_cfg``, ``norm_eval``,
             ``frozen_stages``, ``out_indices``, ``with_cp``, ``init_cfg``, …
 
@@ -55,6 +58,7 @@ class R3DSlow(ResNet3dSlowOnly):
         conv1_kernel: Sequence[int] = (5, 7, 7),
         conv1_stride_t: int = 2,
         zero_init_residual: bool = False,
+        channels_last: bool = False,
         **kwargs: Any,
     ) -> None:
         self._check(depth, width, padding, kwargs)
@@ -72,6 +76,9 @@ class R3DSlow(ResNet3dSlowOnly):
             self.maxpool = SameMaxPool3d(self.maxpool.kernel_size, self.maxpool.stride)
         self.width = width
         self.padding = padding
+        self.channels_last = channels_last
+        if channels_last:
+            self.to(memory_format=torch.channels_last_3d)
         self._freeze_stages()  # the optimiser and the data-parallel wrapper come before train()
 
     @property
@@ -98,6 +105,8 @@ class R3DSlow(ResNet3dSlowOnly):
                 f'frame, got {tuple(x.shape)}. Put FormatShape(input_format="NCTHW") into the '
                 f'pipeline; a recognizer folds the clips of a video into the batch.'
             )
+        if self.channels_last:
+            x = x.contiguous(memory_format=torch.channels_last_3d)
         return super().forward(x)
 
     def train(self, mode: bool = True) -> 'R3DSlow':

@@ -108,6 +108,22 @@ def test_initialisation_of_the_released_code():
             assert (module.eps, module.momentum) == (1e-5, 0.1)
 
 
+def test_channels_last_is_the_same_network():
+    plain, last = (R3DSlow(18, width=0.125, channels_last=last) for last in (False, True))
+    plain.init_weights()
+    last.load_state_dict(plain.state_dict())
+    kernel = last.layer1[0].conv2.conv.weight
+    assert kernel.is_contiguous(memory_format=torch.channels_last_3d)
+    clips = torch.rand(2, 3, 4, 33, 33)
+    expected, feats = plain(clips), last(clips)
+    assert feats.is_contiguous(memory_format=torch.channels_last_3d)
+    torch.testing.assert_close(feats, expected, rtol=1e-4, atol=1e-4)
+    expected.square().sum().backward()
+    feats.square().sum().backward()
+    for a, b in zip(last.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=0, atol=1e-3 * b.grad.abs().max().item())
+
+
 def test_zero_init_residual_is_there_for_who_asks():
     net = R3DSlow(50, width=0.125, zero_init_residual=True)
     net.init_weights()

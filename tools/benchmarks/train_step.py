@@ -41,14 +41,15 @@ def backbone_step(args: argparse.Namespace, kind: str, dtype: torch.dtype, *how:
     """Build one variant's forward and backward of a batch of clips."""
     stem = dict(conv1_kernel=(5, 7, 7), conv1_stride_t=2)
     common = dict(depth=args.depth, with_cp='recompute' in how)
-    cfg = dict(type='R3DSlow', width=args.width, **common)
+    last = 'channels last' in how
+    cfg = dict(type='R3DSlow', width=args.width, channels_last=last, **common)
     if kind == 'stock':
         base = int(64 * args.width)
         cfg = dict(type='ResNet3dSlowOnly', base_channels=base, pretrained=None, **stem, **common)
     network = MODELS.build(cfg).to(DEVICE)
     network.train()  # the stock one returns None
     clips = torch.rand(args.clips, 3, args.frames, args.size, args.size, device=DEVICE)
-    if 'channels last' in how:
+    if last:
         network = network.to(memory_format=torch.channels_last_3d)
         clips = clips.contiguous(memory_format=torch.channels_last_3d)
     forward = torch.compile(network) if 'compile' in how else network
