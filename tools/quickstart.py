@@ -28,12 +28,12 @@ from cvrl_mm.datasets.motion_scene import CLASSES
 from cvrl_mm.datasets.motion_videos import write_motion_videos
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
+from cvrl_mm.evaluation.neighbour_report import NUM_NEIGHBOURS
 from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
 from cvrl_mm.visualization.curves import plot_curves, read_curves
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
-NEIGHBOURS = 20
 console = Console()
 
 
@@ -49,8 +49,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--batch-size', type=int, help="videos a step, instead of the config's")
     parser.add_argument('--seed', type=int, default=0, help='of videos and training (%(default)s)')
     args = parser.parse_args()
-    if min(args.train, args.test) < NEIGHBOURS:
-        parser.error(f'{NEIGHBOURS} neighbours vote, so --train and --test must be at least that')
+    if min(args.train, args.test) < NUM_NEIGHBOURS:
+        parser.error(f'{NUM_NEIGHBOURS} neighbours vote: --train and --test must be at least that')
     return args
 
 
@@ -188,9 +188,7 @@ def evaluate(config: Config, checkpoint: str) -> dict[str, dict[str, float]]:
             batches[split] = list(bar.track(loader, description=f'{split} clips'))
     networks = {'untrained': None, 'pre-trained by CVRL': checkpoint}
     return {
-        name: frozen_accuracy(
-            build_recognizer(config, weights), batches['train'], batches['test'], NEIGHBOURS
-        )
+        name: frozen_accuracy(build_recognizer(config, weights), batches['train'], batches['test'])
         for name, weights in networks.items()
     }
 
@@ -202,14 +200,14 @@ def report(
     seconds: dict[str, float],
 ) -> None:
     """Show the table, and write it with the settings it was measured with."""
-    chance = dict.fromkeys(('nearest_neighbours', 'linear'), 1 / len(CLASSES))
+    chance = dict.fromkeys(('knn_top1', 'linear'), 1 / len(CLASSES))
     rows = {'chance': chance, **accuracy}
     table = Table(title=f'Accuracy on {args.test} held-out videos, {len(CLASSES)} classes, %')
     markdown = ['| network | nearest neighbours | linear |', '|---|---|---|']
     for column in ('network', 'nearest neighbours', 'linear'):
         table.add_column(column, justify='left' if column == 'network' else 'right')
     for name, row in rows.items():
-        cells = [name, f'{100 * row["nearest_neighbours"]:.1f}', f'{100 * row["linear"]:.1f}']
+        cells = [name, f'{100 * row["knn_top1"]:.1f}', f'{100 * row["linear"]:.1f}']
         table.add_row(*cells)
         markdown.append(f'| {" | ".join(cells)} |')
     settings = dict(

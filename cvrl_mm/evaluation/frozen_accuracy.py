@@ -6,14 +6,11 @@ from mmaction.models import BaseRecognizer
 
 from .features import extract_features
 from .linear_probe import linear_probe
-from .nearest_neighbours import knn_classify
+from .neighbour_report import neighbour_report
 
 
 def frozen_accuracy(
-    model: BaseRecognizer,
-    train_batches: Iterable[dict],
-    test_batches: Iterable[dict],
-    k: int = 20,
+    model: BaseRecognizer, train_batches: Iterable[dict], test_batches: Iterable[dict]
 ) -> dict[str, float]:
     """Classify test videos by the features of a backbone in evaluation mode.
 
@@ -24,15 +21,10 @@ def frozen_accuracy(
         model: A recognizer.
         train_batches: Batches of the training videos, as a data loader gives them.
         test_batches: Batches of the test videos.
-        k: Neighbours that vote.
 
     Returns:
-        Top-1 accuracy, 0 to 1, of ``nearest_neighbours`` and of a ``linear`` probe.
+        Top-1 accuracy, 0 to 1, of a ``linear`` probe, and what :func:`neighbour_report` has.
     """
-    train_feats, train_labels = extract_features(model, train_batches)
-    test_feats, test_labels = extract_features(model, test_batches)
-    predicted = knn_classify(test_feats, train_feats, train_labels, k)
-    return dict(
-        nearest_neighbours=(predicted == test_labels).double().mean().item(),
-        linear=linear_probe(train_feats, train_labels, test_feats, test_labels),
-    )
+    train = extract_features(model, train_batches)
+    test = extract_features(model, test_batches)
+    return dict(neighbour_report(*test, *train), linear=linear_probe(*train, *test))

@@ -16,9 +16,8 @@ from mmengine.logging import MMLogger
 from mmengine.runner import Runner, find_latest_checkpoint
 
 from cvrl_mm.convert.inflate import inflate_weights
-from cvrl_mm.evaluation.features import build_recognizer, extract_features
-from cvrl_mm.evaluation.linear_probe import linear_probe
-from cvrl_mm.evaluation.neighbour_report import neighbour_report
+from cvrl_mm.evaluation.features import build_recognizer
+from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
 from cvrl_mm.visualization.curves import read_curves
 
 from .tables import FROZEN
@@ -106,14 +105,13 @@ class Run:
     def _measure_frozen(self, weights: Path | None) -> dict[str, float]:
         config = self._config('cvrl_motion')
         model = build_recognizer(config, str(weights) if weights else None).to(get_device())
-        sets = {}
+        loaders = []
         for split in ('train', 'test'):
             loader = config.features_dataloader
             loader.dataset.ann_file = str(self.data / f'{split}.txt')
-            sets[split] = extract_features(model, Runner.build_dataloader(loader))
-        report = neighbour_report(*sets['test'], *sets['train'])
-        linear = linear_probe(*sets['train'], *sets['test'])
-        return dict(linear=linear, **{name: report[name] for name in ('knn_top1', 'R@1')})
+            loaders.append(Runner.build_dataloader(loader))
+        accuracy = frozen_accuracy(model, *loaders)
+        return {measure: accuracy[measure] for measure in FROZEN}
 
     def _finetune(self, measure: str, weights: Path | None) -> float:
         config = self._config(FINETUNE[measure])

@@ -29,7 +29,7 @@ def test_all_steps_on_tiny_numbers(tmp_path):
         assert all(0 <= value <= 1 for value in row.values())
     assert rows['chance']['linear'] == 1 / 16
     assert (results['settings']['steps'], results['settings']['batch_size']) == (2, 4)
-    untrained = f'| untrained | {100 * rows["untrained"]["nearest_neighbours"]:.1f} |'
+    untrained = f'| untrained | {100 * rows["untrained"]["knn_top1"]:.1f} |'
     assert untrained in (tmp_path / 'results.md').read_text()
     assert 'untrained' in done.stdout
     for picture in ('augmentation.png', 'curves.png'):
