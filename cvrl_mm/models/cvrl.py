@@ -32,7 +32,8 @@ class CVRL(Recognizer3D):
 
     Raises:
         ValueError: ``chunk_size`` is below 1, or comes with a neck, whose losses need the
-            whole batch.
+            whole batch, or with ``with_cp``, which would compute everything three times and
+            count its batch-norm statistics once more for each chunk.
     """
 
     def __init__(
@@ -48,6 +49,10 @@ class CVRL(Recognizer3D):
                 raise ValueError(
                     'chunk_size counts videos, at least 1, and works without a neck, got '
                     f'chunk_size={chunk_size} and neck={kwargs.get("neck")}.'
+                )
+            if backbone.get('with_cp'):
+                raise ValueError(
+                    'chunk_size recomputes activations by itself; leave out with_cp of the backbone.'
                 )
             preprocessor = data_preprocessor or dict(type='ActionDataPreprocessor')
             data_preprocessor = DeferredPreprocessor(preprocessor)

@@ -111,6 +111,11 @@ def test_refuses_what_cannot_be_chunked(wrong: dict):
         MODELS.build(dict(type='CVRL', backbone=dict(type='R3DSlow'), **wrong))
 
 
+def test_refuses_to_recompute_twice():
+    with pytest.raises(ValueError, match='leave out with_cp'):
+        MODELS.build(dict(type='CVRL', backbone=dict(type='R3DSlow', with_cp=True), chunk_size=2))
+
+
 # -- several ranks -------------------------------------------------------------------------
 
 
