@@ -1,5 +1,6 @@
 """What the tools have in common: a user's mistake ends them with a sentence."""
 
+import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -60,6 +61,21 @@ def check_config_argument() -> None:
     if sys.argv[1:] and not sys.argv[1].startswith('-'):
         with plain_errors():
             read_config(sys.argv[1], 'model')
+
+
+def pass_on_randomness() -> None:
+    """Turn ``--seed``, ``--diff-rank-seed`` and ``--deterministic`` into ``--cfg-options``.
+
+    MMAction2's ``train.py`` heeds them only in a config without ``randomness``, and drops them
+    without a word elsewhere.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument('--seed', type=int)
+    for flag in ('--diff-rank-seed', '--deterministic'):
+        parser.add_argument(flag, action='store_true', default=None)
+    given, rest = parser.parse_known_args(sys.argv[1:])
+    options = [f'randomness.{key}={x}' for key, x in vars(given).items() if x is not None]
+    sys.argv[1:] = [*rest, '--cfg-options', *options] if options else rest
 
 
 def check_videos(videos: Iterable[str | PathLike]) -> None:

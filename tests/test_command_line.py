@@ -1,9 +1,10 @@
+import sys
 from pathlib import Path
 from pickle import UnpicklingError
 
 import pytest
 
-from cvrl_mm.command_line import check_videos, plain_errors, read_config
+from cvrl_mm.command_line import check_videos, pass_on_randomness, plain_errors, read_config
 from tests.script import run_script
 from tests.videos import encode, write_broken
 
@@ -28,6 +29,23 @@ def test_a_config_that_is_none(content: str, said: str, tmp_path: Path):
 def test_a_config(tmp_path: Path):
     (tmp_path / 'a.py').write_text('model = dict(depth=18)\n')
     assert read_config(tmp_path / 'a.py', 'model').model.depth == 18
+
+
+@pytest.mark.parametrize(
+    ('given', 'passed_on'),
+    [
+        ('a.py', 'a.py'),
+        ('a.py --resume auto --seed 0', 'a.py --resume auto --cfg-options randomness.seed=0'),
+        (
+            'a.py --seed=7 --cfg-options x=1 --deterministic',
+            'a.py --cfg-options x=1 --cfg-options randomness.seed=7 randomness.deterministic=True',
+        ),
+    ],
+)
+def test_seeds_reach_configs_that_have_one(given: str, passed_on: str, monkeypatch):
+    monkeypatch.setattr('sys.argv', ['train.py', *given.split()])
+    pass_on_randomness()
+    assert sys.argv == ['train.py', *passed_on.split()]
 
 
 @pytest.mark.parametrize(

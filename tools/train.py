@@ -8,11 +8,12 @@ import sys
 
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from cvrl_mm.command_line import check_config_argument
+from cvrl_mm.command_line import check_config_argument, pass_on_randomness
 from cvrl_mm.host_tools import run_host_tool
 
 if __name__ == '__main__':
     if {'-h', '--help'} & set(sys.argv):
         print(__doc__)
     check_config_argument()
+    pass_on_randomness()
     record(run_host_tool)('train.py')  # torchrun then says which rank failed and why

@@ -52,7 +52,7 @@ class CVRL(Recognizer3D):
                 )
             if backbone.get('with_cp'):
                 raise ValueError(
-                    'chunk_size recomputes activations by itself; leave out with_cp of the backbone.'
+                    'chunk_size recomputes all activations; leave out with_cp of the backbone.'
                 )
             preprocessor = data_preprocessor or dict(type='ActionDataPreprocessor')
             data_preprocessor = DeferredPreprocessor(preprocessor)
