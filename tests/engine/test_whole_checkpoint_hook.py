@@ -120,6 +120,17 @@ def test_a_restarted_job_goes_on_from_its_own_checkpoint_alone(tmp_path: Path, m
     assert start_epoch(runner(tmp_path, resume=True)) == 2
 
 
+def test_a_test_leaves_a_training_in_its_folder_alone(tmp_path: Path, monkeypatch):
+    runner(tmp_path, epochs=1).train()
+    part = tmp_path / 'epoch_2.pth.part'
+    part.write_text('being written')
+    tested = runner(tmp_path, load_from=str(tmp_path / 'epoch_1.pth'))
+    tested.call_hook('before_run')  # as Runner.test does, which builds no training loop
+    assert part.exists()
+    monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', '1')
+    assert start_epoch(runner(tmp_path)) == 1
+
+
 def test_a_named_checkpoint_is_the_one_resumed_from(tmp_path: Path):
     runner(tmp_path, keep=4).train()
     named = str(tmp_path / 'epoch_1.pth')
