@@ -25,6 +25,7 @@ def apply() -> None:
     know_our_configs()
     resume_from_own_checkpoints()
     refuse_foreign_code()
+    open_loaders_at_the_first_step()
     run_ranks_on_cpu()
 
 
@@ -182,6 +183,32 @@ def _environment(name: str) -> Iterator[None]:
             del os.environ[name]
         else:
             os.environ[name] = before
+
+
+def open_loaders_at_the_first_step() -> None:
+    """Let a training that is counted in steps open its loader when it needs the first batch.
+
+    mmengine 0.10 does so on building the loop, before any hook: workers then begin on samples
+    that no seed has ordered, and one that crashes at a video does so at every start. Opening
+    takes a number from torch's generator, which is still taken where it was.
+    """
+    import torch
+    from mmengine.runner.loops import _InfiniteDataloaderIterator as Batches
+
+    if _is_ours(Batches.__init__):
+        return
+
+    def prepare(self: Batches, dataloader: torch.utils.data.DataLoader) -> None:
+        self._dataloader, self._epoch = dataloader, 0
+        torch.empty((), dtype=torch.int64).random_(generator=dataloader.generator)
+
+    def open_now(self: Batches, name: str) -> object:
+        if name != '_iterator':
+            raise AttributeError(name)
+        self._iterator = iter(self._dataloader)
+        return self._iterator
+
+    Batches.__init__, Batches.__getattr__ = prepare, open_now
 
 
 def run_ranks_on_cpu() -> None:

@@ -9,6 +9,8 @@ import torch
 from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
+from mmengine.runner.loops import _InfiniteDataloaderIterator
+from torch.utils.data import DataLoader
 
 from cvrl_mm import compat
 from tests.ranks import run_ranks
@@ -130,6 +132,22 @@ def test_batch_norm_of_cpu_ranks_equals_one_process(uneven: bool, tmp_path: Path
     for result in results:
         torch.testing.assert_close(result['mean'], norm.running_mean)
         torch.testing.assert_close(result['var'], norm.running_var)
+
+
+def test_a_loop_counted_in_steps_opens_its_loader_at_the_first_step(monkeypatch):
+    loader = DataLoader(range(3))
+    torch.manual_seed(0)
+    iter(loader)  # as mmengine does on building the loop
+    expected = torch.rand(1)
+
+    opened, open_loader = [], DataLoader.__iter__
+    monkeypatch.setattr(DataLoader, '__iter__', lambda x: opened.append(x) or open_loader(x))
+    torch.manual_seed(0)
+    batches = _InfiniteDataloaderIterator(loader)
+    assert not opened
+    assert torch.rand(1) == expected  # the weights are those of the seed
+    assert [int(next(batches)) for _ in range(3)] == [0, 1, 2]
+    assert opened == [loader]
 
 
 def normalise_in_bfloat16() -> dict[str, torch.Tensor]:
