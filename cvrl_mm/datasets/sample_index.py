@@ -12,31 +12,36 @@ class SampleIndex(int):
     """A sample's place in its dataset that also says for which run and epoch it is drawn.
 
     It is an ordinary index to any dataset. It travels to the loader's workers with the batch,
-    so that neither their number nor how far they run ahead can change what they draw.
+    so that neither their number nor how far they run ahead can change what they draw. mmengine's
+    ``ConcatDataset`` and ``RepeatDataset`` turn it into one of the dataset within, for which
+    the same is drawn.
 
     Args:
         index: Place in the dataset.
         seed: Seed of the run, the same on all ranks.
         epoch: Pass over the data, counted from 0.
+        outermost: Place in the dataset around it; ``index`` where there is none.
     """
 
-    seed: int
-    epoch: int
+    key: tuple[int, int, int]
 
-    def __new__(cls, index: int, seed: int, epoch: int) -> 'SampleIndex':
-        """Make an int with two attributes."""
+    def __new__(
+        cls, index: int, seed: int, epoch: int, outermost: int | None = None
+    ) -> 'SampleIndex':
+        """Make an int that has ``key``, what its draws are a function of."""
         self = super().__new__(cls, index)
-        self.seed, self.epoch = seed, epoch
+        self.key = seed, epoch, int(index if outermost is None else outermost)
         return self
 
     # int's own takes one argument, and pickle any number of them
-    def __getnewargs__(self) -> tuple[int, int, int]:  # type: ignore[override]
-        return int(self), self.seed, self.epoch
+    def __getnewargs__(self) -> tuple[int, int, int, int]:  # type: ignore[override]
+        return int(self), *self.key
 
-    @property
-    def key(self) -> tuple[int, int, int]:
-        """What its draws are a function of."""
-        return self.seed, self.epoch, int(self)
+    def __sub__(self, offset: int) -> 'SampleIndex':
+        return SampleIndex(int(self) - offset, *self.key)
+
+    def __mod__(self, length: int) -> 'SampleIndex':
+        return SampleIndex(int(self) % length, *self.key)
 
 
 def seed_generators(*key: int) -> None:

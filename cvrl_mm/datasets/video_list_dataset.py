@@ -7,7 +7,7 @@ from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
 from mmengine.fileio import exists
 
-from .reading_note import noted, report_at_exit
+from .reading_note import ReadingNotes
 from .sample_index import SampleIndex, draws_of
 from .video_list import VideoList
 from .video_reading import UnreadableVideoError, read, reads_files
@@ -46,7 +46,7 @@ class VideoListDataset(VideoDataset):
     def __init__(self, *args: object, timeout_seconds: float = 60, **kwargs: object) -> None:
         self.timeout_seconds = timeout_seconds
         self._unreadable: dict[str, str] = {}  # by no draw: the file and the reason
-        report_at_exit()
+        self.notes = ReadingNotes()
         super().__init__(*args, **kwargs)
 
     def leave_out(self, unreadable: dict[str, str]) -> None:
@@ -56,6 +56,10 @@ class VideoListDataset(VideoDataset):
             unreadable: By file, the reason.
         """
         self._unreadable.update(unreadable)
+
+    def crashed(self) -> dict[str, str]:
+        """The files that crashed workers of this dataset: by file, the reason."""
+        return self.notes.crashed()
 
     def __getitem__(self, idx: int) -> dict:
         """Load a sample, or the one that stands in for it.
@@ -104,7 +108,7 @@ class VideoListDataset(VideoDataset):
     def _read(self, transform: Callable[[dict], dict | None], results: dict) -> dict | None:
         is_open = 'total_frames' in results
         try:
-            with noted(results['filename']):
+            with self.notes.noted(results['filename']):
                 return read(transform, results, self.timeout_seconds)
         except UnreadableVideoError as error:
             # What a draw has no part in and time does not heal is not tried again: a decoder

@@ -8,7 +8,8 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from cvrl_mm.datasets.reading_note import CRASHED, crashed_videos
+from cvrl_mm.datasets.reading_note import CRASHED
+from cvrl_mm.datasets.video_list_dataset import VideoListDataset
 
 from .batches import samples_of
 
@@ -45,14 +46,14 @@ class BadVideosHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Read what a run before this one has found; leave out what crashed it."""
         self.path = Path(runner.work_dir) / 'bad_videos.txt'
-        self._record_crashes()  # of an earlier run in this process
         known = self._read_record()
         crashed = {video: reason for video, reason in known.items() if reason.startswith(CRASHED)}
-        dataset = runner.train_dataloader.dataset
-        if crashed and hasattr(dataset, 'leave_out'):
+        if crashed:
             names = ', '.join(crashed)
             runner.logger.warning(f'Left out, for {CRASHED} in an earlier run: {names}')
-            dataset.leave_out(crashed)
+        self._lists = _lists_within(runner.train_dataloader.dataset)
+        for videos in self._lists:
+            videos.leave_out(crashed)
         atexit.register(self._record_crashes)  # last in, first out: before the notes are cleared
         self._known = set(known)
         self._found: dict[str, str] = {}  # since the last look, by this rank
@@ -124,7 +125,7 @@ class BadVideosHook(Hook):
 
     def _record_crashes(self) -> None:
         recorded = self._read_record()
-        for filename, reason in crashed_videos().items():
+        for filename, reason in (pair for x in self._lists for pair in x.crashed().items()):
             if not recorded.get(filename, '').startswith(CRASHED):
                 self._write(filename, reason)
 
@@ -136,3 +137,11 @@ class BadVideosHook(Hook):
     def _write(self, filename: str, reason: str) -> None:
         with self.path.open('a', encoding='utf-8') as file:
             file.write(f'{filename}\t{reason}\n')
+
+
+def _lists_within(dataset: object) -> list[VideoListDataset]:
+    """The lists in mmengine's wrappers of datasets."""
+    if isinstance(dataset, VideoListDataset):
+        return [dataset]
+    within = getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]
+    return [videos for part in within if part is not None for videos in _lists_within(part)]

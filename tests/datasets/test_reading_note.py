@@ -7,8 +7,8 @@ from pathlib import Path
 from mmaction.datasets.transforms import DecordInit
 from torch.utils.data import DataLoader
 
-from cvrl_mm.datasets import VideoListDataset
-from cvrl_mm.datasets.reading_note import crashed_videos
+from cvrl_mm.datasets import VideoListDataset, reading_note
+from cvrl_mm.datasets.reading_note import ReadingNotes
 
 
 class DyingInit(DecordInit):
@@ -28,7 +28,7 @@ def load(folder: Path) -> None:
         for _ in DataLoader(dataset, num_workers=1, collate_fn=list):
             pass
     finally:
-        print(crashed_videos())
+        print(dataset.crashed())
 
 
 def run(tmp_path: Path, *names: str) -> str:
@@ -66,3 +66,12 @@ def test_a_worker_that_is_killed_is_no_fault_of_the_file(tmp_path: Path):
     said = run(tmp_path, 'good 1.mp4', 'kill 2.mp4')
     assert 'is killed by signal: Killed' in said
     assert 'it read' not in said and '{}' in said
+
+
+def test_a_note_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatch):
+    notes = ReadingNotes()
+    monkeypatch.setattr(reading_note, 'get_worker_info', lambda: 'a worker')
+    monkeypatch.setattr(notes, 'folder', tmp_path / 'no folder' / 'notes')
+    with notes.noted('a.mp4'):
+        pass
+    assert notes.crashed() == {}

@@ -8,6 +8,7 @@ import pytest
 import torch
 from mmaction.datasets import VideoDataset
 from mmaction.datasets.transforms import DecordDecode, DecordInit
+from mmengine.dataset import ConcatDataset, RepeatDataset
 from torch.utils.data import DataLoader
 
 from cvrl_mm.datasets import VideoListDataset
@@ -241,6 +242,18 @@ def test_reports_are_the_same_for_any_workers_and_after_a_restart(mixed: Path):
     assert all(sum(map(bool, epoch)) == 9 for epoch in expected.values())
     assert reports(1) == reports(3) == expected
     assert reports(1, first_epoch=2) == {2: expected[2]}  # what it met before is forgotten
+
+
+@pytest.mark.parametrize(
+    'wrapped',
+    [lambda data: ConcatDataset([data, data]), lambda data: RepeatDataset(data, times=2)],
+)
+def test_a_list_within_another_dataset_is_seeded_and_mended_as_well(wrapped, mixed: Path):
+    data = wrapped(mixed_dataset(mixed))
+    for place in (29 + 3, 29 + 20):
+        first, again = (data[SampleIndex(place, seed=0, epoch=0)] for _ in range(2))
+        assert torch.equal(first['inputs'], again['inputs'])
+        assert bool(first['data_samples'].unreadable) == (place == 29 + 20)
 
 
 def test_a_list_of_broken_videos_is_an_error_that_says_so(mixed: Path, tmp_path: Path):
