@@ -51,6 +51,14 @@ def test_after_a_steps_checkpoint(sampler: str, motion_set: Path, tmp_path: Path
     assert_same(tmp_path / 'a' / 'iter_10.pth', tmp_path / 'b' / 'iter_10.pth')
 
 
+def test_another_seed_is_refused(motion_set: Path, tmp_path: Path):
+    once = {'train_cfg.max_epochs': 1, 'train_dataloader.num_workers': 0}
+    once['train_dataloader.persistent_workers'] = False
+    pretrain(motion_set, tmp_path, {**once, 'randomness.seed': 5})
+    with pytest.raises(ValueError, match='had the seed 5, this one is given 0'):
+        pretrain(motion_set, tmp_path, {**once, **RESUME, 'train_cfg.max_epochs': 2})
+
+
 def test_two_ranks_of_which_one_is_killed(motion_set: Path, tmp_path: Path):
     left_alone = start_ranks(pretrain, 2, motion_set, tmp_path / 'a', {})
     assert exit_codes(left_alone) == [0, 0]

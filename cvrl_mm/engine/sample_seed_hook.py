@@ -36,7 +36,8 @@ class SampleSeedHook(Hook):
         """Put the seeded sampler in place.
 
         Raises:
-            ValueError: the loader draws no batches from a sampler.
+            ValueError: the loader draws no batches from a sampler, or the run that is resumed had
+                another seed.
         """
         loader = runner.train_dataloader
         if not hasattr(loader.batch_sampler, 'sampler'):
@@ -47,6 +48,12 @@ class SampleSeedHook(Hook):
         seeds = [runner.seed]
         broadcast_object_list(seeds)  # diff_rank_seed adds the rank
         self.seed = seeds[0]
+        asked = runner.cfg.get('randomness', {}).get('seed')
+        if asked not in (None, self.seed):  # mmengine takes the checkpoint's, after the samplers
+            raise ValueError(
+                f'The run to resume had the seed {self.seed}, this one is given {asked}; '
+                f'go on with --cfg-options randomness.seed={self.seed}.'
+            )
         self.sampler = SeededSampler(loader.batch_sampler.sampler, self.seed)
         loader.batch_sampler.sampler = self.sampler
         if isinstance(runner.train_loop, IterBasedTrainLoop):
