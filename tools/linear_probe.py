@@ -20,7 +20,12 @@ from rich.table import Table
 
 import cvrl_mm  # noqa: F401
 from cvrl_mm.command_line import plain_errors, read_config
-from cvrl_mm.evaluation.frozen_tools import WEIGHT_DECAYS, cached_probe, default_out
+from cvrl_mm.evaluation.frozen_tools import (
+    SECONDS_TO_WAIT,
+    WEIGHT_DECAYS,
+    cached_probe,
+    default_out,
+)
 
 
 def parse_args() -> argparse.Namespace:
@@ -66,7 +71,7 @@ def main() -> None:
     cfg = read_config(args.config, 'model')
     cfg.merge_from_dict(args.cfg_options)
     if args.launcher != 'none':
-        init_dist(args.launcher)
+        init_dist(args.launcher, timeout=SECONDS_TO_WAIT)
     result = cached_probe(
         cfg,
         args.checkpoint,

@@ -17,7 +17,7 @@ from mmengine.dist import init_dist, is_main_process
 
 import cvrl_mm  # noqa: F401
 from cvrl_mm.command_line import plain_errors, read_config
-from cvrl_mm.evaluation.frozen_tools import default_out, retrieval
+from cvrl_mm.evaluation.frozen_tools import SECONDS_TO_WAIT, default_out, retrieval
 
 
 def parse_args() -> argparse.Namespace:
@@ -42,7 +42,7 @@ def main() -> None:
     )
     cfg.merge_from_dict(args.cfg_options)
     if args.launcher != 'none':
-        init_dist(args.launcher)
+        init_dist(args.launcher, timeout=SECONDS_TO_WAIT)
     out = args.out or default_out(args.config, args.checkpoint)
     result = retrieval(cfg, args.checkpoint, out)
     if is_main_process():

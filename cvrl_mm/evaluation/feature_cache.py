@@ -85,13 +85,14 @@ class FeatureCache:
         Args:
             model: A recognizer with its weights.
             dataset: Config of the list of videos and its pipeline.
-            source: What tells the network and its weights from others, for ``meta.json``.
+            source: What tells the network, its weights and the videos from others, for
+                ``meta.json``.
             repeats: Runs of the pipeline over each video.
             average: Keep the mean over a video's views instead of each of them.
             batch_size: Videos encoded at a time.
             num_workers: Processes that decode, on each rank.
             seed: Of the pipeline's draws.
-            on_progress: Called with the videos of this rank that are done, and all of them.
+            on_progress: Called with the videos done and all that are left to this rank.
 
         Raises:
             ValueError: the folder holds features of something else.
@@ -108,10 +109,11 @@ class FeatureCache:
             seed=seed,
         )
         self._claim(json.loads(json.dumps(meta)))  # as it is read back
-        shards = range(-(-len(videos) // SHARD_VIDEOS))[get_rank() :: get_world_size()]
-        total = sum(len(self._members(shard, len(videos))) for shard in shards)
+        shards = range(-(-len(videos) // SHARD_VIDEOS))
         left = [shard for shard in shards if not self._path('feats', shard).exists()]
-        done = total - sum(len(self._members(shard, len(videos))) for shard in left)
+        barrier()  # nobody writes before all have looked
+        left = left[get_rank() :: get_world_size()]
+        done, total = 0, sum(len(self._members(shard, len(videos))) for shard in left)
         on_progress(done, total)
         loader = self._loader(videos, left, batch_size, num_workers)
         batches = clip_features(model.eval(), loader)

@@ -21,6 +21,7 @@ from .probe_sweep import Candidate, ProbeSchedule, accuracy, sweep, train_probes
 
 LR_FACTORS = (0.25, 0.5, 1, 2, 4)
 WEIGHT_DECAYS = (0, 1e-6, 1e-5)
+SECONDS_TO_WAIT = 24 * 3600  # for the rank that is the last to have its features
 
 
 def cached_probe(
@@ -139,7 +140,8 @@ def _frozen(cfg: Config, checkpoint: str) -> tuple[BaseRecognizer, dict]:
     cfg.model.backbone.init_cfg = None
     source = dict(
         backbone=cfg.model.backbone.to_dict(),
-        checkpoint_sha256=hashlib.sha256(Path(checkpoint).read_bytes()).hexdigest(),
+        data_preprocessor=cfg.model.data_preprocessor.to_dict(),
+        checkpoint_sha256=_sha256(checkpoint),
     )
     cfg.model.backbone.init_cfg = dict(type='Pretrained', checkpoint=checkpoint, prefix='backbone.')
     return build_recognizer(cfg).to(get_device()).eval(), source
@@ -149,12 +151,13 @@ def _features(
     model: BaseRecognizer, source: dict, loader: ConfigDict, folder: Path, **options: Any
 ) -> tuple[Tensor, Tensor]:
     """Take the features of a loader's list, or read those that are there."""
-    cache = FeatureCache(folder)
-    with progress(f'Features of {loader.dataset.ann_file}') as on_progress:
+    cache, dataset = FeatureCache(folder), loader.dataset
+    videos = dict(list_sha256=_sha256(dataset.ann_file), data_prefix=dataset.get('data_prefix'))
+    with progress(f'Features of {dataset.ann_file}') as on_progress:
         cache.fill(
             model,
-            loader.dataset,
-            source,
+            dataset,
+            {**source, **videos},
             batch_size=loader.batch_size,
             num_workers=loader.num_workers,
             on_progress=on_progress,
@@ -162,6 +165,10 @@ def _features(
         )
     feats, labels = cache.load()
     return feats.to(get_device()), labels.to(get_device())
+
+
+def _sha256(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _schedule(cfg: Config) -> ProbeSchedule:

@@ -65,6 +65,23 @@ def test_probe_and_retrieval_of_one_process_and_of_two(
     assert of_ranks == [(probe, neighbours)] * 2
 
 
+def test_features_of_other_pixels_or_videos_are_not_mixed_in(
+    motion_set: Path, lists: Path, checkpoint: str, tmp_path: Path
+):
+    (own := tmp_path / 'lists').mkdir()
+    for path in lists.iterdir():
+        (own / path.name).write_text(path.read_text())
+    retrieval(config(str(motion_set), str(own)), checkpoint, tmp_path)
+    other = config(str(motion_set), str(own))
+    other.model.data_preprocessor.std = [1, 1, 1]
+    with pytest.raises(ValueError, match='features of another source'):
+        retrieval(other, checkpoint, tmp_path)
+    first, *rest = (own / 'train.txt').read_text().splitlines()
+    (own / 'train.txt').write_text('\n'.join([*rest, first]))
+    with pytest.raises(ValueError, match='features of another source'):
+        retrieval(config(str(motion_set), str(own)), checkpoint, tmp_path)
+
+
 def test_labels_beyond_the_classes_are_refused(
     motion_set: Path, lists: Path, checkpoint: str, tmp_path: Path
 ):
