@@ -174,7 +174,8 @@ class InfoNCEHead(BaseModule):
     def _statistics(across: Tensor, video: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Sum top-1 hits, top-5 hits and entropy over (m, N) logits; twins at ``video``."""
         twin = across.gather(1, video[:, None])
-        ahead = (across >= twin).sum(1) - 1  # a tie is a miss: collapse must not look right
+        # neither a tie nor a NaN is a hit: collapse must not look right
+        ahead = across.shape[1] - 1 - (across < twin).sum(1)
         log_p = across.log_softmax(1)
         entropy = -(log_p.exp() * log_p).sum()
         return (ahead < 1).sum().to(entropy), (ahead < 5).sum().to(entropy), entropy

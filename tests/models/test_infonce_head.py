@@ -120,6 +120,11 @@ def test_zero_embeddings_give_no_nan():
     assert z.grad.isfinite().all()
 
 
+def test_what_is_not_a_number_finds_no_twin():
+    scores = linear_head().contrast(torch.full((6, 2, 4), torch.nan))
+    assert scores['accuracy'] == 0 and scores['loss'].isnan()
+
+
 def test_predict_averages_the_views_of_a_video():
     head, feats = linear_head(), torch.randn(6, 8)
     samples = head.predict(feats, [ActionDataSample() for _ in range(2)])
