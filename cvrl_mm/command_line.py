@@ -11,6 +11,7 @@ from pickle import UnpicklingError
 from mmengine.config import Config
 
 from .datasets.video_check import find_fault
+from .models.pretrained import CheckpointMisfitError
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def plain_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (ImportError, OSError, UnpicklingError, ValueError) as error:
+    except (CheckpointMisfitError, ImportError, OSError, UnpicklingError, ValueError) as error:
         text = str(error)
         if isinstance(error, OSError) and error.filename is not None:
             text = f'{error.filename}: {error.strerror}'

@@ -14,6 +14,7 @@ default_hooks = dict(
     sample_seed=dict(type='SampleSeedHook'),  # a restart changes no draw
     bad_videos=dict(type='BadVideosHook', max_share=0.05),
     finite_loss=dict(type='FiniteLossHook'),
+    fitting_checkpoint=dict(type='FittingCheckpointHook'),  # no test of what is partly random
 )
 
 env_cfg = dict(

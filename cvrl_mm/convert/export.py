@@ -1,7 +1,6 @@
 """Backbone weights out of the checkpoints of a training run."""
 
 import logging
-import re
 from pathlib import Path
 
 import torch
@@ -9,12 +8,13 @@ from mmaction.models import ResNet3dSlowOnly
 from mmengine.logging import print_log
 from torch import Tensor
 
+from cvrl_mm.models.pretrained import padding_of
+
 from .architecture import read_depth_and_width
 from .files import load_weights
 
 PREFIX = 'backbone.'
 TOLD = ('depth', 'width', 'padding', 'inflated')  # that a converted checkpoint tells of itself
-TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
 
 
 def extract_backbone(path: str | Path) -> dict:
@@ -45,8 +45,8 @@ def extract_backbone(path: str | Path) -> dict:
         )
     old = checkpoint.get('meta') or {}
     kept = {k: old[k] for k in ('epoch', 'iter', *TOLD) if k in old}
-    if 'padding' not in kept and 'cfg' in old:
-        kept['padding'] = 'tf_same' if TF_SAME.search(str(old['cfg'])) else 'symmetric'
+    if padding := padding_of(old):
+        kept['padding'] = padding
     return dict(state_dict=weights, meta=dict(source=Path(path).name) | kept)
 
 

@@ -9,8 +9,10 @@ import torch
 from mmaction.apis import init_recognizer
 from mmaction.evaluation import read_labelmap
 from mmengine.dataset import Compose
+from mmengine.runner import load_checkpoint
 
 from cvrl_mm.command_line import read_config
+from cvrl_mm.models.pretrained import check_pretrained
 
 # What reads frames in the configs' pipelines; here a video is read
 READING = ('SampleAVAFrames', 'RawFrameDecode', 'ReadAVAClip')
@@ -40,6 +42,7 @@ class VideoActionDetector:
 
     Raises:
         FileNotFoundError: there is no label map.
+        CheckpointMisfitError: the checkpoint is not of this config.
     """
 
     def __init__(
@@ -52,7 +55,9 @@ class VideoActionDetector:
         cfg = read_config(config, 'model', 'test_dataloader')
         dataset = cfg.test_dataloader.dataset
         self.actions = read_action_names(labels or dataset.label_file, dataset)
-        self.model = init_recognizer(cfg, str(checkpoint), device=device)
+        self.model = init_recognizer(cfg, device=device)
+        check_pretrained(self.model, str(checkpoint))
+        load_checkpoint(self.model, str(checkpoint), map_location='cpu')
         sampling = dataset.pipeline[0]
         self.clip_len, self.interval = sampling.clip_len, sampling.frame_interval
         self.fps = dataset.get('fps', 30)

@@ -1,6 +1,7 @@
 from .autocast_optim_wrapper import AutocastOptimWrapper
 from .bad_videos_hook import BadVideosHook
 from .finite_loss_hook import FiniteLossHook
+from .fitting_checkpoint_hook import FittingCheckpointHook
 from .negatives_check_hook import NegativesCheckHook
 from .plain_checkpoint_hook import PlainCheckpointHook
 from .regularization_loss_hook import RegularizationLossHook
@@ -13,6 +14,7 @@ __all__ = [
     'AutocastOptimWrapper',
     'BadVideosHook',
     'FiniteLossHook',
+    'FittingCheckpointHook',
     'NegativesCheckHook',
     'PlainCheckpointHook',
     'RegularizationLossHook',

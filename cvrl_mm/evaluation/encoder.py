@@ -10,6 +10,7 @@ from mmengine.logging import print_log
 from mmengine.registry import init_default_scope
 
 from cvrl_mm.convert import extract_backbone
+from cvrl_mm.models.pretrained import CheckpointMisfitError, check_fit
 
 # Frames in [0, 1], as in pre-training
 PREPROCESSOR = dict(
@@ -54,14 +55,14 @@ def load_encoder(checkpoint: str | Path, config: Config | None = None) -> BaseRe
         parts['backbone'].pop('init_cfg', None)
     init_default_scope('mmaction')
     model = MODELS.build(dict(type='Recognizer3D', **parts))
-    weights = {k.removeprefix('backbone.'): v for k, v in found['state_dict'].items()}
     try:
-        model.backbone.load_state_dict(weights)
-    except RuntimeError as error:
+        check_fit(model.backbone, found, str(checkpoint), 'backbone.')
+    except CheckpointMisfitError as error:
         raise ValueError(
-            f'{checkpoint} does not fit {parts["backbone"]}; name the config that it was '
-            f'trained with. {error}'
+            f'{error} This is {parts["backbone"]}; name the config that it was trained with.'
         ) from error
+    weights = {k.removeprefix('backbone.'): v for k, v in found['state_dict'].items()}
+    model.backbone.load_state_dict(weights, strict=False)  # without counters of batches
     return model.eval()
 
 

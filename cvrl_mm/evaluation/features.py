@@ -1,5 +1,6 @@
 """Features of videos from a frozen backbone."""
 
+import copy
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -7,7 +8,7 @@ from mmaction.models import BaseRecognizer
 from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
-from mmengine.runner import CheckpointLoader, set_random_seed
+from mmengine.runner import set_random_seed
 from torch import Tensor
 
 from cvrl_mm.models.pooling import global_average_pool
@@ -18,28 +19,23 @@ def build_recognizer(config: Config, checkpoint: str | None = None) -> BaseRecog
 
     Args:
         config: With ``model`` and, for the untrained weights, ``randomness.seed``.
-        checkpoint: A file whose ``backbone.…`` weights are loaded; all others stay as drawn.
+        checkpoint: A file whose ``backbone.…`` weights are loaded, in place of those that the
+            config names; all others stay as drawn.
 
     Returns:
         The recognizer on the CPU.
 
     Raises:
-        RuntimeError: the checkpoint does not fit the backbone.
+        CheckpointMisfitError: the checkpoint does not fit the backbone.
     """
     init_default_scope(config.get('default_scope', 'mmaction'))
     set_random_seed(config.get('randomness', {}).get('seed'))
-    model = MODELS.build(config.model)
-    model.init_weights()
+    parts = copy.deepcopy(config.model)
     if checkpoint is not None:
-        loaded = CheckpointLoader.load_checkpoint(checkpoint, 'cpu', logger='current')
-        weights = loaded.get('state_dict', loaded)
-        model.backbone.load_state_dict(
-            {
-                name.removeprefix('backbone.'): weight
-                for name, weight in weights.items()
-                if name.startswith('backbone.')
-            }
-        )
+        init = dict(type='Pretrained', checkpoint=checkpoint, prefix='backbone.')
+        parts.backbone.init_cfg = init  # in the place of the config's own
+    model = MODELS.build(parts)
+    model.init_weights()
     return model
 
 

@@ -143,8 +143,7 @@ def _frozen(cfg: Config, checkpoint: str) -> tuple[BaseRecognizer, dict]:
         data_preprocessor=cfg.model.data_preprocessor.to_dict(),
         checkpoint_sha256=_sha256(checkpoint),
     )
-    cfg.model.backbone.init_cfg = dict(type='Pretrained', checkpoint=checkpoint, prefix='backbone.')
-    return build_recognizer(cfg).to(get_device()).eval(), source
+    return build_recognizer(cfg, checkpoint).to(get_device()).eval(), source
 
 
 def _features(

@@ -1,16 +1,21 @@
 """A look at a checkpoint before its weights are loaded."""
 
+import re
+from typing import Any
+
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
 NUM_SHOWN = 3
+TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
+
+
+class CheckpointMisfitError(RuntimeError):
+    """A checkpoint that does not hold exactly the weights of a network."""
 
 
 def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | None = None) -> None:
-    """Refuse a checkpoint that does not hold exactly the weights of a network.
-
-    mmengine's ``Pretrained`` loads what fits and logs the rest, so that a wrong prefix, depth
-    or width leaves a random, or half a random, network to be evaluated.
+    """Refuse a checkpoint file that does not hold exactly the weights of a network.
 
     Args:
         module: The network that is to be loaded.
@@ -19,18 +24,40 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
 
     Raises:
         ValueError: no checkpoint is named.
-        RuntimeError: tensors are missing, have another shape, or belong to a larger network.
+        CheckpointMisfitError: as :func:`check_fit`.
     """
     if not checkpoint:
         raise ValueError(
             "init_cfg=dict(type='Pretrained') names no checkpoint; "
             'give --cfg-options model.backbone.init_cfg.checkpoint=PATH.'
         )
-    given = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
-    given = given.get('state_dict', given)
+    loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
+    check_fit(module, loaded, checkpoint, prefix)
+
+
+def check_fit(
+    module: nn.Module, checkpoint: dict[str, Any], name: str, prefix: str | None = None
+) -> None:
+    """Refuse a checkpoint that does not hold exactly the weights of a network.
+
+    mmengine loads what fits and logs the rest, so that a wrong prefix, depth or width leaves a
+    random, or half a random, network to be evaluated. And it cannot see that weights were
+    trained with another padding, which fit and give wrong features.
+
+    Args:
+        module: The network that is to be loaded.
+        checkpoint: A checkpoint, or the weights alone.
+        name: What errors call it.
+        prefix: Of the network's keys in the checkpoint, such as ``backbone.``.
+
+    Raises:
+        CheckpointMisfitError: tensors are missing, have another shape, or belong to a larger
+            network; or an ``R3DSlow`` pads otherwise.
+    """
+    given = checkpoint.get('state_dict', checkpoint)
     held = _below_prefix(given, prefix)
     wanted = {k: v for k, v in module.state_dict().items() if not _is_counter(k)}
-    children = {name for name, _ in module.named_children()}
+    children = {child for child, _ in module.named_children()}
 
     missing = [key for key in wanted if key not in held]
     reshaped = [
@@ -45,8 +72,8 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
     ]
     if missing or reshaped or foreign:
         fitting = len(wanted) - len(missing) - len(reshaped)
-        raise RuntimeError(
-            f'{checkpoint} does not fit {type(module).__name__}: {fitting} of {len(wanted)} '
+        raise CheckpointMisfitError(
+            f'{name} does not fit {type(module).__name__}: {fitting} of {len(wanted)} '
             f'tensors ({fitting / len(wanted):.0%}) would be loaded with prefix={prefix!r}. '
             + ' '.join(
                 f'{len(keys)} {what}: {_first(keys)}.'
@@ -60,6 +87,21 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
             + f' The checkpoint starts with {_first(list(given))}; '
             'check prefix, depth and width.'
         )
+    told = padding_of(checkpoint.get('meta') or {})
+    for network in module.modules():
+        if hasattr(network, 'paddings') and told not in (None, network.padding):
+            raise CheckpointMisfitError(
+                f'{name} was trained with padding={told!r}, but this {type(network).__name__} has '
+                f'{network.padding!r}, with which its features are wrong; set '
+                f'model.backbone.padding={told}.'
+            )
+
+
+def padding_of(meta: dict[str, Any]) -> str | None:
+    """What a checkpoint's ``meta`` tells of its ``R3DSlow``'s padding."""
+    if 'padding' not in meta and 'cfg' in meta:
+        return 'tf_same' if TF_SAME.search(str(meta['cfg'])) else 'symmetric'
+    return meta.get('padding')
 
 
 def _below_prefix(given: dict[str, Tensor], prefix: str | None) -> dict[str, Tensor]:

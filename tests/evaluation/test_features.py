@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from mmaction.structures import ActionDataSample
@@ -68,7 +70,11 @@ def test_a_checkpoint_brings_its_backbone(tmp_path):
     trained = build_recognizer(ConfigDict(CONFIG, randomness=dict(seed=4)))
     path = str(tmp_path / 'trained.pth')
     torch.save(dict(state_dict=trained.state_dict()), path)
-    loaded = build_recognizer(CONFIG, path)
+    elsewhere = dict(type='Pretrained', checkpoint='nowhere.pth', prefix='backbone.')
+    config = copy.deepcopy(CONFIG)
+    config.model.backbone.init_cfg = elsewhere
+    loaded = build_recognizer(config, path)
+    assert config.model.backbone.init_cfg == elsewhere
     for name, value in loaded.backbone.state_dict().items():
         assert torch.equal(value, trained.backbone.state_dict()[name]), name
 

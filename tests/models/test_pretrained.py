@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from cvrl_mm.models import R3DSlow
+from cvrl_mm.models.pretrained import check_pretrained
 
 
 def save(folder: Path, depth: int = 18, width: float = 0.125, prefix: str = 'backbone.') -> str:
@@ -83,3 +84,15 @@ def test_a_checkpoint_left_open_is_asked_for():
 def test_a_missing_file_is_named():
     with pytest.raises(FileNotFoundError, match=r'nowhere\.pth'):
         load('nowhere.pth')
+
+
+@pytest.mark.parametrize(
+    'meta', [dict(padding='tf_same'), dict(cfg="backbone=dict(depth=18, padding='tf_same')")]
+)
+def test_weights_of_another_padding_are_refused(tmp_path: Path, meta: dict):
+    checkpoint = save(tmp_path)
+    torch.save({**torch.load(checkpoint), 'meta': meta}, checkpoint)
+    with pytest.raises(RuntimeError, match=r"padding='tf_same', .* has 'symmetric'"):
+        load(checkpoint)
+    net = R3DSlow(18, width=0.125, padding='tf_same')
+    check_pretrained(net, checkpoint, 'backbone.')
