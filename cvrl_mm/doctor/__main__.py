@@ -18,6 +18,8 @@ from mmengine.config import Config
 from mmengine.logging import MMLogger
 from rich.console import Console
 
+from cvrl_mm.command_line import read_config
+
 from .finding import Finding
 from .learning_rate import check_learning_rate
 from .machine import check_gpus, check_shared_memory
@@ -44,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = None
     if args.config is not None:
         try:
-            config = Config.fromfile(args.config)
-        except FileNotFoundError as error:
+            config = read_config(args.config, 'train_dataloader', 'optim_wrapper')
+        except (OSError, ValueError) as error:
             parser.error(str(error))
     register_all_modules()
     MMLogger.get_current_instance().setLevel('ERROR')  # the report is all that is asked for

@@ -57,27 +57,31 @@ def check_shared_memory(
     if not place.is_dir():
         return [Finding('note', 'shared memory', f'there is no {place} to look at')]
     free = shutil.disk_usage(place).free
-    need = waiting_bytes(config) * ranks if config is not None else GIB
     seen = f'{free / GIB:.1f} GiB free'
-    if config is not None:
+    waiting = waiting_bytes(config) if config is not None else None
+    need = GIB if waiting is None else waiting * ranks
+    if waiting is not None:
         seen += f', up to {need / GIB:.1f} GiB needed'
+    elif config is not None:
+        seen += '; its pipeline does not tell how much is needed'
     if free >= need:
         return [Finding('ok', 'shared memory', seen)]
     advice = 'docker run --ipc=host (or --shm-size), or lower train_dataloader.num_workers'
     return [Finding('problem', 'shared memory', seen, advice)]
 
 
-def waiting_bytes(config: Config) -> int:
-    """Size of one rank's batches that are loaded and not yet used, at most."""
+def waiting_bytes(config: Config) -> int | None:
+    """Size of one rank's batches that are loaded and not yet used, at most; None if not known."""
     loader = config.train_dataloader
+    sample = sample_bytes(loader.dataset.pipeline)
     num_workers = loader.get('num_workers', 0)
     prefetch = loader.get('prefetch_factor', PREFETCH_FACTOR)
-    return loader.batch_size * sample_bytes(loader.dataset.pipeline) * num_workers * prefetch
+    return None if sample is None else loader.batch_size * sample * num_workers * prefetch
 
 
-def sample_bytes(pipeline: list[dict]) -> int:
+def sample_bytes(pipeline: list[dict]) -> int | None:
     """Size of one sample, uint8, by what its pipeline says of frames and their size."""
-    clips = frames = height = width = 1
+    clips, frames, height, width = 1, 1, 0, 0
     for step in pipeline:
         if step['type'].endswith('TemporalIntervalSample'):
             clips, frames = 2, step['clip_len']
@@ -86,4 +90,7 @@ def sample_bytes(pipeline: list[dict]) -> int:
         for inner in [step, *step.get('transforms', [])]:
             if inner['type'] == 'Resize' and min(inner['scale']) > 0:
                 width, height = inner['scale']
-    return clips * frames * height * width * 3
+            size = inner.get('size', inner.get('crop_size'))
+            if inner['type'].endswith('Crop') and size is not None:
+                width, height = (size, size) if isinstance(size, int) else size
+    return clips * frames * height * width * 3 or None

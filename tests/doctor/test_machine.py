@@ -19,6 +19,22 @@ def test_counts_the_batches_that_wait():
     assert machine.waiting_bytes(config) == 0
 
 
+@pytest.mark.parametrize(
+    ('step', 'pixels'),
+    [
+        (dict(type='RandomCrop', size=256), 256 * 256),
+        (dict(type='CenterCrop', crop_size=(224, 160)), 224 * 160),
+        (dict(type='Resize', scale=(-1, 256)), None),
+    ],
+)
+def test_a_sample_is_as_large_as_its_crop(step: dict, pixels: int | None, tmp_path: Path):
+    pipeline = [dict(type='ReadAVAClip', clip_len=8), step]
+    assert machine.sample_bytes(pipeline) == (None if pixels is None else 8 * 3 * pixels)
+    loader = dict(dataset=dict(pipeline=pipeline), batch_size=1, num_workers=2)
+    (found,) = machine.check_shared_memory(Config(dict(train_dataloader=loader)), 1, tmp_path)
+    assert ('does not tell how much' in str(found)) == (pixels is None)
+
+
 @pytest.mark.parametrize(('ranks', 'status'), [(1, 'ok'), (2, 'problem')])
 def test_shared_memory_holds_every_rank(monkeypatch, tmp_path: Path, ranks: int, status: str):
     free = 12 * machine.GIB  # one rank needs 9.2
