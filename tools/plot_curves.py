@@ -21,11 +21,13 @@ def main() -> None:
     parser.add_argument('work_dirs', nargs='+', type=Path, help='work folders of runs')
     parser.add_argument('--out', default='curves.png', help='the picture (%(default)s)')
     args = parser.parse_args()
+    short = [folder.name for folder in args.work_dirs]
+    names = {x: x.name if short.count(x.name) == 1 else str(x) for x in args.work_dirs}
     runs = {}
     for folder in args.work_dirs:
         if not any(folder.glob('*/vis_data/scalars.json')):
             parser.error(f'{folder} has no log (*/vis_data/scalars.json); is it a work folder?')
-        runs[folder.name] = read_curves(folder)
+        runs[names[folder]] = read_curves(folder)
     try:
         plot_curves(runs, args.out)
     except ValueError as mistake:

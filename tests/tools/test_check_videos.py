@@ -25,7 +25,7 @@ def test_writes_a_clean_list_and_the_reasons(run, tmp_path: Path):
     output = run(tmp_path / 'list.txt', '--prefix', tmp_path, '--processes', 1)
     assert '2 of 4 videos can be read' in output and 'Checking' in output
     assert (tmp_path / 'list.clean.txt').read_text('utf-8') == 'ä 馬.mp4 7\nä 馬.mp4\n'
-    assert (tmp_path / 'bad_videos.txt').read_text('utf-8').splitlines() == [
+    assert (tmp_path / 'list.bad_videos.txt').read_text('utf-8').splitlines() == [
         f'{tmp_path}/empty.mp4\tRuntimeError: Error reading 0 bytes...',
         f'{tmp_path}/vanished.mp4\tNo such file or directory',
     ]
@@ -34,3 +34,9 @@ def test_writes_a_clean_list_and_the_reasons(run, tmp_path: Path):
 def test_a_missing_list_is_named(run, tmp_path: Path):
     with pytest.raises(SystemExit, match=r'There is no video list .*none\.txt'):
         run(tmp_path / 'none.txt')
+
+
+def test_no_process_checks_nothing(run, tmp_path: Path, capsys):
+    with pytest.raises(SystemExit):
+        run(tmp_path / 'none.txt', '--processes', 0)
+    assert '--processes must be at least 1' in capsys.readouterr().err

@@ -71,7 +71,7 @@ def test_show_augmentations(run, tmp_path: Path, capsys):
 
 
 def test_plot_curves(run, tmp_path: Path, capsys):
-    for name in ('a', 'b'):
+    for name in ('a/seed0', 'b/seed0', 'c'):
         folder = tmp_path / name / '20261120' / 'vis_data'
         folder.mkdir(parents=True)
         lines = [
@@ -79,7 +79,9 @@ def test_plot_curves(run, tmp_path: Path, capsys):
             for s in range(4)
         ]
         (folder / 'scalars.json').write_text(''.join(lines))
-    run('plot_curves.py', tmp_path / 'a', tmp_path / 'b', '--out', tmp_path / 'curves.png')
+    runs = [tmp_path / 'a/seed0', tmp_path / 'b/seed0', tmp_path / 'c']
+    run('plot_curves.py', *runs, '--out', tmp_path / 'curves.png')
+    assert f'curves.png: {runs[0]}, {runs[1]}, c' in capsys.readouterr().out.replace('\n', '')
     assert (cv2.imread(str(tmp_path / 'curves.png')) != 255).any()
     with pytest.raises(SystemExit, match='2'):
         run('plot_curves.py', tmp_path)

@@ -4,8 +4,8 @@ Example:
     python tools/data/check_videos.py data/kinetics400/kinetics400_train_list_videos.txt \
         --prefix data/kinetics400/videos_train
 
-Every video is opened and decoded as in training, many at a time. Beside the clean list
-stands bad_videos.txt: path and reason, apart by a tab.
+Every video is opened and decoded as in training, many at a time. Beside the clean list,
+LIST.clean.txt, stands LIST.bad_videos.txt: path and reason, apart by a tab.
 """
 
 import argparse
@@ -31,6 +31,8 @@ def main() -> None:
     parser.add_argument('--processes', type=int, default=os.cpu_count(), help='videos at a time')
     parser.add_argument('--timeout', type=float, default=60, help='seconds for one video')
     args = parser.parse_args()
+    if args.processes < 1 or args.timeout <= 0:
+        parser.error('--processes must be at least 1 and --timeout above 0')
     out = Path(args.out or Path(args.list).with_suffix('.clean.txt'))
     try:
         paths = [path for path, _ in read_video_list(args.list)]
@@ -45,7 +47,7 @@ def main() -> None:
     out.write_text(
         ''.join(f'{line}\n' for i, line in enumerate(lines) if i not in bad), encoding='utf-8'
     )
-    report = out.with_name('bad_videos.txt')
+    report = out.with_name(f'{out.stem.removesuffix(".clean")}.bad_videos.txt')
     report.write_text(
         ''.join(f'{files[i]}\t{fault}\n' for i, fault in bad.items()), encoding='utf-8'
     )
