@@ -175,7 +175,7 @@ def report(args: argparse.Namespace, runs: list[Run]) -> None:
     settings = {
         'date': datetime.now(timezone.utc).date(),
         'commit': commit(),
-        'machine': torch.cuda.get_device_name() if on_gpu else f'{platform.machine()} CPU',
+        'machine': torch.cuda.get_device_name() if on_gpu else cpu(),
         'cores': f'{CORES}, {args.jobs} runs at a time, {seconds / 60:.0f} minutes of runs in all',
         'torch': torch.__version__,
         'videos': f'{args.train} to train on, {args.test} held out, 16 classes',
@@ -183,6 +183,14 @@ def report(args: argparse.Namespace, runs: list[Run]) -> None:
         'budget': f"{args.budget:g} x the configs' steps",
     }
     write_report(args.out, args.tables, results, settings)
+
+
+def cpu() -> str:
+    """The processor; rounding differs between kinds, and a training's result with it."""
+    info = Path('/proc/cpuinfo')
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.partition(':')[2].strip() for line in lines if line.startswith('model name')]
+    return names[0] if names else f'{platform.machine()} CPU'
 
 
 def commit() -> str:
