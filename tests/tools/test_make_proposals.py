@@ -51,6 +51,7 @@ def test_writes_proposals_of_a_folder(
     (tmp_path / 'videos').mkdir()
     for name in 'ab':
         encode(tmp_path / 'videos' / f'{name}.mp4', num_frames=45)
+    (tmp_path / 'videos' / 'a.json').write_text('{}')
     out = tmp_path / 'new' / 'folder' / 'p.pkl'
     run_script(
         monkeypatch,
@@ -97,3 +98,13 @@ def test_an_out_that_cannot_be_written_is_told_before_the_detector_is_built(
             run_script(monkeypatch, 'data/make_proposals.py', *arguments)
         error = capsys.readouterr().err
         assert said in error and 'no_config' not in error
+
+
+def test_a_folder_without_videos_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
+):
+    (tmp_path / 'a.json').write_text('{}')
+    arguments = [tmp_path, tmp_path / 'p.pkl', 'no_config.py', 'no.pth']
+    with pytest.raises(SystemExit):
+        run_script(monkeypatch, 'data/make_proposals.py', *arguments)
+    assert 'There is no video in ' in capsys.readouterr().err

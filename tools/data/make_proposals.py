@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cvrl_mm.command_line import read_config
 from cvrl_mm.datasets.ava_annotations import read_actions
 from cvrl_mm.datasets.ava_proposals import save_proposals
+from cvrl_mm.datasets.ava_sources import find_videos
 from cvrl_mm.detection.person_proposals import make_proposals
 
 
@@ -45,11 +46,13 @@ def main() -> None:
     """Detect and write."""
     parser, args = parse_args()
     videos = [args.videos]
-    if args.videos.is_dir():
-        videos = sorted(path for path in args.videos.iterdir() if path.is_file())
     wanted = None
     try:
         make_place(args.out)  # now, not hours later
+        if args.videos.is_dir():
+            videos = [Path(path) for path in find_videos(str(args.videos)).values()]
+            if not videos:
+                raise ValueError(f'There is no video in {args.videos}.')
         if args.csv is not None:
             wanted = {(row.video, row.second) for row in read_actions(args.csv)}
             videos = [path for path in videos if path.stem in {movie for movie, _ in wanted}]
