@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from decord import DECORDError, VideoReader
 
+from .rotation import quarter_turns
 from .video_reading import one_line
 
 if TYPE_CHECKING:  # PyAV belongs to an extra
@@ -83,7 +84,7 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
             seconds = _start_at_zero([_seconds(f) for f in outcome.decode(video=0)])
         loader = VideoReader(str(target))
         loader.get_batch([len(loader) - 1])
-    except (av.FFmpegError, DECORDError, OSError) as error:
+    except (av.FFmpegError, DECORDError, OSError, RuntimeError) as error:
         raise RepackError(one_line(error)) from error
     if not len(expected) == len(seconds) == len(loader):
         raise RepackError(
@@ -146,10 +147,8 @@ def _frames(
 
 def _turn(frame: 'av.VideoFrame') -> 'av.VideoFrame':
     """Rotate a frame as its display matrix says."""
-    turns, remainder = divmod(frame.rotation, 90)
-    if remainder:
-        raise RepackError(f'it is rotated by {frame.rotation} degrees')
-    if turns % 4 == 0:
+    turns = quarter_turns(frame)
+    if not turns:
         return frame
     planes = np.rot90(frame.to_ndarray(format='yuv444p'), turns, axes=(1, 2))
     turned = type(frame).from_ndarray(np.ascontiguousarray(planes, np.uint8), format='yuv444p')

@@ -9,6 +9,8 @@ import av
 import cv2
 import numpy as np
 
+from cvrl_mm.datasets.rotation import upright_image
+
 from .video_detector import Detections
 
 COLOUR, INK = (80, 220, 80), (0, 0, 0)  # BGR
@@ -53,7 +55,7 @@ def write_annotated_video(
     writer, now, drawn, boxes = None, None, [], 0
     with closing(container), unfinished(out) as part:
         for number, frame in enumerate(container.decode(stream)):
-            image = frame.to_ndarray(format='bgr24')
+            image = upright_image(frame, 'bgr24')
             if (second := int(number / rate + 0.5)) != now:
                 now = second
                 drawn = confident(detect(now), actions, threshold, top)

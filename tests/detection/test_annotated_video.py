@@ -3,10 +3,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from decord import VideoReader
 
 from cvrl_mm.detection.annotated_video import COLOUR, confident, draw, write_annotated_video
 from cvrl_mm.detection.video_detector import Detections
-from tests.videos import encode
+from tests.videos import encode, turn
 
 ACTIONS = ['sit', 'walk', 'talk']
 FOUND = Detections(
@@ -49,6 +50,16 @@ def test_every_second_is_looked_at_once(tmp_path: Path):
         greens.append(int(read[1][40, 16].astype(int) @ [-1, 2, -1]))
     assert len(greens) == 75
     assert [i for i, green in enumerate(greens) if green > 100] == list(range(15, 45))
+
+
+def test_a_video_on_its_side_is_written_upright(tmp_path: Path):
+    encode(tmp_path / 'v.mp4', num_frames=20, size=(128, 64))
+    turn(tmp_path / 'v.mp4', 90)
+    nobody = Detections(FOUND.boxes[:0], FOUND.scores[:0])
+    write_annotated_video(tmp_path / 'v.mp4', tmp_path / 'o.mp4', lambda s: nobody, ACTIONS, 0.3, 3)
+    new = VideoReader(str(tmp_path / 'o.mp4'))[15].asnumpy()
+    assert new.shape == (128, 64, 3)
+    assert new.mean((1, 2)).argmax() == 15  # the bar stands at the number of the frame
 
 
 def test_mistakes_are_named(tmp_path: Path):
