@@ -17,6 +17,10 @@ if TYPE_CHECKING:  # PyAV belongs to an extra
 
 DECODED_SHARE = 0.95  # a source of which less can be decoded is truncated
 CLOCK_SECONDS = 2e-3  # MP4 rounds the times of frames to its own clock
+PRESETS = (  # x264's, fastest first
+    *('ultrafast', 'superfast', 'veryfast', 'faster', 'fast'),
+    *('medium', 'slow', 'slower', 'veryslow', 'placebo'),
+)
 
 
 class RepackError(ValueError):
@@ -34,7 +38,7 @@ class RepackSettings:
         preset: x264's effort.
 
     Raises:
-        ValueError: a number out of range.
+        ValueError: a number out of range, or no preset of x264's.
     """
 
     short_side: int = 256
@@ -48,6 +52,8 @@ class RepackSettings:
                 'short_side must be at least 16 pixels, key_frame_interval at least 1 frame and '
                 f'crf in 0..51, got {self}.'
             )
+        if self.preset not in PRESETS:
+            raise ValueError(f'preset must be one of {", ".join(PRESETS)}; got {self.preset!r}.')
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Width and height of the outcome, even numbers as 4:2:0 needs them."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from decord import VideoReader
 
-from cvrl_mm.datasets.repack_video import RepackError, RepackSettings, repack_video
+from cvrl_mm.datasets.repack_video import PRESETS, RepackError, RepackSettings, repack_video
 from tests.videos import turn
 
 SMALL = RepackSettings(short_side=32, key_frame_interval=4, crf=10, preset='ultrafast')
@@ -168,7 +168,16 @@ def test_an_outcome_that_differs_is_refused(tmp_path: Path, monkeypatch):
         repack_video(source, tmp_path / 'b.mp4', SMALL)
 
 
-@pytest.mark.parametrize('wrong', [dict(crf=60), dict(short_side=8), dict(key_frame_interval=0)])
+@pytest.mark.parametrize('preset', PRESETS)
+def test_x264_knows_the_presets(preset: str, tmp_path: Path):
+    repack_video(encode(tmp_path / 'a.mp4'), tmp_path / 'b.mp4', RepackSettings(preset=preset))
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [dict(crf=60), dict(short_side=8), dict(key_frame_interval=0), dict(preset='fastt')],
+    ids=str,
+)
 def test_refuses_settings_out_of_range(wrong: dict):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         RepackSettings(**wrong)
