@@ -46,6 +46,15 @@ def encode_sound(path: Path) -> None:
         container.mux(stream.encode())
 
 
+def turn(path: Path, degrees: int) -> None:
+    """Give an MP4 the matrix by which players turn it clockwise."""
+    data = bytearray(path.read_bytes())
+    at = data.find(b'tkhd') + 44
+    cos, sin = (round(f(np.deg2rad(degrees)) * (1 << 16)) for f in (np.cos, np.sin))
+    data[at : at + 36] = struct.pack('>9i', cos, sin, 0, -sin, cos, 0, 0, 0, 1 << 30)
+    path.write_bytes(data)
+
+
 def write_odd(folder: Path) -> list[Path]:
     """Files that are unusual and can be read."""
     encode(folder / 'one frame.mp4', num_frames=1)
@@ -55,10 +64,7 @@ def write_odd(folder: Path) -> list[Path]:
     encode(folder / 'Ümläut 馬 движение.mp4')
     on_its_side = folder / 'rotated.mp4'
     encode(on_its_side)
-    data = bytearray(on_its_side.read_bytes())
-    at = data.find(b'tkhd') + 44  # the matrix that a player applies
-    data[at : at + 36] = struct.pack('>9i', 0, 1 << 16, 0, -1 << 16, 0, 0, 32 << 16, 0, 1 << 30)
-    on_its_side.write_bytes(data)
+    turn(on_its_side, 90)
     claims_too_many = folder / 'wrong count in the header.avi'
     encode(claims_too_many)
     data = bytearray(claims_too_many.read_bytes())

@@ -15,6 +15,7 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cvrl_mm.datasets.ava_proposals import load_proposals
+from cvrl_mm.datasets.ava_sources import probe_video
 from cvrl_mm.detection.annotated_video import write_annotated_video
 from cvrl_mm.detection.video_detector import Detections, VideoActionDetector
 
@@ -46,8 +47,10 @@ def main() -> None:
     parser, args = parse_args()
     out = args.out or args.video.with_name(f'{args.video.stem}_actions.mp4')
     try:
-        detector = VideoActionDetector(args.config, args.checkpoint, args.device, args.labels)
         proposals = None if args.proposals is None else load_proposals(args.proposals)
+        if proposals is not None:
+            check_proposals(proposals, args.video, args.start)
+        detector = VideoActionDetector(args.config, args.checkpoint, args.device, args.labels)
 
         def detect(second: int) -> Detections:
             if proposals is None:
@@ -70,6 +73,36 @@ def main() -> None:
     except (ValueError, FileNotFoundError, RuntimeError, UnpicklingError) as mistake:
         parser.error(str(mistake))
     print(f'{out}: {boxes} boxes drawn')
+
+
+def check_proposals(proposals: dict[str, np.ndarray], video: Path, start: int) -> None:
+    """See that some of the person boxes are of this video and of its seconds.
+
+    Args:
+        proposals: As ``load_proposals`` gives them.
+        video: The file.
+        start: Second that they call its first.
+
+    Raises:
+        ValueError: none are.
+    """
+    keys = sorted(proposals)
+    seconds = sorted(int(k.rpartition(',')[2]) for k in keys if k.rpartition(',')[0] == video.stem)
+    if not seconds:
+        raise ValueError(
+            f"The proposals have no key '{video.stem},TTTT' for this video but {len(keys)} others, "
+            f'such as {keys[:3]}; tools/data/make_proposals.py makes them for it.'
+        )
+    source = probe_video(str(video))
+    if source is None:
+        raise ValueError(f'{video} is no readable video.')
+    end = start + int(source.seconds + 0.5)  # a key frame is drawn half a second around itself
+    if not any(start <= second <= end for second in seconds):
+        raise ValueError(
+            f"The proposals' keys are '{video.stem},{seconds[0]:04d}' to "
+            f"'{video.stem},{seconds[-1]:04d}', but the video is of the seconds {start} to {end}; "
+            "name the one that they call the video's first with --start."
+        )
 
 
 if __name__ == '__main__':

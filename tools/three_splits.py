@@ -11,6 +11,7 @@ Example:
 import argparse
 from pathlib import Path
 
+from cvrl_mm.command_line import plain_errors
 from cvrl_mm.evaluation.three_splits import three_splits
 
 
@@ -23,6 +24,7 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@plain_errors()
 def main() -> None:
     """Print both columns."""
     split_1, mean = three_splits(parse_args().work_dirs)

@@ -38,7 +38,7 @@ class AVAKeyframeDataset(AVADataset):
         proposal_file: Person boxes; without it there are none, for a detector that proposes
             its own.
         use_frames: Read extracted frames from folders named by the movies; False reads video
-            files ``MOVIE.*``, with ``SampleAVAClip`` in the pipeline.
+            files ``MOVIE.*``, with ``ReadAVAClip`` in the pipeline.
         timestamp_start: Second of the movie that the first frame shows: 900 for AVA's cut at
             this second, 0 for whole movies.
         **kwargs: What ``AVADataset`` takes.

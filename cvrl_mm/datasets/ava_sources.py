@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import cv2
 from mmengine.fileio import exists, list_dir_or_file
 
+from .repack import SUFFIXES
+
 
 @dataclass
 class Source:
@@ -46,11 +48,24 @@ def find_frames(folder: str, template: str, start_index: int, most: int, fps: in
 
 
 def find_videos(folder: str) -> dict[str, str]:
-    """List the files of a folder by name without suffix, whatever their suffix is."""
+    """List the videos of a folder by their names without suffix.
+
+    Raises:
+        ValueError: two have one name.
+    """
     if not exists(folder):
         return {}
-    files = list_dir_or_file(folder, list_dir=False)
-    return {osp.splitext(name)[0]: osp.join(folder, name) for name in files}
+    videos: dict[str, str] = {}
+    for file in sorted(list_dir_or_file(folder, list_dir=False)):
+        name, suffix = osp.splitext(file)
+        if suffix.lower() not in SUFFIXES:
+            continue
+        if name in videos:
+            raise ValueError(
+                f'{videos[name]} and {file} are both videos of the movie {name!r}; move one away.'
+            )
+        videos[name] = osp.join(folder, file)
+    return videos
 
 
 def probe_video(path: str | None) -> Source | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from decord import DECORDError, VideoReader
 
+from .rotation import quarter_turns
 from .video_reading import one_line
 
 if TYPE_CHECKING:  # PyAV belongs to an extra
@@ -16,6 +17,10 @@ if TYPE_CHECKING:  # PyAV belongs to an extra
 
 DECODED_SHARE = 0.95  # a source of which less can be decoded is truncated
 CLOCK_SECONDS = 2e-3  # MP4 rounds the times of frames to its own clock
+PRESETS = (  # x264's, fastest first
+    *('ultrafast', 'superfast', 'veryfast', 'faster', 'fast'),
+    *('medium', 'slow', 'slower', 'veryslow', 'placebo'),
+)
 
 
 class RepackError(ValueError):
@@ -33,7 +38,7 @@ class RepackSettings:
         preset: x264's effort.
 
     Raises:
-        ValueError: a number out of range.
+        ValueError: a number out of range, or no preset of x264's.
     """
 
     short_side: int = 256
@@ -47,6 +52,8 @@ class RepackSettings:
                 'short_side must be at least 16 pixels, key_frame_interval at least 1 frame and '
                 f'crf in 0..51, got {self}.'
             )
+        if self.preset not in PRESETS:
+            raise ValueError(f'preset must be one of {", ".join(PRESETS)}; got {self.preset!r}.')
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Width and height of the outcome, even numbers as 4:2:0 needs them."""
@@ -83,7 +90,7 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
             seconds = _start_at_zero([_seconds(f) for f in outcome.decode(video=0)])
         loader = VideoReader(str(target))
         loader.get_batch([len(loader) - 1])
-    except (av.FFmpegError, DECORDError, OSError) as error:
+    except (av.FFmpegError, DECORDError, OSError, RuntimeError) as error:
         raise RepackError(one_line(error)) from error
     if not len(expected) == len(seconds) == len(loader):
         raise RepackError(
@@ -146,10 +153,8 @@ def _frames(
 
 def _turn(frame: 'av.VideoFrame') -> 'av.VideoFrame':
     """Rotate a frame as its display matrix says."""
-    turns, remainder = divmod(frame.rotation, 90)
-    if remainder:
-        raise RepackError(f'it is rotated by {frame.rotation} degrees')
-    if turns % 4 == 0:
+    turns = quarter_turns(frame)
+    if not turns:
         return frame
     planes = np.rot90(frame.to_ndarray(format='yuv444p'), turns, axes=(1, 2))
     turned = type(frame).from_ndarray(np.ascontiguousarray(planes, np.uint8), format='yuv444p')

@@ -1,12 +1,15 @@
 """A video with its people and their actions drawn in."""
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import av
 import cv2
 import numpy as np
+
+from cvrl_mm.datasets.rotation import upright_image
 
 from .video_detector import Detections
 
@@ -27,7 +30,7 @@ def write_annotated_video(
 
     Args:
         video: File to read.
-        out: File to write, .mp4.
+        out: File to write, .mp4; it appears when it is whole.
         detect: Gives the people at a second of the video.
         actions: What the columns of their scores are called.
         threshold: Least score of an action that is drawn; a person without any is not.
@@ -38,8 +41,10 @@ def write_annotated_video(
         How many boxes were drawn, counted once a second.
 
     Raises:
+        ValueError: both are the same file.
         RuntimeError: the video cannot be read, or the other not be written.
     """
+    check_out(out, video)
     try:
         container = av.open(str(video))
         stream = container.streams.video[0]
@@ -48,21 +53,46 @@ def write_annotated_video(
     rate = float(stream.average_rate or stream.guessed_rate or 25)
     total = stream.frames
     writer, now, drawn, boxes = None, None, [], 0
-    with closing(container):
+    with closing(container), unfinished(out) as part:
         for number, frame in enumerate(container.decode(stream)):
-            image = frame.to_ndarray(format='bgr24')
+            image = upright_image(frame, 'bgr24')
             if (second := int(number / rate + 0.5)) != now:
                 now = second
                 drawn = confident(detect(now), actions, threshold, top)
                 boxes += len(drawn)
             if writer is None:
-                writer = open_writer(out, rate, image)
+                writer = open_writer(part, rate, image)
             writer.write(draw(image, drawn))
             on_progress(number + 1, max(total, number + 1))
-    if writer is None:
-        raise RuntimeError(f'The video {video} holds no frame.')
-    writer.release()
+        if writer is None:
+            raise RuntimeError(f'The video {video} holds no frame.')
+        writer.release()
     return boxes
+
+
+def check_out(out: Path, video: Path) -> None:
+    """See, before hours of work, that a file can be written beside the video.
+
+    Raises:
+        ValueError: it is the video itself.
+        RuntimeError: there is no folder for it.
+    """
+    if out.resolve() == video.resolve():
+        raise ValueError(f'{out} is the video itself; name another file to write.')
+    if out.is_dir() or not out.parent.is_dir():
+        raise RuntimeError(f'Cannot write {out}; name a file that ends in .mp4 in a folder.')
+
+
+@contextmanager
+def unfinished(out: Path) -> Iterator[Path]:
+    """Give a name to write to; the file gets its own when it is whole, and goes at an error."""
+    # the suffix stays: the writer tells the format by it
+    part = out.with_name(f'.{out.stem}.{os.getpid()}{out.suffix}')
+    try:
+        yield part
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def open_writer(out: Path, rate: float, image: np.ndarray) -> cv2.VideoWriter:
@@ -74,7 +104,10 @@ def open_writer(out: Path, rate: float, image: np.ndarray) -> cv2.VideoWriter:
     size = image.shape[1], image.shape[0]
     writer = cv2.VideoWriter(str(out), cv2.VideoWriter.fourcc(*'mp4v'), rate, size)
     if not writer.isOpened():
-        raise RuntimeError(f'Cannot write {out}; name a file that ends in .mp4 in a folder.')
+        raise RuntimeError(
+            f'Cannot write a video that ends in {out.suffix!r} in {out.parent}; name a file that '
+            'ends in .mp4 in a folder of yours.'
+        )
     return writer
 
 

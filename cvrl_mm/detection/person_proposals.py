@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from mmdet.apis import inference_detector
 from mmdet.models import BaseDetector
+from mmengine.logging import MMLogger
 
 from cvrl_mm.datasets.ava_sources import probe_video
 
@@ -22,6 +23,9 @@ def make_proposals(
 ) -> dict[str, np.ndarray]:
     """Detect people at key frames.
 
+    A key frame that cannot be decoded is left out and named in the log: one damaged spot does
+    not cost what hours have found.
+
     Args:
         detector: Of ``mmdet.apis.init_detector``; one of its classes is 'person'.
         videos: Files; their names without suffix are the movies'.
@@ -37,14 +41,22 @@ def make_proposals(
     Raises:
         ValueError: the detector knows no person, a file is no video, or a wanted second is not
             in the file.
+        RuntimeError: no key frame at all can be decoded.
     """
     person = person_class(detector)
     frames = list(key_frames(videos, None if wanted is None else set(wanted), start))
     proposals = {}
     for done, (path, second) in enumerate(frames, 1):
-        image = read_frames(str(path), [second - start])[0]
-        proposals[f'{path.stem},{second:04d}'] = find_people(detector, image, person, min_score)
+        key = f'{path.stem},{second:04d}'
+        try:
+            image = read_frames(str(path), [second - start])[0]
+        except RuntimeError as error:
+            MMLogger.get_current_instance().warning(f'Left out {key}: {error}')
+        else:
+            proposals[key] = find_people(detector, image, person, min_score)
         on_progress(done, len(frames))
+    if not proposals:
+        raise RuntimeError(f'None of {len(frames)} key frames can be decoded; see the log.')
     return proposals
 
 

@@ -7,6 +7,8 @@ import numpy as np
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
+from cvrl_mm.datasets.rotation import upright_image
+
 SLACK_SECONDS = 1e-3  # a file holds its timestamps rounded
 
 
@@ -74,7 +76,7 @@ def read_frames(path: str, seconds: Sequence[float]) -> list[np.ndarray]:
         seconds: Ascending times from its beginning; those outside take its first or last frame.
 
     Returns:
-        One frame a time, (H, W, 3) RGB uint8.
+        One frame a time, (H, W, 3) RGB uint8, upright as a player shows it.
 
     Raises:
         RuntimeError: the file cannot be opened or decoded.
@@ -103,11 +105,11 @@ def _decode(container: av.container.InputContainer, seconds: np.ndarray) -> list
         time = float((frame.pts - start) * stream.time_base)
         image = None
         while shown is not None and len(frames) < len(seconds) and seconds[len(frames)] < time:
-            image = shown.to_ndarray(format='rgb24') if image is None else image.copy()
+            image = upright_image(shown, 'rgb24') if image is None else image.copy()
             frames.append(image)
         if len(frames) == len(seconds):
             return frames
         shown = frame
     while shown is not None and len(frames) < len(seconds):  # the video ends before the clip
-        frames.append(shown.to_ndarray(format='rgb24'))
+        frames.append(upright_image(shown, 'rgb24'))
     return frames

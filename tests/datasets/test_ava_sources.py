@@ -32,6 +32,19 @@ def test_videos_are_found_whatever_their_suffix(tmp_path: Path):
     assert find_videos(str(tmp_path / 'nowhere')) == {}
 
 
+def test_what_lies_beside_a_video_does_not_hide_it(tmp_path: Path):
+    for name in ('MOV1.MP4', 'MOV1.json', 'MOV1.srt', 'MOV1', 'notes.txt'):
+        (tmp_path / name).touch()
+    assert find_videos(str(tmp_path)) == {'MOV1': str(tmp_path / 'MOV1.MP4')}
+
+
+def test_two_videos_of_a_movie_are_a_mistake(tmp_path: Path):
+    for name in ('m.webm', 'm.mkv'):
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=r"m\.mkv and m\.webm are both videos of the movie 'm'"):
+        find_videos(str(tmp_path))
+
+
 def test_probes_a_video(tmp_path: Path):
     path = str(tmp_path / 'v.mp4')
     writer = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*'mp4v'), 20, (32, 32))

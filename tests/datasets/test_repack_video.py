@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from decord import VideoReader
 
-from cvrl_mm.datasets.repack_video import RepackError, RepackSettings, repack_video
+from cvrl_mm.datasets.repack_video import PRESETS, RepackError, RepackSettings, repack_video
+from tests.videos import turn
 
 SMALL = RepackSettings(short_side=32, key_frame_interval=4, crf=10, preset='ultrafast')
 
@@ -44,15 +45,6 @@ def encode(
             silence.sample_rate = 44100
             container.mux(audio.encode(silence))
             container.mux(audio.encode())
-    return path
-
-
-def turn(path: Path) -> Path:
-    """Give a video the matrix by which players rotate it."""
-    data = bytearray(path.read_bytes())
-    at = data.find(b'tkhd') + 44
-    data[at : at + 36] = struct.pack('>9i', 0, 1 << 16, 0, -1 << 16, 0, 0, 64 << 16, 0, 1 << 30)
-    path.write_bytes(data)
     return path
 
 
@@ -115,13 +107,21 @@ def test_uneven_times_are_kept(tmp_path: Path):
 
 
 def test_rotation_is_applied(tmp_path: Path):
-    source, target = turn(encode(tmp_path / 'a.mp4')), tmp_path / 'b.mp4'
+    source, target = encode(tmp_path / 'a.mp4'), tmp_path / 'b.mp4'
+    turn(source, 90)
     repack_video(source, target, RepackSettings(crf=5, preset='ultrafast'))
     old, new = frames(source), frames(target)
     assert old.shape == new.shape == (20, 128, 64, 3)
     assert abs(old - new).mean() < 4
     with av.open(str(target)) as container:
         assert next(container.decode(video=0)).rotation == 0
+
+
+def test_an_odd_angle_is_refused(tmp_path: Path):
+    source = encode(tmp_path / 'a.mp4')
+    turn(source, 30)
+    with pytest.raises(RepackError, match=r'rotated by -\d+ degrees'):
+        repack_video(source, tmp_path / 'b.mp4', SMALL)
 
 
 @pytest.mark.parametrize('kind', ['text', 'truncated', 'noise', 'sound', 'no file'])
@@ -168,7 +168,16 @@ def test_an_outcome_that_differs_is_refused(tmp_path: Path, monkeypatch):
         repack_video(source, tmp_path / 'b.mp4', SMALL)
 
 
-@pytest.mark.parametrize('wrong', [dict(crf=60), dict(short_side=8), dict(key_frame_interval=0)])
+@pytest.mark.parametrize('preset', PRESETS)
+def test_x264_knows_the_presets(preset: str, tmp_path: Path):
+    repack_video(encode(tmp_path / 'a.mp4'), tmp_path / 'b.mp4', RepackSettings(preset=preset))
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [dict(crf=60), dict(short_side=8), dict(key_frame_interval=0), dict(preset='fastt')],
+    ids=str,
+)
 def test_refuses_settings_out_of_range(wrong: dict):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         RepackSettings(**wrong)

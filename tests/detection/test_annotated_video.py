@@ -3,10 +3,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from decord import VideoReader
 
 from cvrl_mm.detection.annotated_video import COLOUR, confident, draw, write_annotated_video
 from cvrl_mm.detection.video_detector import Detections
-from tests.videos import encode
+from tests.videos import encode, turn
 
 ACTIONS = ['sit', 'walk', 'talk']
 FOUND = Detections(
@@ -51,6 +52,16 @@ def test_every_second_is_looked_at_once(tmp_path: Path):
     assert [i for i, green in enumerate(greens) if green > 100] == list(range(15, 45))
 
 
+def test_a_video_on_its_side_is_written_upright(tmp_path: Path):
+    encode(tmp_path / 'v.mp4', num_frames=20, size=(128, 64))
+    turn(tmp_path / 'v.mp4', 90)
+    nobody = Detections(FOUND.boxes[:0], FOUND.scores[:0])
+    write_annotated_video(tmp_path / 'v.mp4', tmp_path / 'o.mp4', lambda s: nobody, ACTIONS, 0.3, 3)
+    new = VideoReader(str(tmp_path / 'o.mp4'))[15].asnumpy()
+    assert new.shape == (128, 64, 3)
+    assert new.mean((1, 2)).argmax() == 15  # the bar stands at the number of the frame
+
+
 def test_mistakes_are_named(tmp_path: Path):
     (tmp_path / 'no.mp4').write_bytes(b'text')
     with pytest.raises(RuntimeError, match=r'Cannot read the video .*no\.mp4'):
@@ -60,3 +71,33 @@ def test_mistakes_are_named(tmp_path: Path):
         write_annotated_video(
             tmp_path / 'v.mp4', tmp_path / 'nowhere' / 'o.mp4', lambda s: FOUND, ACTIONS, 0.3, 3
         )
+    with pytest.raises(RuntimeError, match=r"Cannot write a video that ends in '\.txt' in "):
+        write_annotated_video(
+            tmp_path / 'v.mp4', tmp_path / 'o.txt', lambda s: FOUND, ACTIONS, 0.3, 3
+        )
+
+
+def test_the_video_is_not_written_over(tmp_path: Path):
+    video = tmp_path / 'v.mp4'
+    encode(video)
+    before = video.read_bytes()
+    (tmp_path / 'link.mp4').symlink_to(video)
+    for out in (video, tmp_path / 'link.mp4', tmp_path / '..' / tmp_path.name / 'v.mp4'):
+        with pytest.raises(ValueError, match='is the video itself; name another file'):
+            write_annotated_video(video, out, lambda s: FOUND, ACTIONS, 0.3, 3)
+    assert video.read_bytes() == before
+
+
+def test_an_error_leaves_the_folder_as_it_was(tmp_path: Path):
+    encode(tmp_path / 'v.mp4', num_frames=75)
+    (tmp_path / 'out.mp4').write_text('of an earlier run')
+
+    def detect(second: int) -> Detections:
+        if second == 2:
+            raise RuntimeError('out of memory')
+        return FOUND
+
+    with pytest.raises(RuntimeError, match='out of memory'):
+        write_annotated_video(tmp_path / 'v.mp4', tmp_path / 'out.mp4', detect, ACTIONS, 0.3, 3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ['out.mp4', 'v.mp4']
+    assert (tmp_path / 'out.mp4').read_text() == 'of an earlier run'

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from mmengine.logging import MMLogger
 from mmengine.structures import InstanceData
 
 from cvrl_mm.detection import person_proposals
@@ -58,6 +59,31 @@ def test_wanted_key_frames_alone(detector: SimpleNamespace, tmp_path: Path):
     assert list(make_proposals(detector, videos, [('a', 2)])) == ['a,0002']
     with pytest.raises(ValueError, match=r'1 of 2 wanted key frames .* is a,0902'):
         make_proposals(detector, videos, [('a', 2), ('a', 902)])
+
+
+def test_a_damaged_spot_costs_one_key_frame(
+    detector: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    encode(tmp_path / 'a.mp4', num_frames=75)
+    said, damaged = [], {1}
+    monkeypatch.setattr(MMLogger.get_current_instance(), 'warning', said.append)
+    read = person_proposals.read_frames
+
+    def read_damaged(path: str, seconds: list[int]) -> list[np.ndarray]:
+        if damaged.issuperset(seconds):
+            raise RuntimeError(f'Cannot read the video {path}: Invalid data')
+        return read(path, seconds)
+
+    monkeypatch.setattr(person_proposals, 'read_frames', read_damaged)
+    done = []
+    proposals = make_proposals(
+        detector, [tmp_path / 'a.mp4'], on_progress=lambda *p: done.append(p)
+    )
+    assert list(proposals) == ['a,0000', 'a,0002'] and done[-1] == (3, 3)
+    assert said == [f'Left out a,0001: Cannot read the video {tmp_path}/a.mp4: Invalid data']
+    damaged |= {0, 2}
+    with pytest.raises(RuntimeError, match='None of 3 key frames can be decoded'):
+        make_proposals(detector, [tmp_path / 'a.mp4'])
 
 
 def test_mistakes_are_named(detector: SimpleNamespace, tmp_path: Path):

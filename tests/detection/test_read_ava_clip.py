@@ -3,10 +3,12 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from decord import VideoReader
 from mmaction.registry import TRANSFORMS
 
 from cvrl_mm.detection import ReadAVAClip
 from cvrl_mm.detection.read_ava_clip import read_frames
+from tests.videos import encode, turn
 
 SHADES = 200  # frames of the video, told apart by their brightness
 
@@ -68,6 +70,18 @@ def test_ends_repeat_the_outermost_frame(videos: dict[int, Path]):
         shades(read_frames(str(videos[30]), [end - 0.1, end, end + 1])),
         [SHADES - 3, SHADES - 1, SHADES - 1],
     )
+
+
+@pytest.mark.parametrize('degrees', [0, 90, 180, 270])
+def test_frames_are_upright_as_decord_gives_them(tmp_path: Path, degrees: int):
+    path = str(tmp_path / 'v.mp4')
+    encode(Path(path))
+    turn(Path(path), degrees)
+    frames = read_frames(path, [0.1, 0.2, 9])
+    assert np.array_equal(frames, VideoReader(path).get_batch([3, 6, 11]).asnumpy())
+    size = (64, 32) if degrees in (90, 270) else (32, 64)
+    results = dict(filename=path, timestamp=0, timestamp_start=0, fps=30)
+    assert ReadAVAClip(2, 1)(results)['original_shape'] == size
 
 
 def test_boxes_become_pixels(videos: dict[int, Path]):

@@ -55,3 +55,21 @@ def test_with_given_boxes(
     # three boxes, one of them doubtful, in each of the seconds 901 to 903
     assert 'out.mp4: 9 boxes drawn' in capsys.readouterr().out
     assert frames_of(Path('out.mp4')) == 120
+
+
+def test_boxes_of_nothing_in_the_video_are_a_mistake(
+    movie: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    proposals = 'data/figures/annotations/val_proposals.pkl'
+    other = movie.rename(movie.with_name('other.mp4'))
+    arguments = ['no_config.py', 'no.pth', '--proposals', proposals]
+    with pytest.raises(SystemExit, match='2'):
+        run_script(monkeypatch, 'detect_video.py', other, *arguments, '--start', 900)
+    said = ' '.join(capsys.readouterr().err.split())
+    assert "no key 'other,TTTT' for this video but 3 others, such as ['val_0,0901'" in said
+    other.rename(movie)
+    for start, seconds in (0, '0 to 4'), (904, '904 to 908'):
+        with pytest.raises(SystemExit, match='2'):
+            run_script(monkeypatch, 'detect_video.py', movie, *arguments, '--start', start)
+        said = ' '.join(capsys.readouterr().err.split())
+        assert f"'val_0,0901' to 'val_0,0903', but the video is of the seconds {seconds}" in said

@@ -51,7 +51,8 @@ def test_writes_proposals_of_a_folder(
     (tmp_path / 'videos').mkdir()
     for name in 'ab':
         encode(tmp_path / 'videos' / f'{name}.mp4', num_frames=45)
-    out = tmp_path / 'p.pkl'
+    (tmp_path / 'videos' / 'a.json').write_text('{}')
+    out = tmp_path / 'new' / 'folder' / 'p.pkl'
     run_script(
         monkeypatch,
         'data/make_proposals.py',
@@ -84,3 +85,26 @@ def test_a_video_that_lacks_a_wanted_key_frame_is_an_error(
         )
     assert '1 of 1 wanted key frames are in none of the videos' in capsys.readouterr().err
     assert not (tmp_path / 'p.pkl').exists()
+
+
+def test_an_out_that_cannot_be_written_is_told_before_the_detector_is_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
+):
+    encode(tmp_path / 'a.mp4')
+    (tmp_path / 'folder').mkdir()
+    for out, said in (('folder', 'is a folder; name a file'), ('a.mp4/p.pkl', 'a.mp4')):
+        arguments = [tmp_path / 'a.mp4', tmp_path / out, 'no_config.py', 'no.pth']
+        with pytest.raises(SystemExit):
+            run_script(monkeypatch, 'data/make_proposals.py', *arguments)
+        error = capsys.readouterr().err
+        assert said in error and 'no_config' not in error
+
+
+def test_a_folder_without_videos_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
+):
+    (tmp_path / 'a.json').write_text('{}')
+    arguments = [tmp_path, tmp_path / 'p.pkl', 'no_config.py', 'no.pth']
+    with pytest.raises(SystemExit):
+        run_script(monkeypatch, 'data/make_proposals.py', *arguments)
+    assert 'There is no video in ' in capsys.readouterr().err

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cvrl_mm.command_line import read_config
 from cvrl_mm.datasets.ava_annotations import read_actions
 from cvrl_mm.datasets.ava_proposals import save_proposals
+from cvrl_mm.datasets.ava_sources import find_videos
 from cvrl_mm.detection.person_proposals import make_proposals
 
 
@@ -45,10 +46,13 @@ def main() -> None:
     """Detect and write."""
     parser, args = parse_args()
     videos = [args.videos]
-    if args.videos.is_dir():
-        videos = sorted(path for path in args.videos.iterdir() if path.is_file())
     wanted = None
     try:
+        make_place(args.out)  # now, not hours later
+        if args.videos.is_dir():
+            videos = [Path(path) for path in find_videos(str(args.videos)).values()]
+            if not videos:
+                raise ValueError(f'There is no video in {args.videos}.')
         if args.csv is not None:
             wanted = {(row.video, row.second) for row in read_actions(args.csv)}
             videos = [path for path in videos if path.stem in {movie for movie, _ in wanted}]
@@ -66,11 +70,23 @@ def main() -> None:
                 args.min_score,
                 lambda done, total: progress.update(task, completed=done, total=total),
             )
-    except (ValueError, FileNotFoundError, UnpicklingError) as mistake:
+        save_proposals(proposals, args.out)
+    except (ValueError, OSError, RuntimeError, UnpicklingError) as mistake:
         parser.error(str(mistake))
-    save_proposals(proposals, args.out)
     people = sum(map(len, proposals.values()))
     print(f'{args.out}: {people} boxes in {len(proposals)} key frames')
+
+
+def make_place(out: Path) -> None:
+    """Make the folder of a file that is to be written.
+
+    Raises:
+        OSError: it cannot be made.
+        ValueError: the file's own name is that of a folder.
+    """
+    if out.is_dir():
+        raise ValueError(f'{out} is a folder; name a file to write, such as {out}/proposals.pkl.')
+    out.parent.mkdir(parents=True, exist_ok=True)
 
 
 if __name__ == '__main__':

@@ -1,0 +1,33 @@
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from decord import VideoReader
+
+from cvrl_mm.datasets.rotation import quarter_turns, upright_image
+from tests.videos import encode, turn
+
+
+def last_frame(path: Path) -> av.VideoFrame:
+    with av.open(str(path)) as container:
+        return list(container.decode(video=0))[-1]
+
+
+@pytest.mark.parametrize(('degrees', 'turns'), [(0, 0), (90, 3), (180, 2), (270, 1)])
+def test_as_decord_does(tmp_path: Path, degrees: int, turns: int):
+    encode(tmp_path / 'v.mp4')
+    turn(tmp_path / 'v.mp4', degrees)
+    frame = last_frame(tmp_path / 'v.mp4')
+    assert quarter_turns(frame) == turns
+    image = upright_image(frame, 'rgb24')
+    assert np.array_equal(image, VideoReader(str(tmp_path / 'v.mp4'))[11].asnumpy())
+    assert np.array_equal(image[..., ::-1], upright_image(frame, 'bgr24'))
+    assert image.flags['C_CONTIGUOUS']
+
+
+def test_another_angle_is_named(tmp_path: Path):
+    encode(tmp_path / 'v.mp4')
+    turn(tmp_path / 'v.mp4', 30)
+    with pytest.raises(RuntimeError, match=r'rotated by -\d+ degrees, no multiple of 90'):
+        quarter_turns(last_frame(tmp_path / 'v.mp4'))
