@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from cvrl_mm.datasets.motion_videos import encode
 
@@ -196,7 +197,11 @@ def test_mim_from_any_folder(wheel: Path, videos: Path, tmp_path: Path):
     assert (tmp_path / 'host' / 'epoch_1.pth').is_file() and '[2/2]' in log
 
     (videos / 'classify.py').write_text(CLASSIFY)
-    arguments = ('classify.py', '--checkpoint', checkpoint)
+    weights = torch.load(checkpoint, weights_only=True)['state_dict']
+    weights = {k: v for k, v in weights.items() if k.startswith('backbone.')}
+    head = {'cls_head.fc_cls.weight': torch.ones(2, 64), 'cls_head.fc_cls.bias': torch.ones(2)}
+    torch.save({**weights, **head}, videos / 'whole.pth')
+    arguments = ('classify.py', '--checkpoint', 'whole.pth')
     assert 'acc/top1' in installed.mim('test', 'cvrl_mm', *arguments, cwd=videos)
 
     installed.mim(

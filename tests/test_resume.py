@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.runner import Runner
 
-from tests.pretraining import counted_in_steps, pretrain, weights
+from tests.pretraining import counted_in_steps, pretrain, small_config, weights
 from tests.processes import exit_codes, start, start_ranks
 from tests.videos import write_broken, write_odd
 
@@ -54,9 +55,10 @@ def test_after_a_steps_checkpoint(sampler: str, motion_set: Path, tmp_path: Path
 def test_another_seed_is_refused(motion_set: Path, tmp_path: Path):
     once = {'train_cfg.max_epochs': 1, 'train_dataloader.num_workers': 0}
     once['train_dataloader.persistent_workers'] = False
-    pretrain(motion_set, tmp_path, {**once, 'randomness.seed': 5})
+    Runner.from_cfg(small_config(motion_set, tmp_path, **once, **{'randomness.seed': 5})).train()
+    resumed = Runner.from_cfg(small_config(motion_set, tmp_path, **once, **RESUME))
     with pytest.raises(ValueError, match='had the seed 5, this one is given 0'):
-        pretrain(motion_set, tmp_path, {**once, **RESUME, 'train_cfg.max_epochs': 2})
+        resumed.train()
 
 
 def test_two_ranks_of_which_one_is_killed(motion_set: Path, tmp_path: Path):
