@@ -117,3 +117,12 @@ def weights(checkpoint: Path) -> dict[str, torch.Tensor]:
         **loaded['state_dict'],
         **{f'momentum.{i}': s['momentum_buffer'] for i, s in momenta.items()},
     }
+
+
+def assert_same(first: Path, second: Path) -> None:
+    """Two checkpoints hold the same weights and momenta, bit for bit."""
+    expected, found = weights(first), weights(second)
+    assert expected.keys() == found.keys()
+    different = [k for k in expected if not torch.equal(expected[k], found[k])]
+    assert not different
+    assert all(v.isfinite().all() for v in expected.values())

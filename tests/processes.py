@@ -25,16 +25,20 @@ def start(function: Callable[..., None], *args: object) -> BaseProcess:
 def start_ranks(function: Callable[..., None], ranks: int, *args: object) -> list[BaseProcess]:
     """Start the ranks of a job, with the environment that torchrun gives them."""
     context.set_forkserver_preload(PRELOAD)
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        port = str(s.getsockname()[1])
-    job = dict(WORLD_SIZE=str(ranks), MASTER_ADDR='127.0.0.1', MASTER_PORT=port)
+    job = dict(WORLD_SIZE=str(ranks), MASTER_ADDR='127.0.0.1', MASTER_PORT=free_port())
     processes = []
     for rank in range(ranks):
         env = dict(job, RANK=str(rank), LOCAL_RANK=str(rank))
         processes.append(context.Process(target=_run, args=(env, function, args)))
         processes[-1].start()
     return processes
+
+
+def free_port() -> str:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return str(s.getsockname()[1])
 
 
 def exit_codes(processes: list[BaseProcess], timeout_seconds: float = 120) -> list[int | None]:

@@ -4,22 +4,13 @@ import signal
 from pathlib import Path
 
 import pytest
-import torch
 from mmengine.runner import Runner
 
-from tests.pretraining import counted_in_steps, pretrain, small_config, weights
+from tests.pretraining import assert_same, counted_in_steps, pretrain, small_config
 from tests.processes import exit_codes, start, start_ranks
 from tests.videos import write_broken, write_odd
 
 RESUME = {'resume': True, 'load_from': None}
-
-
-def assert_same(first: Path, second: Path) -> None:
-    expected, found = weights(first), weights(second)
-    assert expected.keys() == found.keys()
-    different = [k for k in expected if not torch.equal(expected[k], found[k])]
-    assert not different
-    assert all(v.isfinite().all() for v in expected.values())
 
 
 def test_after_an_epochs_checkpoint(motion_set: Path, tmp_path: Path):

@@ -125,9 +125,10 @@ class BadVideosHook(Hook):
 
     def _record_crashes(self) -> None:
         recorded = self._read_record()
-        for filename, reason in (pair for x in self._lists for pair in x.crashed().items()):
-            if not recorded.get(filename, '').startswith(CRASHED):
-                self._write(filename, reason)
+        for videos in self._lists:
+            for filename, reason in videos.crashed().items():
+                if not recorded.get(filename, '').startswith(CRASHED):
+                    self._write(filename, reason)
 
     def _record(self, runner: Runner, filename: str, reason: str) -> None:
         runner.logger.warning(f'{filename} cannot be read and is replaced: {reason}')

@@ -19,12 +19,8 @@ def test_is_an_index_that_survives_the_way_to_a_worker():
 
 def test_draws_the_same_in_a_dataset_within_another():
     index = SampleIndex(13, seed=7, epoch=2)
-    for within, place in (
-        (index - 10, 3),
-        (index % 5, 3),
-        (pickle.loads(pickle.dumps(index % 5)), 3),
-    ):
-        assert within == place and within.key == index.key == (7, 2, 13)
+    for within in (index - 10, index % 5, pickle.loads(pickle.dumps(index % 5))):
+        assert within == 3 and within.key == index.key == (7, 2, 13)
 
 
 def test_draws_follow_the_key_alone_and_leave_the_generators_alone():

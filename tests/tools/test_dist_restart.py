@@ -1,22 +1,13 @@
 """Jobs that lose a rank or a worker end with the weights of the job left alone."""
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 
-import torch
-
-from tests.pretraining import pretrain, small_config, weights
-from tests.processes import exit_codes, start_ranks
+from tests.pretraining import assert_same, pretrain, small_config
+from tests.processes import exit_codes, free_port, start_ranks
 
 ROOT = Path(__file__).parents[2]
-
-
-def free_port() -> str:
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return str(s.getsockname()[1])
 
 
 def run_job(config: Path, ranks: int, **env: str) -> subprocess.CompletedProcess[str]:
@@ -62,8 +53,7 @@ def test_two_nodes_go_on_by_themselves_after_a_kill(motion_set: Path, tmp_path: 
     text = ''.join(log.read_text() for log in logs)
     assert codes == [0, 0], text[-5000:]
     assert 'resumed epoch: 1, iter: 2' in text
-    expected, found = (weights(tmp_path / run / 'epoch_3.pth') for run in 'ab')
-    assert not [k for k in expected if not torch.equal(expected[k], found[k])]
+    assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
 
 
 def test_goes_on_by_itself_without_a_video_that_crashes_the_decoder(
@@ -88,8 +78,7 @@ def test_goes_on_by_itself_without_a_video_that_crashes_the_decoder(
     record = f'{videos[5]}\tthe decoder crashed: Segmentation fault\n'
     assert (tmp_path / 'b' / 'bad_videos.txt').read_text() == record
     assert exit_codes(left_alone) == [0]
-    expected, found = (weights(tmp_path / run / 'epoch_3.pth') for run in 'ab')
-    assert not [k for k in expected if not torch.equal(expected[k], found[k])]
+    assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
 
 
 def test_a_rank_that_fails_says_which_and_why(motion_set: Path, tmp_path: Path):

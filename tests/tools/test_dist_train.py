@@ -1,19 +1,14 @@
 import json
 import os
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.processes import free_port
+
 ROOT = Path(__file__).parents[2]
-
-
-def free_port() -> str:
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return str(s.getsockname()[1])
 
 
 def dist_train(motion_set: Path, work_dir: Path, *arguments: str, epochs: int) -> str:
