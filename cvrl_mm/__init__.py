@@ -8,6 +8,6 @@ from .version import __version__
 
 compat.apply()
 
-from . import datasets, engine, models  # noqa: E402
+from . import augmentation, datasets, engine, models  # noqa: E402
 
-__all__ = ['__version__', 'datasets', 'engine', 'models']
+__all__ = ['__version__', 'augmentation', 'datasets', 'engine', 'models']

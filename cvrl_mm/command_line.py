@@ -10,8 +10,8 @@ from pickle import UnpicklingError
 
 from mmengine.config import Config
 
-from .datasets.video_check import find_fault
 from .models.pretrained import CheckpointMisfitError
+from .preparation.video_check import find_fault
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import torch
 from mmaction.registry import DATASETS, MODELS
 from mmengine.config import Config
 
-from cvrl_mm.datasets.figure_movies import write_figure_movies
+from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
 
 CONFIGS = Path(__file__).parents[1] / 'configs' / 'detection'
 DATA = [f'ava{version}_{source}' for version in (21, 22) for source in ('frames', 'videos')]
@@ -120,7 +120,7 @@ def test_the_proposal_network_is_all_that_is_added(data: str):
 @pytest.fixture(scope='module')
 def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp('ava')
-    write_figure_movies(root, num_train=1, num_val=1)
+    write_synthetic_ava(root, num_train=1, num_val=1)
     return root
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.datasets.motion_videos import encode
+from cvrl_mm.synthetic.motion_videos import encode
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = ('configs', 'tools', 'model-index.yml', 'constraints.txt')

@@ -12,7 +12,7 @@ from mmengine.dataset import pseudo_collate
 from torch import nn
 
 from cvrl_mm.convert import inflate_resnet
-from cvrl_mm.datasets.motion_videos import write_motion_videos
+from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 CONFIGS = Path(__file__).parents[1] / 'configs'
 ABLATIONS = sorted((CONFIGS / 'ablations').glob('*.py'))

@@ -14,9 +14,9 @@ from pickle import UnpicklingError
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cvrl_mm.datasets.ava_proposals import load_proposals
-from cvrl_mm.datasets.ava_sources import probe_video
 from cvrl_mm.detection.annotated_video import write_annotated_video
+from cvrl_mm.detection.ava_proposals import load_proposals
+from cvrl_mm.detection.ava_sources import probe_video
 from cvrl_mm.detection.video_detector import Detections, VideoActionDetector
 
 

@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cvrl_mm.datasets.motion_scene import STRUCTURES
-from cvrl_mm.datasets.motion_videos import write_motion_videos
-from cvrl_mm.datasets.subset import draw_subset
 from cvrl_mm.miniature.report import write_report
 from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, wanted
+from cvrl_mm.preparation.subset import draw_subset
+from cvrl_mm.synthetic.motion_scene import STRUCTURES
+from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()

@@ -24,11 +24,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from cvrl_mm.datasets.motion_scene import CLASSES
-from cvrl_mm.datasets.motion_videos import write_motion_videos
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
 from cvrl_mm.evaluation.neighbour_report import NUM_NEIGHBOURS
+from cvrl_mm.synthetic.motion_scene import CLASSES
+from cvrl_mm.synthetic.motion_videos import write_motion_videos
 from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
 from cvrl_mm.visualization.curves import plot_curves, read_curves
 

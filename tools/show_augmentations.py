@@ -19,8 +19,8 @@ from mmengine.config import Config
 
 import cvrl_mm
 from cvrl_mm.command_line import check_videos, plain_errors, read_config
-from cvrl_mm.datasets.motion_scene import MotionScene
-from cvrl_mm.datasets.motion_videos import NUM_FRAMES, encode
+from cvrl_mm.synthetic.motion_scene import MotionScene
+from cvrl_mm.synthetic.motion_videos import NUM_FRAMES, encode
 from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
 
 CONFIG = Path(cvrl_mm.__file__).parent / '.mim/configs/cvrl/pretrain_k400.py'

@@ -7,7 +7,7 @@ Example:
 import sys
 
 from cvrl_mm.command_line import check_config_argument
-from cvrl_mm.host_tools import run_host_tool
+from cvrl_mm.mmaction_scripts import run_host_tool
 
 if __name__ == '__main__':
     if {'-h', '--help'} & set(sys.argv):

@@ -9,7 +9,7 @@ import sys
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from cvrl_mm.command_line import check_config_argument, pass_on_randomness
-from cvrl_mm.host_tools import run_host_tool
+from cvrl_mm.mmaction_scripts import run_host_tool
 
 if __name__ == '__main__':
     if {'-h', '--help'} & set(sys.argv):

@@ -6,15 +6,15 @@ default_hooks = dict(
     timer=dict(type='IterTimerHook'),
     logger=dict(type='LoggerHook', interval=20, ignore_last=False),
     param_scheduler=dict(type='ParamSchedulerHook'),
-    checkpoint=dict(type='WholeCheckpointHook', interval=1, max_keep_ckpts=3, save_last=True),
+    checkpoint=dict(type='AtomicCheckpointHook', interval=1, max_keep_ckpts=3, save_last=True),
     sampler_seed=dict(type='DistSamplerSeedHook'),
     sync_buffers=dict(type='SyncBuffersHook'),
     throughput=dict(type='ThroughputHook'),  # videos a second, share of waiting for data
-    plain_checkpoint=dict(type='PlainCheckpointHook'),  # readable as weights alone
+    plain_checkpoint=dict(type='WeightsOnlyCheckpointHook'),  # readable as weights alone
     sample_seed=dict(type='SampleSeedHook'),  # a restart changes no draw
     bad_videos=dict(type='BadVideosHook', max_share=0.05),
     finite_loss=dict(type='FiniteLossHook'),
-    fitting_checkpoint=dict(type='FittingCheckpointHook'),  # no test of what is partly random
+    fitting_checkpoint=dict(type='StrictLoadHook'),  # no test of what is partly random
 )
 
 env_cfg = dict(

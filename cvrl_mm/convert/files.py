@@ -28,8 +28,8 @@ def load_weights(path: str | Path) -> dict:
         raise ValueError(
             f'{path} is refused: it holds more than weights ({_refused(error)}), and reading '
             f'that could run code that somebody put into it. Checkpoints that mmengine wrote '
-            f'without PlainCheckpointHook hold its message hub. If the file is your own, keep '
-            f'its weights by\n'
+            f'without WeightsOnlyCheckpointHook hold its message hub. If the file is your own, '
+            f'keep its weights by\n'
             f'  python -c "import torch; c = torch.load({str(path)!r}, weights_only=False); '
             f"torch.save(dict(state_dict=c['state_dict'], meta=dict(cfg=c['meta']['cfg'])), "
             f"'weights.pth')\"\n"

@@ -7,7 +7,7 @@ from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
 from mmengine.fileio import exists
 
-from .reading_note import ReadingNotes
+from .crash_log import CrashLogs
 from .sample_index import SampleIndex, draws_of
 from .video_list import VideoList
 from .video_reading import UnreadableVideoError, read, reads_files
@@ -46,7 +46,7 @@ class VideoListDataset(VideoDataset):
     def __init__(self, *args: object, timeout_seconds: float = 60, **kwargs: object) -> None:
         self.timeout_seconds = timeout_seconds
         self._unreadable: dict[str, str] = {}  # by no draw: the file and the reason
-        self.notes = ReadingNotes()
+        self.notes = CrashLogs()
         super().__init__(*args, **kwargs)
 
     def leave_out(self, unreadable: dict[str, str]) -> None:

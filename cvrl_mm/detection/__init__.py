@@ -1,6 +1,9 @@
-"""Action detection on AVA: what needs mmdet, mmcv's compiled operators and PyAV.
+"""Action detection on AVA: annotations, proposals, dataset, clips, detectors, drawing.
 
-In a config: ``custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'])``.
+In: AVA's annotation files and movies. Out: detections and their mAP, from a Faster R-CNN on a CVRL
+backbone. It needs mmdet, mmcv's compiled operators and PyAV. In a config:
+``custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'])``. Start with
+``ava_keyframe_dataset.py``.
 """
 
 import importlib.util
@@ -13,6 +16,8 @@ if not all(map(importlib.util.find_spec, ('mmdet', 'mmcv._ext', 'av'))):
     )
 
 from .action_faster_rcnn import ActionFasterRCNN
+from .ava_keyframe_dataset import AVAKeyframeDataset
+from .keep_visible_boxes import KeepVisibleBoxes
 from .read_ava_clip import ReadAVAClip
 
-__all__ = ['ActionFasterRCNN', 'ReadAVAClip']
+__all__ = ['AVAKeyframeDataset', 'ActionFasterRCNN', 'KeepVisibleBoxes', 'ReadAVAClip']

@@ -8,7 +8,7 @@ from mmdet.apis import inference_detector
 from mmdet.models import BaseDetector
 from mmengine.logging import MMLogger
 
-from cvrl_mm.datasets.ava_sources import probe_video
+from cvrl_mm.detection.ava_sources import probe_video
 
 from .read_ava_clip import read_frames
 

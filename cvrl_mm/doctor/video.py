@@ -10,8 +10,8 @@ import numpy as np
 from mmengine.config import Config
 from mmengine.dataset import Compose
 
-from cvrl_mm.datasets.motion_scene import MotionScene
-from cvrl_mm.datasets.motion_videos import NUM_FRAMES, encode
+from cvrl_mm.synthetic.motion_scene import MotionScene
+from cvrl_mm.synthetic.motion_videos import NUM_FRAMES, encode
 
 from .finding import Finding
 

@@ -1,25 +1,42 @@
+"""Engine: hooks and wrappers that mmengine's runner lacks.
+
+In: the runner's state at its hook points. Out: atomic checkpoints, deterministic seeding, logged
+metrics, and errors before time is lost. Start with ``sample_seed_hook.py`` and
+``atomic_checkpoint_hook.py``.
+"""
+
+from mmengine.registry import HOOKS
+
+from ..registration import register_deprecated
+from .atomic_checkpoint_hook import AtomicCheckpointHook
 from .autocast_optim_wrapper import AutocastOptimWrapper
 from .bad_videos_hook import BadVideosHook
 from .finite_loss_hook import FiniteLossHook
-from .fitting_checkpoint_hook import FittingCheckpointHook
 from .negatives_check_hook import NegativesCheckHook
-from .plain_checkpoint_hook import PlainCheckpointHook
 from .regularization_loss_hook import RegularizationLossHook
 from .representation_hook import RepresentationHook
 from .sample_seed_hook import SampleSeedHook
+from .strict_load_hook import StrictLoadHook
 from .throughput_hook import ThroughputHook
-from .whole_checkpoint_hook import WholeCheckpointHook
+from .weights_only_checkpoint_hook import WeightsOnlyCheckpointHook
+
+for old, new in (
+    ('WholeCheckpointHook', AtomicCheckpointHook),
+    ('PlainCheckpointHook', WeightsOnlyCheckpointHook),
+    ('FittingCheckpointHook', StrictLoadHook),
+):
+    register_deprecated(HOOKS, old, new)
 
 __all__ = [
+    'AtomicCheckpointHook',
     'AutocastOptimWrapper',
     'BadVideosHook',
     'FiniteLossHook',
-    'FittingCheckpointHook',
     'NegativesCheckHook',
-    'PlainCheckpointHook',
     'RegularizationLossHook',
     'RepresentationHook',
     'SampleSeedHook',
+    'StrictLoadHook',
     'ThroughputHook',
-    'WholeCheckpointHook',
+    'WeightsOnlyCheckpointHook',
 ]

@@ -8,7 +8,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from cvrl_mm.datasets.reading_note import CRASHED
+from cvrl_mm.datasets.crash_log import CRASHED
 from cvrl_mm.datasets.video_list_dataset import VideoListDataset
 
 from .batches import samples_of

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from mmaction.datasets import BaseActionDataset
 
-from cvrl_mm.datasets import ConsistentAugment
+from cvrl_mm.augmentation import ConsistentAugment
 
 TITLE_INCHES = 0.44
 

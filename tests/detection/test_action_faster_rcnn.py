@@ -10,7 +10,7 @@ from mmengine.structures import InstanceData
 from cvrl_mm.detection import ActionFasterRCNN
 from cvrl_mm.detection.action_faster_rcnn import as_people
 
-CONFIG = Path(__file__).parents[2] / 'configs' / 'detection' / 'figures_faster_rcnn.py'
+CONFIG = Path(__file__).parents[2] / 'configs' / 'detection' / 'synthetic_ava_faster_rcnn.py'
 BOXES = torch.tensor([[8.0, 8.0, 24.0, 36.0], [36.0, 20.0, 56.0, 48.0]])
 ACTIONS = torch.tensor([[0.0, 1, 0, 1], [0, 0, 1, 0]])
 

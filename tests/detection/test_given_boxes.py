@@ -12,7 +12,7 @@ from mmengine.config import Config
 from mmengine.structures import InstanceData
 from torch import nn
 
-CONFIG = Path(__file__).parents[2] / 'configs' / 'detection' / 'figures_fast_rcnn.py'
+CONFIG = Path(__file__).parents[2] / 'configs' / 'detection' / 'synthetic_ava_fast_rcnn.py'
 BOXES = torch.tensor([[8.0, 8.0, 24.0, 36.0], [36.0, 20.0, 56.0, 48.0]])
 ACTIONS = torch.tensor([[0.0, 1, 0, 1], [0, 0, 1, 0]])
 

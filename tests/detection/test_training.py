@@ -1,4 +1,4 @@
-"""Both detectors learn the generated figures' motions, resume and are tested."""
+"""Both detectors learn synthetic AVA' motions, resume and are tested."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from mmengine.config import Config
 from mmengine.runner import Runner
 
-from cvrl_mm.datasets.figure_movies import write_figure_movies
+from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
 # 6 epochs of 24 steps instead of 8 of twice the batch
@@ -21,9 +21,9 @@ SMALLER = {
 
 @pytest.fixture(scope='module')
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the configs find data/figures."""
+    """Where the configs find data/synthetic_ava."""
     root = tmp_path_factory.mktemp('ava')
-    write_figure_movies(root / 'data' / 'figures', num_train=32, num_val=8)
+    write_synthetic_ava(root / 'data' / 'synthetic_ava', num_train=32, num_val=8)
     return root
 
 
@@ -39,7 +39,7 @@ def evaluate(name: str, checkpoint: str | None) -> float:
     return runner(name, load_from=checkpoint).test()['mAP/overall']
 
 
-@pytest.mark.parametrize('name', ['figures_fast_rcnn', 'figures_faster_rcnn'])
+@pytest.mark.parametrize('name', ['synthetic_ava_fast_rcnn', 'synthetic_ava_faster_rcnn'])
 def test_a_detector_tells_motions_apart(
     name: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):

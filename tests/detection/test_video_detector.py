@@ -6,17 +6,17 @@ import torch
 from mmaction.registry import DATASETS, MODELS
 from mmengine.config import Config
 
-from cvrl_mm.datasets.figure_movies import write_figure_movies
 from cvrl_mm.detection.video_detector import VideoActionDetector
+from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
-NAMES = ('figures_fast_rcnn', 'figures_faster_rcnn')
+NAMES = ('synthetic_ava_fast_rcnn', 'synthetic_ava_faster_rcnn')
 
 
 @pytest.fixture(scope='module')
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp('ava')
-    write_figure_movies(root / 'data' / 'figures', num_train=1, num_val=1)
+    write_synthetic_ava(root / 'data' / 'synthetic_ava', num_train=1, num_val=1)
     for name in NAMES:
         torch.manual_seed(0)
         model = MODELS.build(Config.fromfile(CONFIGS / f'{name}.py').model)
@@ -35,10 +35,10 @@ def detector(name: str, **kwargs) -> VideoActionDetector:
 
 
 def test_a_proposal_network_finds_in_a_video_what_testing_finds():
-    ours = detector('figures_faster_rcnn')
+    ours = detector('synthetic_ava_faster_rcnn')
     assert not ours.needs_people and ours.actions == ['sway', 'bounce', 'turn']
-    found = ours.detect('data/figures/videos/val_0.mp4', 2)
-    cfg = Config.fromfile(CONFIGS / 'figures_faster_rcnn.py')
+    found = ours.detect('data/synthetic_ava/videos/val_0.mp4', 2)
+    cfg = Config.fromfile(CONFIGS / 'synthetic_ava_faster_rcnn.py')
     data = DATASETS.build(cfg.val_dataloader.dataset)
     index = [data.get_data_info(i)['timestamp'] for i in range(len(data))].index(902)
     packed = {key: [value] for key, value in data[index].items()}
@@ -49,16 +49,16 @@ def test_a_proposal_network_finds_in_a_video_what_testing_finds():
 
 
 def test_given_boxes_are_what_is_scored():
-    ours = detector('figures_fast_rcnn')
+    ours = detector('synthetic_ava_fast_rcnn')
     people = np.array([[0.1, 0.2, 0.4, 0.8, 0.9], [0.5, 0.1, 0.9, 0.7, 0.8]])
-    found = ours.detect('data/figures/videos/val_0.mp4', 1, people)
+    found = ours.detect('data/synthetic_ava/videos/val_0.mp4', 1, people)
     np.testing.assert_allclose(found.boxes, people[:, :4], atol=1e-6)
     assert found.scores.shape == (2, 3) and (found.scores > 0).all() and (found.scores < 1).all()
-    assert ours.detect('data/figures/videos/val_0.mp4', 1, people[:0]).boxes.shape == (0, 4)
+    assert ours.detect('data/synthetic_ava/videos/val_0.mp4', 1, people[:0]).boxes.shape == (0, 4)
 
 
 def test_what_is_missing_is_named():
     with pytest.raises(ValueError, match='takes person boxes: make them with tools/data'):
-        detector('figures_fast_rcnn').detect('data/figures/videos/val_0.mp4', 1)
+        detector('synthetic_ava_fast_rcnn').detect('data/synthetic_ava/videos/val_0.mp4', 1)
     with pytest.raises(FileNotFoundError, match='no label map /nowhere'):
-        detector('figures_fast_rcnn', labels='/nowhere')
+        detector('synthetic_ava_fast_rcnn', labels='/nowhere')

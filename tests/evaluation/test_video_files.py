@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from cvrl_mm.datasets.motion_videos import encode
 from cvrl_mm.evaluation.video_files import VideoFiles, find_videos
+from cvrl_mm.synthetic.motion_videos import encode
 
 
 def test_files_folders_and_lists_are_found(tmp_path):

@@ -6,7 +6,7 @@ import torch
 from mmaction.registry import MODELS
 from mmengine.config import Config
 
-from cvrl_mm.datasets.figure_movies import write_figure_movies
+from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
 from tests.script import run_script
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
@@ -15,8 +15,8 @@ CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
 @pytest.fixture
 def movie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    write_figure_movies(Path('data/figures'), num_train=1, num_val=1)
-    return Path('data/figures/videos/val_0.mp4')
+    write_synthetic_ava(Path('data/synthetic_ava'), num_train=1, num_val=1)
+    return Path('data/synthetic_ava/videos/val_0.mp4')
 
 
 def untrained(name: str) -> tuple[Path, str]:
@@ -33,7 +33,12 @@ def frames_of(path: Path) -> int:
 
 def test_from_the_video_alone(movie: Path, monkeypatch: pytest.MonkeyPatch):
     run_script(
-        monkeypatch, 'detect_video.py', movie, *untrained('figures_faster_rcnn'), '--threshold', 0
+        monkeypatch,
+        'detect_video.py',
+        movie,
+        *untrained('synthetic_ava_faster_rcnn'),
+        '--threshold',
+        0,
     )
     assert frames_of(movie.with_name('val_0_actions.mp4')) == 120
 
@@ -41,11 +46,11 @@ def test_from_the_video_alone(movie: Path, monkeypatch: pytest.MonkeyPatch):
 def test_with_given_boxes(
     movie: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):
-    arguments = [movie, *untrained('figures_fast_rcnn'), '--out', 'out.mp4']
+    arguments = [movie, *untrained('synthetic_ava_fast_rcnn'), '--out', 'out.mp4']
     with pytest.raises(SystemExit):
         run_script(monkeypatch, 'detect_video.py', *arguments)
     assert 'takes person boxes: make them with' in capsys.readouterr().err
-    proposals = 'data/figures/annotations/val_proposals.pkl'
+    proposals = 'data/synthetic_ava/annotations/val_proposals.pkl'
     run_script(
         monkeypatch,
         'detect_video.py',
@@ -60,7 +65,7 @@ def test_with_given_boxes(
 def test_boxes_of_nothing_in_the_video_are_a_mistake(
     movie: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ):
-    proposals = 'data/figures/annotations/val_proposals.pkl'
+    proposals = 'data/synthetic_ava/annotations/val_proposals.pkl'
     other = movie.rename(movie.with_name('other.mp4'))
     arguments = ['no_config.py', 'no.pth', '--proposals', proposals]
     with pytest.raises(SystemExit, match='2'):

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
-from cvrl_mm.datasets.motion_videos import write_motion_videos
 from cvrl_mm.evaluation.encoder import load_encoder
 from cvrl_mm.evaluation.linear_probe import linear_probe
 from cvrl_mm.evaluation.video_files import VideoFiles
+from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 ROOT = Path(__file__).parents[2]
 TF = ROOT / 'tests' / 'data' / 'released_backbone' / 'r3d_50_w0.125_backbone-1'

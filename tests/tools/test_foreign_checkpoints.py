@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from cvrl_mm.datasets.figure_movies import write_figure_movies
+from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
 from tests.script import run_script
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 LINEAR = CONFIGS / 'miniature/linear_motion.py'
 TRAIN = ('train.py', LINEAR, '--cfg-options', 'train_dataloader.batch_size=4')
-DETECTION = CONFIGS / 'detection/figures_faster_rcnn.py'
+DETECTION = CONFIGS / 'detection/synthetic_ava_faster_rcnn.py'
 DETECTOR = """
 default_scope = 'mmdet'
 model = dict(
@@ -47,7 +47,7 @@ class Trap:
         ('test.py', LINEAR, 'foreign.pth'),
         (*TRAIN, 'load_from=foreign.pth', 'model.backbone.init_cfg=None'),
         (*TRAIN, 'model.backbone.init_cfg.checkpoint=foreign.pth'),
-        ('detect_video.py', 'data/figures/videos/val_0.mp4', DETECTION, 'foreign.pth'),
+        ('detect_video.py', 'data/synthetic_ava/videos/val_0.mp4', DETECTION, 'foreign.pth'),
         ('data/make_proposals.py', 'data/motion/videos', 'p.pkl', 'tiny.py', 'foreign.pth'),
     ],
     ids=lambda command: ' '.join(str(c).split('/')[-1] for c in command[:2]),
@@ -60,7 +60,7 @@ def test_a_tool_refuses_code(
     capsys: pytest.CaptureFixture,
 ):
     monkeypatch.chdir(tmp_path)
-    write_figure_movies(Path('data/figures'), num_train=1, num_val=1)
+    write_synthetic_ava(Path('data/synthetic_ava'), num_train=1, num_val=1)
     Path('data/motion').symlink_to(motion_set)
     Path('tiny.py').write_text(DETECTOR)
     torch.save(dict(state_dict={}, trap=Trap(tmp_path / 'sprung')), 'foreign.pth')

@@ -5,7 +5,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import DefaultScope
 
-from cvrl_mm.datasets.ava_proposals import load_proposals
+from cvrl_mm.detection.ava_proposals import load_proposals
 from tests.script import run_script
 from tests.videos import encode
 

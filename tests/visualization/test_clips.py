@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from mmaction.registry import DATASETS
 
-from cvrl_mm.datasets.motion_scene import SIZE
-from cvrl_mm.datasets.motion_videos import write_motion_videos
+from cvrl_mm.synthetic.motion_scene import SIZE
+from cvrl_mm.synthetic.motion_videos import write_motion_videos
 from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
 
 SAMPLE = [

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cvrl_mm.datasets.motion_videos import encode
+from cvrl_mm.synthetic.motion_videos import encode
 from cvrl_mm.visualization.neighbours import (
     Neighbour,
     Query,

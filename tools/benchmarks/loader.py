@@ -24,8 +24,8 @@ from rich.progress import track
 from rich.table import Table
 
 import cvrl_mm
+from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
 from cvrl_mm.command_line import check_videos, plain_errors
-from cvrl_mm.datasets import ClipTransform, ConsistentAugment
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
 ALONE = 'decoding alone, stock'

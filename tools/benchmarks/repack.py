@@ -27,7 +27,7 @@ from rich.table import Table
 
 import cvrl_mm
 from cvrl_mm.command_line import check_videos, plain_errors
-from cvrl_mm.datasets.repack_video import RepackSettings, repack_video
+from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
 ORIGINAL = 'original'

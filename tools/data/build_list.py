@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from cvrl_mm.command_line import plain_errors
-from cvrl_mm.datasets.official_lists import (
+from cvrl_mm.preparation.official_lists import (
     Splits,
     find_videos,
     match,

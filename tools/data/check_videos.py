@@ -16,8 +16,8 @@ from pathlib import Path
 from mmengine.fileio import list_from_file
 from rich.progress import track
 
-from cvrl_mm.datasets.video_check import find_faults
 from cvrl_mm.datasets.video_list import read_video_list
+from cvrl_mm.preparation.video_check import find_faults
 
 
 def main() -> None:

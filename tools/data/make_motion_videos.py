@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cvrl_mm.datasets.motion_videos import write_motion_videos
+from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 
 def main() -> None:

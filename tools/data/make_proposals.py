@@ -16,9 +16,9 @@ from mmdet.apis import init_detector
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cvrl_mm.command_line import read_config
-from cvrl_mm.datasets.ava_annotations import read_actions
-from cvrl_mm.datasets.ava_proposals import save_proposals
-from cvrl_mm.datasets.ava_sources import find_videos
+from cvrl_mm.detection.ava_annotations import read_actions
+from cvrl_mm.detection.ava_proposals import save_proposals
+from cvrl_mm.detection.ava_sources import find_videos
 from cvrl_mm.detection.person_proposals import make_proposals
 
 

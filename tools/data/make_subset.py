@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from cvrl_mm.command_line import plain_errors
-from cvrl_mm.datasets.subset import draw_subset
+from cvrl_mm.preparation.subset import draw_subset
 
 
 def parse_args() -> argparse.Namespace:

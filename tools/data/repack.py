@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from cvrl_mm.datasets.repack import RepackReport, find_videos, repack, repack_list
-from cvrl_mm.datasets.repack_video import RepackSettings
+from cvrl_mm.preparation.repack import RepackReport, find_videos, repack, repack_list
+from cvrl_mm.preparation.repack_video import RepackSettings
 
 
 def parse_args() -> argparse.Namespace:

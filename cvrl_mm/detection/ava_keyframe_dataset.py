@@ -1,0 +1,203 @@
+"""AVA's key frames, checked before the first epoch."""
+
+import os.path as osp
+from collections import Counter, defaultdict
+from typing import Any, TypeGuard
+
+import numpy as np
+from mmaction.datasets import AVADataset
+from mmaction.registry import DATASETS
+from mmengine.logging import MMLogger
+
+from ..datasets.sample_index import SampleIndex, draws_of
+from .ava_annotations import ActionRow, read_actions, read_exclusions
+from .ava_proposals import load_proposals
+from .ava_sources import Source, find_frames, find_videos, probe_video
+
+MAX_MISSING = 0.05  # of the movies
+
+
+@DATASETS.register_module()
+class AVAKeyframeDataset(AVADataset):
+    """MMAction2's ``AVADataset`` with everything it reads checked when it is built.
+
+    Key frames are left out, with a count in the log, if AVA excludes them, if they lie outside
+    what there is of their movie, if the movie is missing (up to 5 % of the movies; more is an
+    error), if no box of theirs touches the frame, and at test time if nobody was detected in
+    them. In evaluation their annotations count as missed all the same. Training takes a key
+    frame without detections with its annotated boxes alone. Boxes that reach out of the frame
+    are cut at its border.
+
+    In a run with :class:`SampleSeedHook` a sample's draws, another key frame in its place among
+    them, depend on the seed, the epoch and its index alone.
+
+    The proposals are unpickled by ``load_proposals``, which can make arrays and nothing else.
+
+    Args:
+        ann_file: AVA's csv.
+        proposal_file: Person boxes; without it there are none, for a detector that proposes
+            its own.
+        use_frames: Read extracted frames from folders named by the movies; False reads video
+            files ``MOVIE.*``, with ``ReadAVAClip`` in the pipeline.
+        timestamp_start: Second of the movie that the first frame shows: 900 for AVA's cut at
+            this second, 0 for whole movies.
+        **kwargs: What ``AVADataset`` takes.
+
+    Raises:
+        FileNotFoundError: a file, or more than 5 % of the movies, are missing.
+        ValueError: a file is malformed, or no key frame is left.
+    """
+
+    def __init__(
+        self,
+        ann_file: str,
+        proposal_file: str | None = None,
+        use_frames: bool = True,
+        start_index: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.person_boxes = None if proposal_file is None else load_proposals(proposal_file)
+        if start_index is None:
+            start_index = int(use_frames)  # extracted frames count from 1
+        super().__init__(
+            ann_file, use_frames=use_frames, start_index=start_index, proposal_file=None, **kwargs
+        )
+        self.proposal_file = proposal_file
+
+    def __getitem__(self, idx: int) -> dict:
+        """Load a key frame."""
+        if not isinstance(idx, SampleIndex):
+            return super().__getitem__(idx)
+        with draws_of(*idx.key):
+            return super().__getitem__(int(idx))
+
+    def load_data_list(self) -> list[dict]:
+        """Read the csv into one dict a key frame, with boxes cut at the frame's border.
+
+        Raises:
+            FileNotFoundError: see the class.
+            ValueError: a line is malformed or names an action that does not exist.
+        """
+        self.left_out: Counter[str] = Counter()
+        by_frame: dict[tuple[str, int], list[dict]] = defaultdict(list)
+        for row in read_actions(self.ann_file):
+            action = self._action_index(row)
+            if action:
+                record = self._record(row, action)
+                by_frame[row.video, row.second] += [record] if record else []
+        sources = self._find_sources(sorted({video for video, _ in by_frame}))
+        return [
+            self._frame(source, video, second, records)
+            for (video, second), records in by_frame.items()
+            if self._is_usable(source := sources[video], second, records)
+        ]
+
+    def filter_data(self) -> list[dict]:
+        """Leave out what AVA excludes and, at test time, frames without anybody detected.
+
+        Raises:
+            ValueError: no key frame is left.
+        """
+        excluded = read_exclusions(self.exclude_file) if self.exclude_file else set()
+        kept = []
+        for frame in self.data_list:
+            if (frame['video_id'], frame['timestamp']) in excluded:
+                self.left_out['excluded by AVA'] += 1
+            elif self._lacks_people(frame['img_key']) and self.test_mode:
+                self.left_out['nobody detected'] += 1
+            else:
+                kept.append(frame)
+        logger = MMLogger.get_current_instance()
+        logger.info(f'{self.ann_file}: {len(kept)} key frames')
+        for reason, count in self.left_out.items():
+            logger.warning(f'{self.ann_file}: left out {count}: {reason}')
+        if not kept:
+            raise ValueError(
+                f'{self.ann_file} leaves no key frame: {dict(self.left_out)}. Look at data_prefix, '
+                f'proposal_file and timestamp_start={self.timestamp_start}.'
+            )
+        return kept
+
+    def get_data_info(self, idx: int) -> dict:
+        """Get a key frame; boxes and ``proposals`` (N, 4) are fractions of the frame."""
+        info = super().get_data_info(idx)
+        if self.person_boxes is not None:
+            info['proposals'] = self._proposals(info['img_key'])
+        return info
+
+    def _action_index(self, row: ActionRow) -> int:
+        """Position of an action among the classes, 0 if it isn't one of ``custom_classes``."""
+        if self.custom_classes is not None:
+            return self.custom_classes.index(row.action) if row.action in self.custom_classes else 0
+        if row.action >= self.num_classes:
+            raise ValueError(
+                f'{self.ann_file}: action {row.action} of {row.video},{row.second} does not exist; '
+                f'num_classes={self.num_classes} allows 1 to {self.num_classes - 1}.'
+            )
+        return row.action
+
+    def _record(self, row: ActionRow, action: int) -> dict | None:
+        box = np.clip(row.box, 0, 1)
+        if not (box[2:] > box[:2]).all():
+            self.left_out['single boxes outside the frame or without area'] += 1
+            return None
+        return dict(entity_box=box, label=action, entity_id=row.person)
+
+    def _find_sources(self, videos: list[str]) -> dict[str, Source | None]:
+        folder = self.data_prefix['img'] or ''
+        if self.use_frames:
+            most = (self.timestamp_end - self.timestamp_start) * self._FPS
+            sources = {
+                v: find_frames(
+                    osp.join(folder, v), self.filename_tmpl, self.start_index, most, self._FPS
+                )
+                for v in videos
+            }
+        else:
+            files = find_videos(folder)
+            sources = {v: probe_video(files.get(v)) for v in videos}
+        missing = [v for v, source in sources.items() if source is None]
+        if len(missing) > MAX_MISSING * len(videos):
+            raise FileNotFoundError(
+                f'{len(missing)} of {len(videos)} movies of {self.ann_file} have no readable '
+                f'{"frames" if self.use_frames else "video"} in {folder!r}, the first one is '
+                f'{missing[0]}; look at data_prefix and filename_tmpl={self.filename_tmpl!r}.'
+            )
+        return sources
+
+    def _is_usable(
+        self, source: Source | None, second: int, records: list[dict]
+    ) -> TypeGuard[Source]:
+        if source is None:
+            self.left_out['movie missing'] += 1
+        elif not 0 <= second - self.timestamp_start < source.seconds:
+            self.left_out['outside the seconds that there are of the movie'] += 1
+        elif not records:
+            self.left_out['no box within the frame'] += 1
+        else:
+            return True
+        return False
+
+    def _frame(self, source: Source, video: str, second: int, records: list[dict]) -> dict:
+        boxes, labels, people = self.parse_img_record(records)
+        return {
+            'frame_dir' if self.use_frames else 'filename': source.path,
+            'video_id': video,
+            'timestamp': second,
+            'img_key': f'{video},{second:04d}',
+            'shot_info': (0, source.frames),
+            'fps': self._FPS,
+            'ann': dict(gt_bboxes=boxes, gt_labels=labels, entity_ids=people),
+        }
+
+    def _lacks_people(self, key: str) -> bool:
+        return self.person_boxes is not None and not len(self._proposals(key))
+
+    def _proposals(self, key: str) -> np.ndarray:
+        """Boxes of the surely detected, or of the surest if nobody is, (N, 4)."""
+        boxes = (self.person_boxes or {}).get(key, np.zeros((0, 5), np.float32))
+        if boxes.shape[1] == 5 and len(boxes):
+            scores = boxes[:, 4]
+            boxes = boxes[scores >= min(self.person_det_score_thr, scores.max())]
+        boxes = np.clip(boxes[: self.num_max_proposals, :4], 0, 1)
+        return boxes[(boxes[:, 2:] > boxes[:, :2]).all(1)]

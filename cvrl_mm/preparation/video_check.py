@@ -1,0 +1,113 @@
+"""Finding the videos that a training run could not read."""
+
+import multiprocessing as mp
+import time
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+
+import numpy as np
+from mmaction.datasets.transforms import DecordDecode, DecordInit
+
+from ..datasets.video_reading import UnreadableVideoError, read
+
+NUM_FRAMES = 32
+
+
+def find_fault(filename: str) -> str | None:
+    """Open a video as the loader does and decode 32 frames spread over its whole length.
+
+    Args:
+        filename: Its path.
+
+    Returns:
+        What is wrong with it, one line, or None.
+    """
+    try:
+        results = read(DecordInit(), dict(filename=filename), None)
+        last = results['total_frames'] - 1
+        results['frame_inds'] = np.linspace(0, last, min(NUM_FRAMES, last + 1)).astype(int)
+        read(DecordDecode(), results, None)
+    except UnreadableVideoError as error:
+        return error.reason
+    return None
+
+
+def find_faults(
+    filenames: Sequence[str], num_processes: int, timeout_seconds: float
+) -> Iterator[tuple[int, str | None]]:
+    """Check videos in several processes, which a video may hang or crash.
+
+    Args:
+        filenames: Their paths.
+        num_processes: How many to check at a time.
+        timeout_seconds: After this time on one video its process is ended.
+
+    Yields:
+        The place of a video in the list and its fault or None, in the order they are done.
+    """
+    todo = iter(enumerate(filenames))
+    checkers: dict[Connection, _Checker] = {}
+    try:
+        while True:
+            while len(checkers) < num_processes and (job := next(todo, None)):
+                checker = _Checker()
+                checker.begin(*job, timeout_seconds)
+                checkers[checker.answers] = checker
+            if not checkers:
+                return
+            deadline = min(c.deadline for c in checkers.values())
+            ready = wait(checkers, max(0, deadline - time.monotonic()))
+            now = time.monotonic()
+            due = [c for c, checker in checkers.items() if c in ready or checker.deadline <= now]
+            for answers in due:
+                checker = checkers.pop(answers)
+                yield checker.place, checker.fault(answers in ready, timeout_seconds)
+                if checker.alive and (job := next(todo, None)):
+                    checker.begin(*job, timeout_seconds)
+                    checkers[answers] = checker
+                else:
+                    checker.end()
+    finally:
+        for checker in checkers.values():
+            checker.end()
+
+
+class _Checker:
+    """A process that checks one video after another."""
+
+    def __init__(self) -> None:
+        self.answers, far_end = mp.Pipe()
+        self.process = mp.Process(target=_serve, args=(far_end,), daemon=True)
+        self.process.start()
+        far_end.close()
+        self.alive = True
+
+    def begin(self, place: int, filename: str, timeout_seconds: float) -> None:
+        self.place = place
+        self.deadline = time.monotonic() + timeout_seconds
+        self.answers.send(filename)
+
+    def fault(self, answered: bool, timeout_seconds: float) -> str | None:
+        if not answered:
+            self.alive = False
+            return f'no answer within {timeout_seconds:g} s'
+        try:
+            return self.answers.recv()
+        except EOFError:
+            self.process.join()
+            self.alive = False
+            return f'the decoder crashed with code {self.process.exitcode}'
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.answers.close()
+
+
+def _serve(questions: Connection) -> None:
+    while True:
+        try:
+            filename = questions.recv()
+        except EOFError:
+            return
+        questions.send(find_fault(filename))

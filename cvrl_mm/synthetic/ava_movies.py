@@ -1,0 +1,133 @@
+"""A small generated data set shaped like AVA: two figures a movie whose motion is their action.
+
+All figures look the same and stand anywhere in their half of the picture, so that a single
+frame does not give their action away.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from ..detection.ava_proposals import save_proposals
+
+# One of each of the three groups over which MMAction2 averages; the axes along which they move
+ACTIONS = {12: ('sway', (1, 0)), 17: ('bounce', (0, 1)), 64: ('turn', (1, 1))}
+SIZE = 64  # pixels
+FPS, SECONDS, START = 30, 4, 900
+KEY_SECONDS = range(START + 1, START + SECONDS)
+FIGURE, REACH = np.array([18, 28]), 3  # width and height, and how far it moves, pixels
+
+
+@dataclass
+class Figure:
+    """Someone in a movie.
+
+    Attributes:
+        action: Its number, from ``ACTIONS``.
+        home: Centre of the motion, x and y in pixels.
+        turns: Periods a second, negative for the other direction.
+        phase: Of the motion at the first frame, radians.
+        colour: BGR.
+    """
+
+    action: int
+    home: np.ndarray
+    turns: float
+    phase: float
+    colour: tuple[float, float, float]
+
+    def centre(self, frame: int) -> np.ndarray:
+        """Where it is, x and y in pixels."""
+        angle = 2 * np.pi * self.turns * frame / FPS + self.phase
+        return self.home + REACH * np.array(ACTIONS[self.action][1]) * [
+            np.cos(angle),
+            np.sin(angle),
+        ]
+
+    def box(self, frame: int) -> np.ndarray:
+        """Its box as fractions of the picture, (4,)."""
+        centre = self.centre(frame)
+        return np.concatenate([centre - FIGURE / 2, centre + FIGURE / 2]).clip(0, SIZE) / SIZE
+
+
+def write_synthetic_ava(root: Path, num_train: int = 64, num_val: int = 16, seed: int = 0) -> None:
+    """Write movies as frames and as videos, csv files, label map and proposals.
+
+    Args:
+        root: A new folder; gets annotations/, rawframes/ and videos/.
+        num_train: Movies with a name that begins with train.
+        num_val: Movies with a name that begins with val.
+        seed: Of everything drawn.
+    """
+    rng = np.random.default_rng(seed)
+    for folder in ('annotations', 'rawframes', 'videos'):
+        (root / folder).mkdir(parents=True)
+    labels = [f'item {{\n  name: "{name}"\n  id: {i}\n}}\n' for i, (name, _) in ACTIONS.items()]
+    (root / 'annotations' / 'actions.pbtxt').write_text(''.join(labels))
+    for split, count in (('train', num_train), ('val', num_val)):
+        rows, proposals = [], {}
+        for movie in (f'{split}_{i}' for i in range(count)):
+            figures = [draw_figure(rng, half) for half in (0, 1)]
+            write_movie(root, movie, render(rng, figures))
+            for second in KEY_SECONDS:
+                boxes = np.array([f.box((second - START) * FPS) for f in figures])
+                for person, (figure, box) in enumerate(zip(figures, boxes, strict=True)):
+                    corners = ','.join(f'{x:.3f}' for x in box)
+                    rows.append(f'{movie},{second:04d},{corners},{figure.action},{person}')
+                proposals[f'{movie},{second:04d}'] = draw_detections(rng, boxes)
+        annotations = root / 'annotations'
+        (annotations / f'{split}.csv').write_text('\n'.join(rows) + '\n')
+        (annotations / f'{split}_excluded.csv').write_text(f'{split}_0,{KEY_SECONDS[-1]:04d}\n')
+        save_proposals(proposals, annotations / f'{split}_proposals.pkl')
+
+
+def draw_figure(rng: np.random.Generator, half: int) -> Figure:
+    """Draw who stands in the left (0) or right (1) half."""
+    room = FIGURE[1] / 2 + REACH
+    return Figure(
+        action=int(rng.choice(list(ACTIONS))),
+        home=np.array(
+            [(half + 0.5) * SIZE / 2 + rng.uniform(-3, 3), rng.uniform(room, SIZE - room)]
+        ),
+        turns=rng.uniform(1.2, 1.8) * rng.choice([-1, 1]),
+        phase=rng.uniform(0, 2 * np.pi),
+        colour=tuple(rng.uniform(170, 255, 3).tolist()),
+    )
+
+
+def draw_detections(rng: np.random.Generator, boxes: np.ndarray) -> np.ndarray:
+    """Boxes as a person detector finds them, and a doubtful one where nobody is, (K + 1, 5)."""
+    found = (boxes + rng.normal(0, 0.5 / SIZE, boxes.shape)).clip(0, 1)
+    scores = rng.uniform(0.95, 1, len(found))
+    return np.concatenate([np.c_[found, scores], [[0.3, 0.4, 0.7, 0.6, 0.2]]])
+
+
+def render(rng: np.random.Generator, figures: list[Figure]) -> list[np.ndarray]:
+    """Draw all frames of a movie, (SIZE, SIZE, 3) BGR uint8 each."""
+    wall = cv2.GaussianBlur(rng.uniform(0, 255, (SIZE, SIZE, 3)), (0, 0), 4)
+    wall = 90 + 2 * (wall - wall.mean())
+    frames = []
+    for frame in range(SECONDS * FPS):
+        image = (wall + rng.normal(0, 3, wall.shape)).clip(0, 255).astype(np.uint8)
+        for figure in figures:
+            x, y = figure.centre(frame).round().astype(int).tolist()
+            cv2.circle(image, (x, y - 9), 4, figure.colour, -1)
+            cv2.ellipse(image, (x, y + 1), (8, 7), 0, 0, 360, figure.colour, -1)
+            for side in (-4, 4):
+                cv2.line(image, (x + side, y + 4), (x + side, y + 12), figure.colour, 2)
+        frames.append(image)
+    return frames
+
+
+def write_movie(root: Path, movie: str, frames: list[np.ndarray]) -> None:
+    """Write frames as pictures and as a video."""
+    folder = root / 'rawframes' / movie
+    folder.mkdir()
+    code = cv2.VideoWriter.fourcc(*'mp4v')
+    writer = cv2.VideoWriter(str(root / 'videos' / f'{movie}.mp4'), code, FPS, (SIZE, SIZE))
+    for number, frame in enumerate(frames, 1):
+        cv2.imwrite(str(folder / f'img_{number:05}.jpg'), frame)
+        writer.write(frame)
+    writer.release()

@@ -1,0 +1,222 @@
+import logging
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from mmaction.datasets import AVADataset
+from mmengine.logging import MMLogger
+
+from cvrl_mm.datasets.sample_index import SampleIndex
+from cvrl_mm.detection import AVAKeyframeDataset
+from cvrl_mm.detection.ava_proposals import save_proposals
+
+FPS, SECONDS = 10, 4
+MOVIES = [f'm{i}' for i in range(3)]
+BOX, OTHER = (0.1, 0.2, 0.4, 0.9), (0.5, 0.1, 0.8, 0.7)
+
+
+def row(movie: str, second: int, box: tuple = BOX, action: int = 1, person: int = 0) -> str:
+    return f'{movie},{second:04d},' + ','.join(map(str, box)) + f',{action},{person}'
+
+
+ROWS = [
+    row('m0', 901),
+    row('m0', 901, action=3),
+    row('m0', 901, OTHER, 2, 1),
+    row('m1', 902),
+    row('m2', 900),
+]
+SURE, DOUBTFUL = (*BOX, 0.95), (*OTHER, 0.3)
+
+
+@pytest.fixture(scope='module')
+def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp('movies')
+    (root / 'videos').mkdir()
+    for movie in MOVIES:
+        (root / 'frames' / movie).mkdir(parents=True)
+        path = str(root / 'videos' / f'{movie}.mp4')
+        writer = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*'mp4v'), FPS, (32, 32))
+        for i in range(SECONDS * FPS):
+            (root / 'frames' / movie / f'img_{i + 1:05}.jpg').touch()
+            writer.write(np.zeros((32, 32, 3), np.uint8))
+        writer.release()
+    return root
+
+
+class Builder:
+    def __init__(self, folder: Path, movies: Path) -> None:
+        self.folder, self.movies = folder, movies
+
+    def __call__(
+        self, rows: list[str] = ROWS, proposals: dict | None = None, **kwargs
+    ) -> AVAKeyframeDataset:
+        (self.folder / 'rows.csv').write_text('\n'.join(rows))
+        if proposals is not None:
+            save_proposals(proposals, self.folder / 'p.pkl')
+            kwargs['proposal_file'] = str(self.folder / 'p.pkl')
+        settings = dict(
+            ann_file=str(self.folder / 'rows.csv'),
+            pipeline=[],
+            num_classes=4,
+            fps=FPS,
+            data_prefix=dict(img=str(self.movies / 'frames')),
+        )
+        return AVAKeyframeDataset(**{**settings, **kwargs})
+
+
+@pytest.fixture
+def build(tmp_path: Path, movies: Path) -> Builder:
+    return Builder(tmp_path, movies)
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    logger = MMLogger.get_current_instance()
+    logger.addHandler(caplog.handler)
+    caplog.set_level(logging.INFO)
+    yield caplog
+    logger.removeHandler(caplog.handler)
+
+
+def keys(data: AVAKeyframeDataset) -> list[str]:
+    return [data.get_data_info(i)['img_key'] for i in range(len(data))]
+
+
+def test_a_sound_set_is_what_the_stock_dataset_reads(build: Builder, movies: Path):
+    proposals = {
+        'm0,0901': np.array([SURE, DOUBTFUL]),
+        'm1,0902': np.array([DOUBTFUL]),
+        'm2,0900': np.array([SURE]),
+    }
+    ours = build(proposals=proposals)
+    stock = AVADataset(
+        ann_file=ours.ann_file,
+        pipeline=[],
+        num_classes=4,
+        fps=FPS,
+        data_prefix=dict(img=str(movies / 'frames')),
+        proposal_file=ours.proposal_file,
+    )
+    assert len(ours) == len(stock) == 3
+    for i in range(3):
+        mine, theirs = ours.get_data_info(i), stock.get_data_info(i)
+        for key in ('frame_dir', 'timestamp', 'img_key', 'fps', 'start_index', 'filename_tmpl'):
+            assert mine[key] == theirs[key], key
+        for key in ('gt_bboxes', 'gt_labels', 'entity_ids', 'proposals'):
+            np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-6)
+
+
+def test_clips_do_not_reach_behind_the_last_frame(build: Builder):
+    assert build().get_data_info(0)['shot_info'] == (0, SECONDS * FPS)
+
+
+def test_videos_are_found_by_name(build: Builder, movies: Path):
+    data = build(use_frames=False, data_prefix=dict(img=str(movies / 'videos')))
+    info = data.get_data_info(0)
+    assert info['filename'] == str(movies / 'videos' / 'm0.mp4')
+    assert info['timestamp_start'] == 900 and 'frame_dir' not in info
+
+
+@pytest.mark.parametrize('use_frames', [True, False])
+def test_seconds_outside_the_movie_are_left_out_and_counted(
+    build: Builder, movies: Path, log: pytest.LogCaptureFixture, use_frames: bool
+):
+    rows = [*ROWS, row('m0', 903), row('m0', 904), row('m1', 1700), row('m1', 899)]
+    folder = movies / ('frames' if use_frames else 'videos')
+    data = build(rows, use_frames=use_frames, data_prefix=dict(img=str(folder)))
+    assert keys(data) == ['m0,0901', 'm1,0902', 'm2,0900', 'm0,0903']
+    assert 'left out 3: outside the seconds that there are of the movie' in log.text
+
+
+def test_boxes_are_cut_or_left_out_and_counted(build: Builder, log: pytest.LogCaptureFixture):
+    rows = [
+        row('m0', 901, (-0.2, 0.5, 0.3, 1.4)),
+        row('m0', 901, (1.1, 0.2, 1.3, 0.4), person=1),
+        row('m0', 902, (0.4, 0.2, 0.4, 0.4)),
+    ]
+    data = build(rows)
+    assert keys(data) == ['m0,0901']
+    assert data.get_data_info(0)['gt_bboxes'].tolist() == [[0, 0.5, 0.3, 1]]
+    assert 'left out 2: single boxes outside the frame or without area' in log.text
+    assert 'left out 1: no box within the frame' in log.text
+
+
+def test_excluded_frames_are_left_out(
+    build: Builder, tmp_path: Path, log: pytest.LogCaptureFixture
+):
+    (tmp_path / 'excluded.csv').write_text('m1,0902\nm9,0902\n')
+    assert keys(build(exclude_file=str(tmp_path / 'excluded.csv'))) == ['m0,0901', 'm2,0900']
+    assert 'left out 1: excluded by AVA' in log.text
+
+
+def test_without_proposals_training_takes_the_annotated_boxes_alone(build: Builder):
+    data = build(proposals={'m0,0901': np.array([SURE]), 'm1,0902': np.zeros((0, 5))})
+    assert [len(data.get_data_info(i)['proposals']) for i in range(3)] == [1, 0, 0]
+    assert data.get_data_info(1)['proposals'].shape == (0, 4)
+
+
+def test_without_proposals_frames_are_not_tested(build: Builder, log: pytest.LogCaptureFixture):
+    proposals = {'m0,0901': np.array([SURE]), 'm1,0902': np.zeros((0, 5))}
+    assert keys(build(proposals=proposals, test_mode=True)) == ['m0,0901']
+    assert 'left out 2: nobody detected' in log.text
+
+
+def test_proposals_outside_the_frame_are_cut_or_dropped(build: Builder):
+    boxes = np.array([[-0.1, 0.2, 0.5, 1.2], [1.1, 0.1, 1.2, 0.5]])
+    data = build(proposals={'m0,0901': boxes})
+    np.testing.assert_allclose(data.get_data_info(0)['proposals'], [[0, 0.2, 0.5, 1]])
+
+
+def test_custom_classes_are_numbered_anew(build: Builder, tmp_path: Path):
+    names = ''.join(f'item {{\n  name: "a{i}"\n  id: {i}\n}}\n' for i in (1, 2, 3))
+    (tmp_path / 'names.pbtxt').write_text(names)
+    data = build(custom_classes=[2, 3], num_classes=3, label_file=str(tmp_path / 'names.pbtxt'))
+    assert keys(data) == ['m0,0901']
+    assert data.get_data_info(0)['gt_labels'].tolist() == [[0, 0, 1], [0, 1, 0]]
+
+
+def test_actions_that_do_not_exist_are_named(build: Builder):
+    with pytest.raises(ValueError, match=r'action 4 of m0,901 .* 1 to 3'):
+        build([row('m0', 901, action=4)])
+
+
+def test_missing_movies_are_named(build: Builder, tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r'1 of 2 movies .* the first one is gone'):
+        build([row('m0', 901), row('gone', 901)])
+    with pytest.raises(FileNotFoundError, match=r"3 of 3 .* no readable video in '/nowhere'"):
+        build(use_frames=False, data_prefix=dict(img='/nowhere'))
+
+
+def test_a_few_missing_movies_are_left_out_and_counted(
+    build: Builder, movies: Path, log: pytest.LogCaptureFixture
+):
+    copies = [f'copy{i}' for i in range(20)]
+    for movie in copies:
+        shutil.copytree(movies / 'frames' / 'm0', movies / 'frames' / movie)
+    data = build([row(m, 901) for m in (*copies, 'gone')])
+    assert len(data) == 20
+    assert 'left out 1: movie missing' in log.text
+
+
+def test_a_set_without_a_frame_is_refused(build: Builder):
+    with pytest.raises(ValueError, match=r'leaves no key frame: .*outside the seconds'):
+        build([row('m0', 1000)])
+
+
+def test_draws_depend_on_seed_epoch_and_index_alone(build: Builder):
+    def draw(results: dict) -> dict | None:  # half of the clips have nobody left in their crop
+        kept = np.random.rand() < 0.5
+        return dict(key=results['img_key'], draw=np.random.rand()) if kept else None
+
+    data = build(pipeline=[draw])
+    order = [SampleIndex(i, seed=0, epoch=e) for e in range(8) for i in range(len(data))]
+    samples = [data[i] for i in order]
+    np.random.seed(7)
+    assert [data[i] for i in reversed(order)] == samples[::-1]
+    assert len({s['draw'] for s in samples}) == len(order)
+    assert any(
+        s['key'] != data.get_data_info(i)['img_key'] for i, s in zip(order, samples, strict=True)
+    )

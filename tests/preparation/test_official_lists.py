@@ -1,0 +1,102 @@
+from pathlib import Path
+
+import pytest
+
+from cvrl_mm.preparation.official_lists import (
+    OfficialVideo,
+    find_videos,
+    match,
+    read_hmdb51,
+    read_kinetics,
+    read_ucf101,
+)
+
+CSV = 'label,youtube_id,time_start,time_end,split\n'
+
+
+def write(folder: Path, **files: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace('__', '.')).write_text(text)
+    return folder
+
+
+def test_ucf101_as_published(tmp_path: Path):
+    files = dict(classInd__txt='1 Archery\n2 BasketballDunk\n')
+    for i in (1, 2, 3):
+        files[f'trainlist0{i}__txt'] = f'Archery/v_Archery_g0{i}_c01.avi 1\n'
+        files[f'testlist0{i}__txt'] = f'BasketballDunk/v_BasketballDunk_g0{i}_c01.avi\r\n'
+    classes, splits = read_ucf101(write(tmp_path, **files))
+    assert classes == ['Archery', 'BasketballDunk']
+    assert sorted(splits) == [f'{side}_split_{i}' for side in ('train', 'val') for i in (1, 2, 3)]
+    assert splits['train_split_3'] == [OfficialVideo('v_Archery_g03_c01', 'Archery')]
+    assert splits['val_split_2'] == [OfficialVideo('v_BasketballDunk_g02_c01', 'BasketballDunk')]
+
+
+def test_ucf101_without_a_split_file_names_it(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match=r'trainlist01\.txt'):
+        read_ucf101(write(tmp_path, classInd__txt='1 Archery\n'))
+
+
+def test_hmdb51_as_published(tmp_path: Path):
+    for i in (1, 2, 3):
+        for name in ('wave', 'brush_hair'):
+            text = f'{name}_a_{i}.avi 1 \n{name}_b.avi 2 \n{name}_c.avi 0 \n'
+            (tmp_path / f'{name}_test_split{i}.txt').write_text(text)
+    classes, splits = read_hmdb51(tmp_path)
+    assert classes == ['brush_hair', 'wave']
+    assert [v.stem for v in splits['train_split_2']] == ['brush_hair_a_2', 'wave_a_2']
+    assert [v.stem for v in splits['val_split_3']] == ['brush_hair_b', 'wave_b']
+    (tmp_path / 'wave_test_split3.txt').unlink()
+    with pytest.raises(FileNotFoundError, match=r'wave_test_split3\.txt'):
+        read_hmdb51(tmp_path)
+
+
+def test_kinetics_as_published(tmp_path: Path):
+    rows = 'juggling balls,-aBc_dEfGh1,7,17,train\n"dancing, slow",AAAAAAAAAAA,100,110,train\n'
+    write(
+        tmp_path,
+        train__csv=CSV + rows,
+        val__csv=CSV + 'juggling balls,BBBBBBBBBBB,0,10,val\n',
+        other__csv=CSV + 'surfing,BBBBBBBBBBB,0,10,val\n',
+        test__csv='youtube_id,time_start,time_end,split\nBBBBBBBBBBB,0,10,test\n',
+    )
+    classes, splits = read_kinetics(tmp_path / 'train.csv', tmp_path / 'val.csv')
+    assert classes == ['dancing, slow', 'juggling balls']
+    assert splits['train_list'][0] == OfficialVideo('-aBc_dEfGh1_000007_000017', 'juggling balls')
+    assert splits['val_list'] == [OfficialVideo('BBBBBBBBBBB_000000_000010', 'juggling balls')]
+    with pytest.raises(ValueError, match=r"1 classes that .*'surfing'"):
+        read_kinetics(tmp_path / 'train.csv', tmp_path / 'other.csv')
+    with pytest.raises(ValueError, match='columns label'):
+        read_kinetics(tmp_path / 'train.csv', tmp_path / 'test.csv')
+
+
+def touch(root: Path, *names: str) -> dict[str, list[str]]:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return find_videos(root)
+
+
+def test_files_are_found_in_any_folder_and_what_is_missing_is_named(tmp_path: Path):
+    found = touch(tmp_path, 'a.mp4', 'class one/part 2/b.webm', 'c.txt')
+    videos = [OfficialVideo(stem, 'class one') for stem in 'abc']
+    lines, missing = match(videos, ['class zero', 'class one'], found)
+    assert lines == ['a.mp4 1', 'class one/part 2/b.webm 1']
+    assert missing == ['class one/c']
+
+
+def test_of_two_files_of_one_name_the_folder_decides(tmp_path: Path):
+    found = touch(tmp_path, 'ride_bike/x.avi', 'walk/x.avi')
+    videos = [OfficialVideo('x', 'ride bike'), OfficialVideo('x', 'walk')]
+    lines, _ = match(videos, ['ride bike', 'walk'], found)
+    assert lines == ['ride_bike/x.avi 0', 'walk/x.avi 1']
+    with pytest.raises(ValueError, match=r'more than once: .*x\.avi'):
+        match([OfficialVideo('x', 'run')], ['run'], found)
+
+
+def test_an_unknown_class_and_an_empty_folder_are_errors(tmp_path: Path):
+    with pytest.raises(ValueError, match="'run', which has no label"):
+        match([OfficialVideo('x', 'run')], ['walk'], {})
+    with pytest.raises(FileNotFoundError, match='no videos'):
+        find_videos(tmp_path)

@@ -1,0 +1,149 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.datasets.test_repack_video import encode
+
+from cvrl_mm.datasets import VideoListDataset
+from cvrl_mm.preparation import repack as package
+from cvrl_mm.preparation.repack import find_videos, repack, repack_list
+from cvrl_mm.preparation.repack_video import RepackSettings
+
+SETTINGS = RepackSettings(preset='ultrafast')
+VIDEOS = ['a.mp4', 'broken.avi', 'deep/b c.avi', 'deep/ä 馬.mp4']
+
+
+@pytest.fixture(scope='module')
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp('set') / 'videos'
+    (root / 'deep').mkdir(parents=True)
+    encode(root / 'a.mp4')
+    encode(root / 'deep/b c.avi', codec='mpeg4')
+    encode(root / 'deep/ä 馬.mp4')
+    (root / 'broken.avi').write_text('no video')
+    (root / 'notes.txt').write_text('no video either')
+    return root
+
+
+def files(folder: Path) -> set[str]:
+    return {p.relative_to(folder).as_posix() for p in folder.rglob('*') if p.is_file()}
+
+
+def test_a_folder_is_repacked_and_failures_are_copied(root: Path, tmp_path: Path):
+    target, seen = tmp_path / 'new', []
+    report = repack(root, find_videos(root), target, SETTINGS, 2, lambda *x: seen.append(x))
+    videos = {'a.mp4', 'broken.avi', 'deep/b c.avi.mp4', 'deep/ä 馬.mp4'}
+    assert files(target) == videos | {'repack.json', 'repack_failures.jsonl'}
+    assert set(report.names) == set(VIDEOS) and set(report.names.values()) == videos
+    assert list(report.failures) == ['broken.avi']
+    assert (target / 'broken.avi').read_text() == 'no video'
+    assert seen == [(i, 4) for i in (1, 2, 3, 4)]
+
+
+def test_goes_on_where_it_was_stopped(root: Path, tmp_path: Path, monkeypatch):
+    target = tmp_path / 'new'
+    repack(root, ['a.mp4', 'broken.avi'], target, SETTINGS)
+    finished = (target / 'a.mp4').stat()
+    (target / '.unfinished').mkdir()
+    (target / '.unfinished' / '17.mp4').write_text('half a video')
+    tried = []
+    run = package._run
+    monkeypatch.setattr(package, '_run', lambda v, *args: tried.extend(v) or run(v, *args))
+    report = repack(root, VIDEOS, target, SETTINGS)
+    assert report.num_skipped == 1 and tried == VIDEOS[1:]  # failures are tried again
+    assert (target / 'a.mp4').stat() == finished
+    assert not (target / '.unfinished').exists()
+
+
+def test_a_failure_that_is_mended_leaves_no_copy(root: Path, tmp_path: Path):
+    source, target = tmp_path / 'old', tmp_path / 'new'
+    source.mkdir()
+    (source / 'x.avi').write_text('no video')
+    assert repack(source, ['x.avi'], target, SETTINGS).names == {'x.avi': 'x.avi'}
+    encode(source / 'x.avi', codec='mpeg4')
+    report = repack(source, ['x.avi'], target, SETTINGS)
+    assert report.names == {'x.avi': 'x.avi.mp4'} and not report.failures
+    assert files(target) == {'x.avi.mp4', 'repack.json', 'repack_failures.jsonl'}
+
+
+def die_at_broken(source: Path, *args: object) -> None:
+    if source.name == 'broken.avi':
+        os._exit(11)
+    repack_video(source, *args)
+
+
+repack_video = package.repack_video
+
+
+def test_a_decoder_that_takes_its_process_along_costs_one_video(
+    root: Path, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr(package, 'repack_video', die_at_broken)  # the workers are forks
+    report = repack(root, VIDEOS, tmp_path / 'new', SETTINGS, 2)
+    assert report.failures == {'broken.avi': 'the process that decoded it died'}
+    assert files(tmp_path / 'new') >= {'a.mp4', 'broken.avi', 'deep/b c.avi.mp4', 'deep/ä 馬.mp4'}
+
+
+def test_the_list_is_written_for_the_new_folder(root: Path, tmp_path: Path):
+    lines = ['a.mp4 3', 'deep/b c.avi', 'deep/ä 馬.mp4 12', 'broken.avi 1'] * 10 + ['gone.mp4 2']
+    (tmp_path / 'train.txt').write_text('\n'.join(lines))
+    report = repack_list(tmp_path / 'train.txt', root, tmp_path / 'new', SETTINGS)
+    assert report.failures.keys() == {'broken.avi', 'gone.mp4'}
+    assert report.names['gone.mp4'] is None
+    data = VideoListDataset(
+        str(tmp_path / 'new/train.txt'), [], data_prefix=dict(video=str(tmp_path / 'new'))
+    )
+    infos = [data.get_data_info(i) for i in range(len(data))]
+    assert [info['label'] for info in infos] == [3, -1, 12, 1] * 10
+    assert all(Path(info['filename']).is_file() for info in infos)
+
+
+def test_other_settings_need_another_folder(root: Path, tmp_path: Path):
+    repack(root, ['a.mp4'], tmp_path / 'new', SETTINGS)
+    with pytest.raises(FileExistsError, match=r"begun with .*'crf': 23.* another folder"):
+        repack(root, ['a.mp4'], tmp_path / 'new', RepackSettings(crf=1))
+    assert json.loads((tmp_path / 'new/repack.json').read_text())['crf'] == 23
+
+
+def test_a_folder_of_other_files_is_refused(root: Path, tmp_path: Path):
+    (tmp_path / 'thesis.tex').touch()
+    with pytest.raises(FileExistsError, match='holds other files'):
+        repack(root, ['a.mp4'], tmp_path, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ('videos', 'message'),
+    [
+        ([], 'no videos'),
+        (['../x.mp4'], 'does not lie below'),
+        (['/x.mp4'], 'does not lie below'),
+        (['x.avi', 'x.avi.mp4'], 'new name of another'),
+    ],
+)
+def test_refuses_what_it_cannot_place(videos: list, message: str, root: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match=message):
+        repack(root, videos, tmp_path / 'new', SETTINGS)
+    assert not (tmp_path / 'new').exists()
+
+
+def test_refuses_a_target_among_the_old_videos(root: Path):
+    with pytest.raises(ValueError, match='outside of the old videos'):
+        repack(root, ['a.mp4'], root / 'new', SETTINGS)
+
+
+def test_an_interrupt_stops_at_once(root: Path, tmp_path: Path):
+    source, target = tmp_path / 'old', tmp_path / 'new'
+    source.mkdir()
+    videos = [f'{i}.mp4' for i in range(30)]
+    for video in videos:
+        (source / video).symlink_to(root / 'a.mp4')
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        repack(source, videos, target, SETTINGS, on_progress=interrupt)
+    num_finished = len(find_videos(target))
+    assert 1 <= num_finished < 30
+    assert repack(source, videos, target, SETTINGS).num_skipped >= num_finished - 1

@@ -1,0 +1,183 @@
+import struct
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from decord import VideoReader
+
+from cvrl_mm.preparation.repack_video import PRESETS, RepackError, RepackSettings, repack_video
+from tests.videos import turn
+
+SMALL = RepackSettings(short_side=32, key_frame_interval=4, crf=10, preset='ultrafast')
+
+
+def encode(
+    path: Path,
+    size: tuple[int, int] = (128, 64),
+    pts: np.ndarray | None = None,
+    pix_fmt: str = 'yuv420p',
+    colorspace: int = 2,
+    sound: bool = False,
+    codec: str = 'libx264',
+) -> Path:
+    """A video of a moving red bar on blue; ``pts`` in hundredths of a second."""
+    width, height = size
+    with av.open(str(path), 'w') as container:
+        video = container.add_stream(codec, rate=25)
+        video.width, video.height, video.pix_fmt, video.gop_size = width, height, pix_fmt, 50
+        video.codec_context.colorspace = colorspace
+        if codec == 'libx264':
+            video.codec_context.time_base = Fraction(1, 100)
+        audio = container.add_stream('aac', rate=44100) if sound else None
+        for i, time in enumerate(np.arange(20) * 4 if pts is None else pts):
+            image = np.zeros((height, width, 3), np.uint8)
+            image[:, :, 2], image[:, 4 * i : 4 * i + 24] = 200, (200, 20, 20)
+            frame = av.VideoFrame.from_ndarray(image, 'rgb24')
+            frame.pts, frame.time_base = int(time), Fraction(1, 100)
+            if codec != 'libx264':
+                frame.pts, frame.time_base = i, Fraction(1, 25)
+            container.mux(video.encode(frame))
+        container.mux(video.encode())
+        if audio is not None:
+            silence = av.AudioFrame.from_ndarray(np.zeros((2, 1024), np.float32), 'fltp', 'stereo')
+            silence.sample_rate = 44100
+            container.mux(audio.encode(silence))
+            container.mux(audio.encode())
+    return path
+
+
+def frames(path: Path) -> np.ndarray:
+    return VideoReader(str(path))[:].asnumpy().astype(int)
+
+
+def stored(path: Path) -> tuple[list[float], list[bool], int]:
+    """Times in seconds, key frames and streams."""
+    with av.open(str(path)) as container:
+        decoded = list(container.decode(video=0))
+        times = [frame.time - decoded[0].time for frame in decoded]
+        return times, [frame.key_frame for frame in decoded], len(container.streams)
+
+
+@pytest.mark.parametrize(
+    'kind',
+    [
+        dict(),
+        dict(pix_fmt='yuvj420p'),  # all 256 levels
+        dict(colorspace=1),  # BT.709
+        dict(pix_fmt='yuv444p', size=(129, 65)),
+        dict(codec='mpeg4'),
+    ],
+    ids=str,
+)
+def test_images_stay_the_same(kind: dict, tmp_path: Path):
+    source, target = encode(tmp_path / 'a.mp4', **kind), tmp_path / 'b.mp4'
+    repack_video(source, target, RepackSettings(crf=5, preset='ultrafast'))
+    old, new = frames(source), frames(target)
+    assert new.shape == (20, 64, 128, 3)
+    assert abs(old[:, :64, :128] - new).mean() < 4
+    # a matrix or a range that got lost shows in flat colour
+    inner = (..., slice(8, 56), slice(60, 120), slice(None))
+    assert abs(old[0][inner].mean((0, 1)) - new[0][inner].mean((0, 1))).max() < 3
+
+
+def test_frames_are_small_and_key_frames_close(tmp_path: Path):
+    source, target = encode(tmp_path / 'a.mp4', sound=True), tmp_path / 'b.mp4'
+    repack_video(source, target, SMALL)
+    _, keys, num_streams = stored(target)
+    assert frames(target).shape == (20, 32, 64, 3)
+    assert [i for i, key in enumerate(keys) if key] == [0, 4, 8, 12, 16]
+    assert num_streams == 1  # the sound is gone
+
+
+@pytest.mark.parametrize(
+    ('size', 'expected'),
+    [((1920, 1080), (456, 256)), ((33, 65), (32, 64)), ((1080, 1920), (256, 456))],
+)
+def test_sizes_are_even_and_never_grow(size: tuple, expected: tuple):
+    assert RepackSettings().size(*size) == expected
+
+
+def test_uneven_times_are_kept(tmp_path: Path):
+    pts = np.cumsum(np.random.default_rng(0).integers(1, 30, 20))
+    source, target = encode(tmp_path / 'a.mp4', pts=pts), tmp_path / 'b.mp4'
+    repack_video(source, target, SMALL)
+    np.testing.assert_allclose(stored(target)[0], (pts - pts[0]) / 100, atol=2e-3)
+
+
+def test_rotation_is_applied(tmp_path: Path):
+    source, target = encode(tmp_path / 'a.mp4'), tmp_path / 'b.mp4'
+    turn(source, 90)
+    repack_video(source, target, RepackSettings(crf=5, preset='ultrafast'))
+    old, new = frames(source), frames(target)
+    assert old.shape == new.shape == (20, 128, 64, 3)
+    assert abs(old - new).mean() < 4
+    with av.open(str(target)) as container:
+        assert next(container.decode(video=0)).rotation == 0
+
+
+def test_an_odd_angle_is_refused(tmp_path: Path):
+    source = encode(tmp_path / 'a.mp4')
+    turn(source, 30)
+    with pytest.raises(RepackError, match=r'rotated by -\d+ degrees'):
+        repack_video(source, tmp_path / 'b.mp4', SMALL)
+
+
+@pytest.mark.parametrize('kind', ['text', 'truncated', 'noise', 'sound', 'no file'])
+def test_a_broken_source_is_refused(kind: str, tmp_path: Path):
+    source = tmp_path / 'a.mkv'
+    data = encode(source).read_bytes()
+    if kind == 'truncated':
+        source = encode(tmp_path / 'a.mp4', codec='mpeg4')
+        whole = source.read_bytes()
+        source.write_bytes(whole[: len(whole) // 2])
+    elif kind == 'noise':
+        middle = len(data) // 2
+        noise = np.random.default_rng(0).bytes(300)
+        source.write_bytes(data[:middle] + noise + data[middle + 300 :])
+    elif kind == 'sound':
+        with av.open(str(source), 'w') as container:
+            audio = container.add_stream('aac', rate=44100)
+            silence = av.AudioFrame.from_ndarray(np.zeros((2, 1024), np.float32), 'fltp', 'stereo')
+            silence.sample_rate = 44100
+            container.mux(audio.encode(silence))
+            container.mux(audio.encode())
+    elif kind == 'text':
+        source.write_text('<html>This video is unavailable</html>')
+    else:
+        source.unlink()
+    with pytest.raises(RepackError) as error:
+        repack_video(source, tmp_path / 'b.mp4', SMALL)
+    assert '\n' not in str(error.value) and str(error.value)
+
+
+def test_a_source_that_promises_more_is_refused(tmp_path: Path):
+    source = encode(tmp_path / 'a.avi', codec='mpeg4')
+    data = bytearray(source.read_bytes())
+    data[(at := data.find(b'strh') + 40) : at + 4] = struct.pack('<I', 5000)
+    source.write_bytes(data)
+    with pytest.raises(RepackError, match=r'promises 200\.0 s, and 0\.8 s can be decoded'):
+        repack_video(source, tmp_path / 'b.mp4', SMALL)
+
+
+def test_an_outcome_that_differs_is_refused(tmp_path: Path, monkeypatch):
+    source = encode(tmp_path / 'a.mp4')
+    monkeypatch.setattr(VideoReader, '__len__', lambda reader: 19)
+    with pytest.raises(RepackError, match='20 frames were encoded, 20 decoded and 19 loaded'):
+        repack_video(source, tmp_path / 'b.mp4', SMALL)
+
+
+@pytest.mark.parametrize('preset', PRESETS)
+def test_x264_knows_the_presets(preset: str, tmp_path: Path):
+    repack_video(encode(tmp_path / 'a.mp4'), tmp_path / 'b.mp4', RepackSettings(preset=preset))
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [dict(crf=60), dict(short_side=8), dict(key_frame_interval=0), dict(preset='fastt')],
+    ids=str,
+)
+def test_refuses_settings_out_of_range(wrong: dict):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        RepackSettings(**wrong)

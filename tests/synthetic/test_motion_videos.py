@@ -1,0 +1,114 @@
+from pathlib import Path
+
+import decord
+import numpy as np
+import pytest
+
+from cvrl_mm.datasets import VideoListDataset
+from cvrl_mm.synthetic import motion_videos
+from cvrl_mm.synthetic.motion_scene import CLASSES, SIZE, MotionScene
+from cvrl_mm.synthetic.motion_videos import NUM_FRAMES, write_motion_videos
+
+
+@pytest.fixture(scope='module')
+def root(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp('sets') / 'motion'
+    write_motion_videos(root, num_train=32, num_test=16, seed=3)
+    return root
+
+
+def test_lists_are_balanced_and_read_by_the_dataset(root):
+    for split, of_each in (('train', 2), ('test', 1)):
+        dataset = VideoListDataset(
+            ann_file=str(root / f'{split}.txt'), data_prefix=dict(video=str(root)), pipeline=[]
+        )
+        labels = [dataset.get_data_info(i)['label'] for i in range(len(dataset))]
+        assert np.bincount(labels).tolist() == [of_each] * len(CLASSES)
+    assert (root / 'classes.txt').read_text().splitlines() == list(CLASSES)
+
+
+def test_videos_decode_to_what_was_rendered(root):
+    for line in (root / 'test.txt').read_text().splitlines():
+        name, label = line.split(' ')
+        frames = decord.VideoReader(str(root / name)).get_batch(range(NUM_FRAMES)).asnumpy()
+        assert frames.shape == (NUM_FRAMES, SIZE, SIZE, 3)
+        rng = np.random.default_rng([3, 1, int(label)])  # 16 videos: number and label agree
+        rendered = MotionScene.draw(int(label), rng).render(NUM_FRAMES)
+        lost = np.abs(frames.astype(int) - rendered).mean()
+        assert lost < 8
+        assert lost < 0.7 * np.abs(frames[:-1].astype(int) - rendered[1:]).mean()
+
+
+def test_a_seed_repeats_whatever_the_workers(root, tmp_path):
+    write_motion_videos(tmp_path / 'again', num_train=4, num_test=2, seed=3, num_workers=1)
+    for video in (tmp_path / 'again' / 'videos').iterdir():
+        assert video.read_bytes() == (root / 'videos' / video.name).read_bytes()
+
+
+def test_splits_and_seeds_differ(tmp_path):
+    write_motion_videos(tmp_path / 'a', num_train=1, num_test=1, seed=0)
+    write_motion_videos(tmp_path / 'b', num_train=1, num_test=1, seed=1)
+    videos = {path.read_bytes() for path in tmp_path.glob('*/videos/*.mp4')}
+    assert len(videos) == 4
+
+
+def test_one_frame_does_not_tell_the_motion_by_where_it_is_bright():
+    """Motions differ in their mean frames no more than two halves of one motion do."""
+    means = [
+        [
+            MotionScene.draw(4 * motion, np.random.default_rng([seed, motion])).render(1)[0]
+            for seed in range(120)
+        ]
+        for motion in range(4)
+    ]
+    grey = np.mean(means, axis=-1).reshape(4, 120, 8, 8, 8, 8).mean(axis=(3, 5))  # coarse
+    spread = grey.std(axis=1).mean() / np.sqrt(120)  # of a mean over one motion's videos
+    assert np.abs(grey.mean(axis=1) - grey.mean(axis=(0, 1))).max() < 4.5 * spread
+
+
+def test_a_whole_set_is_kept_and_another_is_refused(root):
+    video = next((root / 'videos').iterdir())
+    before = video.stat().st_mtime_ns
+    write_motion_videos(root, num_train=32, num_test=16, seed=3)
+    assert video.stat().st_mtime_ns == before
+    with pytest.raises(FileExistsError, match=r'holds .*"seed": 3.* not the set of .*"seed": 4'):
+        write_motion_videos(root, num_train=32, num_test=16, seed=4)
+
+
+def test_foreign_files_are_left_alone(tmp_path):
+    (tmp_path / 'thesis.tex').write_text('…')
+    with pytest.raises(FileExistsError, match='holds other files'):
+        write_motion_videos(tmp_path, num_train=1, num_test=1)
+    assert [path.name for path in tmp_path.iterdir()] == ['thesis.tex']
+
+
+def test_nothing_remains_of_a_run_that_broke(tmp_path, monkeypatch):
+    encode, calls = motion_videos.encode, []
+
+    def encode_two(path: Path, frames: np.ndarray) -> None:
+        calls.append(path)
+        if len(calls) > 2:
+            raise OSError('disk full')
+        encode(path, frames)
+
+    monkeypatch.setattr(motion_videos, 'encode', encode_two)
+    with pytest.raises(OSError, match='disk full'):
+        write_motion_videos(tmp_path / 'set', num_train=4, num_test=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_is_told(tmp_path):
+    seen = []
+    write_motion_videos(
+        tmp_path / 'set', num_train=2, num_test=1, on_progress=lambda *done: seen.append(done)
+    )
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize(
+    ('name', 'value'), [('num_train', 0), ('num_test', -1), ('num_workers', 0), ('seed', -1)]
+)
+def test_bad_numbers_are_refused(tmp_path, name, value):
+    with pytest.raises(ValueError, match=f'{name} .*{value}'):
+        write_motion_videos(tmp_path / 'set', **{**dict(num_train=1, num_test=1), name: value})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,30 @@
+"""Write a small data set shaped like AVA: figures whose motion is their action.
+
+Example:
+    python tools/data/make_synthetic_ava.py data/synthetic_ava
+"""
+
+import argparse
+from pathlib import Path
+
+from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
+
+
+def main() -> None:
+    """Parse the arguments and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('root', type=Path, help='new folder to write to')
+    parser.add_argument('--train', type=int, default=64, help='training movies (%(default)s)')
+    parser.add_argument('--val', type=int, default=16, help='validation movies (%(default)s)')
+    parser.add_argument('--seed', type=int, default=0, help='(%(default)s)')
+    args = parser.parse_args()
+    try:
+        write_synthetic_ava(args.root, args.train, args.val, args.seed)
+    except FileExistsError as mistake:
+        parser.error(f'{mistake.filename} is there already; name a new folder.')
+
+
+if __name__ == '__main__':
+    main()
