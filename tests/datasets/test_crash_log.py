@@ -38,7 +38,7 @@ def run(tmp_path: Path, *names: str) -> str:
     (tmp_path / 'list.txt').write_text('\n'.join(names))
     (tmp_path / 'tmp').mkdir()
     code = 'import cvrl_mm, faulthandler, sys; from pathlib import Path; faulthandler.enable(); '
-    code += 'from tests.datasets.test_reading_note import load; load(Path(sys.argv[1]))'
+    code += 'from tests.datasets.test_crash_log import load; load(Path(sys.argv[1]))'
     done = subprocess.run(
         [sys.executable, '-c', code, tmp_path],
         cwd=Path(__file__).parents[2],

@@ -3,12 +3,12 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.datasets.test_repack_video import encode
 
 from cvrl_mm.datasets import VideoListDataset
 from cvrl_mm.preparation import repack as package
 from cvrl_mm.preparation.repack import find_videos, repack, repack_list
 from cvrl_mm.preparation.repack_video import RepackSettings
+from tests.preparation.test_repack_video import encode
 
 SETTINGS = RepackSettings(preset='ultrafast')
 VIDEOS = ['a.mp4', 'broken.avi', 'deep/b c.avi', 'deep/ä 馬.mp4']
