@@ -44,7 +44,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--out', type=Path, default=Path('work_dirs/miniature'))
     parser.add_argument('--tables', nargs='+', choices=TABLES, default=list(TABLES))
-    parser.add_argument('--seeds', nargs='+', type=int, default=[0, 1, 2])
+    parser.add_argument('--seeds', nargs='+', type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument('--jobs', type=int, help='runs side by side; by default what fits')
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')

@@ -1,4 +1,4 @@
-"""The tables of the miniature, in words and pictures."""
+"""The report of the miniature: the claims at the top, then the tables and their plots."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -7,6 +7,7 @@ from statistics import mean, stdev
 
 from matplotlib.figure import Figure
 
+from .claims import CLAIMS, compare
 from .tables import MEASURES, TABLES, Row, Table
 
 Results = Mapping[str, Mapping[int, Mapping[str, float]]]  # run, seed, measure
@@ -15,10 +16,10 @@ Results = Mapping[str, Mapping[int, Mapping[str, float]]]  # run, seed, measure
 def write_report(
     folder: Path, tables: Sequence[str], results: Results, settings: Mapping[str, object]
 ) -> Path:
-    """Write ``miniature.md`` and a picture of each table beside it.
+    """Write ``miniature.md`` and a plot of each table beside it.
 
     Args:
-        folder: Where to.
+        folder: Where to write them.
         tables: Keys of ``TABLES``.
         results: Accuracies, 0 to 1. A run, a seed or a measure may be missing.
         settings: What was run and on what, shown as given.
@@ -30,10 +31,12 @@ def write_report(
         '# The paper in miniature',
         '',
         'Written by `tools/miniature.py`. Accuracy on the held-out generated videos in %, mean ± '
-        'standard deviation over the seeds; each seed draws its own videos and its own weights. '
-        "In brackets the paper's number, of Kinetics-400, for the order and not for the value.",
+        'standard deviation over the seeds. Each seed draws its own videos and weights, which all '
+        "rows share. The paper's number on Kinetics-400 is in brackets: compare the order, not "
+        'the value.',
         '',
         *(f'- {name}: {value}' for name, value in settings.items()),
+        *_claims(results),
     ]
     for name in tables:
         table = TABLES[name]
@@ -48,9 +51,34 @@ def write_report(
 
 
 def values(results: Results, row: Row, measure: str) -> list[float]:
-    """What the seeds gave, in percent, by seed."""
+    """The values of a row in percent, in the order of the seeds."""
     seeds = sorted(results.get(row.run, {}).items())
     return [100 * result[measure] for _, result in seeds if measure in result]
+
+
+def _claims(results: Results) -> list[str]:
+    """Write the table of the claims whose two rows have been run."""
+    compared = [(claim, compare(claim, results)) for claim in CLAIMS]
+    rows = [
+        f'| {claim.what} | {claim.source} | {d.mean:+.1f} [{d.low:+.1f}, {d.high:+.1f}] '
+        f'| {d.num_seeds} | {d.verdict} |'
+        for claim, d in compared
+        if d is not None
+    ]
+    if not rows:
+        return []
+    return [
+        '',
+        "## The paper's claims",
+        '',
+        'Difference of accuracies in percentage points, paired by seed, with its 95 % interval '
+        "(Student's t). An order is stated only where the interval leaves out zero. The intervals "
+        'are not corrected for the number of claims.',
+        '',
+        '| claim | paper | difference | seeds | result |',
+        '|---|---|---|---|---|',
+        *rows,
+    ]
 
 
 def _markdown(table: Table, results: Results) -> list[str]:
@@ -72,7 +100,7 @@ def _cell(measured: list[float], paper: float | None) -> str:
 
 
 def _orders(table: Table, results: Results) -> list[str]:
-    """Say how many pairs of rows stand in the paper's order, and which do not."""
+    """Count the pairs of rows whose means stand in the paper's order, and name the others."""
     lines = []
     for measure in table.measures:
         rows = [row for row in table.rows if measure in row.paper and values(results, row, measure)]
@@ -86,7 +114,7 @@ def _orders(table: Table, results: Results) -> list[str]:
         ]
         held = f'{len(pairs) - len(swapped)} of {len(pairs)} pairs'
         but = f'; not: {"; ".join(swapped)}' if swapped else ''
-        lines += [f"{MEASURES[measure]}: {held} in the paper's order{but}.", '']
+        lines += [f"Means, {MEASURES[measure]}: {held} in the paper's order{but}.", '']
     return lines
 
 

@@ -18,8 +18,10 @@ def test_report_states_means_deviations_and_swapped_orders(tmp_path: Path):
     assert '| random | 25.0 ± 7.1 | not run | not run |' in text
     assert '| SimCLR inflated | 70.0 ± 14.1 (46.8) | not run | not run |' in text
     assert '| CVRL | 50.0 (66.1) | not run | 25.0 |' in text
-    assert "linear: 0 of 1 pairs in the paper's order; not: SimCLR inflated above CVRL." in text
-    assert '10 % of the labels:' not in text  # nothing to put in order
+    assert (
+        "Means, linear: 0 of 1 pairs in the paper's order; not: SimCLR inflated above CVRL." in text
+    )
+    assert 'Means, 10 % of the labels:' not in text  # nothing to put in order
 
 
 def test_each_table_has_its_picture(tmp_path: Path):
@@ -27,3 +29,12 @@ def test_each_table_has_its_picture(tmp_path: Path):
     for name in ('linear', 'interval'):
         assert f'(miniature_{name}.png)' in text
         assert cv2.imread(str(tmp_path / f'miniature_{name}.png')).std() > 10
+
+
+def test_claims_stand_at_the_top_with_their_intervals(tmp_path: Path):
+    text = write_report(tmp_path, ['linear'], RESULTS, {}).read_text()
+    top = text.split('## Linear evaluation')[0]
+    # SimCLR - random: 40 and 50 points; half the width is 12.706 x 7.071 / sqrt(2)
+    row = '| inflated SimCLR above random weights | Table 2 | +45.0 [-18.5, +108.5] | 2 '
+    assert f'{row}| no difference |' in top
+    assert 'CVRL above random' not in top  # one seed in common

@@ -1,0 +1,160 @@
+"""The paper's claims as comparisons of two rows, each with what it predicts and why.
+
+The predictions were written before the runs that test them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .paired_difference import PairedDifference, paired_difference
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row is claimed to have a higher accuracy than another.
+
+    Attributes:
+        what: The claim, in words.
+        source: Where the paper makes it.
+        higher: Run and measure that are claimed to be higher.
+        lower: Run and measure that they are compared with.
+        why: Why the claim should hold on the generated videos, or what speaks against it.
+    """
+
+    what: str
+    source: str
+    higher: tuple[str, str]
+    lower: tuple[str, str]
+    why: str
+
+
+def linear(what: str, source: str, higher: str, lower: str, why: str) -> Claim:
+    """Make a claim about linear evaluation of two runs; ``_motion`` is added to their names."""
+    return Claim(what, source, (f'{higher}_motion', 'linear'), (f'{lower}_motion', 'linear'), why)
+
+
+def fine_tuned(what: str, higher: str, lower: str, percent: int) -> Claim:
+    """Make a claim about fine-tuning on a part of the labels (Table 3)."""
+    return Claim(
+        f'{what}, {percent} % of the labels',
+        'Table 3',
+        (higher, f'labels_{percent}pct'),
+        (lower, f'labels_{percent}pct'),
+        'Features learnt without labels leave less for the few labels to teach.',
+    )
+
+
+INTERVAL = 'Clips far apart show the same motion unless it changes within the video.'
+LAYERS = 'Hidden layers keep what the loss discards out of the features.'
+CLAIMS = (
+    Claim(
+        'CVRL above random weights',
+        'Table 2',
+        ('cvrl_motion', 'linear'),
+        ('random', 'linear'),
+        'The positive pair shares its motion and structure, which are the class.',
+    ),
+    linear(
+        'CVRL above inflated SimCLR',
+        'Table 2',
+        'cvrl',
+        'simclr',
+        'A single frame shows the structure and not the motion.',
+    ),
+    Claim(
+        'inflated SimCLR above random weights',
+        'Table 2',
+        ('simclr_motion', 'linear'),
+        ('random', 'linear'),
+        'A single frame shows the structure.',
+    ),
+    Claim(
+        'supervised training above CVRL',
+        'Table 2',
+        ('supervised_motion', 'top1'),
+        ('cvrl_motion', 'linear'),
+        'Labels name the class directly.',
+    ),
+    *(fine_tuned('CVRL above training from scratch', 'cvrl_motion', 'random', p) for p in (1, 10)),
+    *(fine_tuned('CVRL above inflated SimCLR', 'cvrl_motion', 'simclr_motion', p) for p in (1, 10)),
+    linear(
+        'spatial above temporal augmentation',
+        'Table 9',
+        'augment_spatial_only',
+        'augment_temporal_only',
+        'Without spatial augmentation the texture of a video identifies it.',
+    ),
+    linear(
+        'both augmentations above temporal alone',
+        'Table 9',
+        'augment_inconsistent',
+        'augment_temporal_only',
+        'Spatial augmentation removes the texture as a shortcut.',
+    ),
+    linear(
+        'both augmentations above spatial alone',
+        'Table 9',
+        'augment_inconsistent',
+        'augment_spatial_only',
+        'Two different clips ask for more than two views of one clip.',
+    ),
+    linear(
+        'consistent augmentation above one draw per frame',
+        'Table 9',
+        'cvrl',
+        'augment_inconsistent',
+        'One draw per frame breaks the motion.',
+    ),
+    linear('decreasing above uniform density', 'Figure 3', 'cvrl', 'interval_uniform', INTERVAL),
+    linear(
+        'decreasing above increasing density',
+        'Figure 3',
+        'cvrl',
+        'interval_increasing_linear',
+        INTERVAL,
+    ),
+    linear(
+        'uniform above increasing density',
+        'Figure 3',
+        'interval_uniform',
+        'interval_increasing_linear',
+        INTERVAL,
+    ),
+    linear('1 hidden layer above 0', 'Table 6', 'hidden_layers_1', 'hidden_layers_0', LAYERS),
+    linear('2 hidden layers above 1', 'Table 6', 'hidden_layers_2', 'hidden_layers_1', LAYERS),
+    linear('3 hidden layers above 2', 'Table 6', 'cvrl', 'hidden_layers_2', LAYERS),
+    linear('3 hidden layers above 0', 'Table 6', 'cvrl', 'hidden_layers_0', LAYERS),
+    linear(
+        'batch 32 above 16', 'Table 7', 'batch_32', 'batch_16', 'A larger batch has more negatives.'
+    ),
+    linear(
+        'batch 64 above 32', 'Table 7', 'cvrl', 'batch_32', 'A larger batch has more negatives.'
+    ),
+    linear(
+        'batch 64 above 128',
+        'Table 7',
+        'cvrl',
+        'batch_128',
+        'The same number of videos gives half of the steps.',
+    ),
+)
+
+
+def compare(
+    claim: Claim, results: Mapping[str, Mapping[int, Mapping[str, float]]]
+) -> PairedDifference | None:
+    """Compare the two rows of a claim over the seeds that both have.
+
+    Args:
+        claim: One of ``CLAIMS``.
+        results: Accuracies, 0 to 1, by run, seed and measure.
+
+    Returns:
+        The difference in percentage points, or None where fewer than two seeds have both.
+    """
+
+    def percent(run: str, measure: str) -> dict[int, float]:
+        seeds = results.get(run, {}).items()
+        return {seed: 100 * result[measure] for seed, result in seeds if measure in result}
+
+    return paired_difference(percent(*claim.higher), percent(*claim.lower))

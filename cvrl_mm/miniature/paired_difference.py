@@ -1,0 +1,63 @@
+"""Differences between two rows of the miniature, paired by seed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from statistics import mean, stdev
+
+from scipy.stats import t as student_t
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The mean difference of two rows over shared seeds, with its confidence interval.
+
+    Attributes:
+        mean: Mean of the differences, in the unit of the values.
+        low: Lower end of the interval.
+        high: Upper end of the interval.
+        num_seeds: Seeds that both rows have.
+    """
+
+    mean: float
+    low: float
+    high: float
+    num_seeds: int
+
+    @property
+    def verdict(self) -> str:
+        """'shown', 'opposite', or 'no difference' where the interval holds zero."""
+        if self.low > 0:
+            return 'shown'
+        return 'opposite' if self.high < 0 else 'no difference'
+
+
+def paired_difference(
+    higher: Mapping[int, float], lower: Mapping[int, float], confidence: float = 0.95
+) -> PairedDifference | None:
+    """Compare two rows by Student's t-interval of their differences per seed.
+
+    Both rows of a seed see the same videos and start from the same seed, so that much of the
+    variation between seeds cancels in the difference.
+
+    Args:
+        higher: The values by seed that are claimed to be higher.
+        lower: The values by seed that they are compared with.
+        confidence: Coverage of the interval, between 0 and 1.
+
+    Returns:
+        The difference, or None where fewer than two seeds have both values.
+
+    Raises:
+        ValueError: ``confidence`` is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f'confidence must be between 0 and 1, got {confidence}.')
+    differences = [higher[seed] - lower[seed] for seed in sorted(higher.keys() & lower.keys())]
+    num_seeds = len(differences)
+    if num_seeds < 2:
+        return None
+    quantile = float(student_t.ppf((1 + confidence) / 2, num_seeds - 1))
+    half = quantile * stdev(differences) / sqrt(num_seeds)
+    centre = mean(differences)
+    return PairedDifference(centre, centre - half, centre + half, num_seeds)
