@@ -1,5 +1,6 @@
 """Every config parses, builds and says what the paper says."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ def test_base_names_are_unique():
     """As mim looks a config up by its name over the whole package."""
     names = [p.name for p in CONFIGS.rglob('*.py')]
     assert len(names) == len(set(names))
+
+
+def test_no_config_edits_a_pipeline_by_position():
+    """Positions change when a base gets another step; its names stay."""
+    by_position = re.compile(r'(pipeline|transforms)\[')
+    assert [p.stem for p in CONFIGS.rglob('*.py') if by_position.search(p.read_text())] == []
 
 
 # The learning rate of the released recipe, 200 epochs of Kinetics-600, at some steps.

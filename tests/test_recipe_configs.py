@@ -1,5 +1,6 @@
 """Released recipe, ablations and baselines differ from the paper's recipe as they say."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -9,12 +10,15 @@ import torch
 from mmaction.registry import DATASETS, MODELS, TRANSFORMS
 from mmengine.config import Config
 from mmengine.dataset import pseudo_collate
+from mmengine.runner import Runner
 from torch import nn
 
 from cvrl_mm.convert import inflate_resnet
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 CONFIGS = Path(__file__).parents[1] / 'configs'
+# Other names of a config are parts that its pipelines and models are put together from
+READ_BY_RUNNER = {*inspect.signature(Runner).parameters, 'sync_bn', 'custom_imports'}
 ABLATIONS = sorted((CONFIGS / 'ablations').glob('*.py'))
 
 
@@ -34,13 +38,15 @@ def flatten(value: object, path: str = '') -> dict[str, object]:
 
 
 def differences(name: str, base: str) -> dict[str, object]:
-    """What a config has otherwise than its base, without what it mentions twice."""
-    config, base = (flatten(load(n)._cfg_dict) for n in (name, base))
-    named_twice = ('.train_pipeline', '.data_root', '.imagenet_pixels')
+    """Return the settings in which a run of a config differs from a run of its base."""
+    config, base = (
+        flatten({key: part for key, part in load(n)._cfg_dict.items() if key in READ_BY_RUNNER})
+        for n in (name, base)
+    )
     return {
         key.removeprefix('.train_dataloader.dataset').removeprefix('.'): config.get(key)
         for key in sorted({*config, *base})
-        if config.get(key) != base.get(key) and not key.startswith(named_twice)
+        if config.get(key) != base.get(key)
     }
 
 

@@ -1,5 +1,10 @@
 # Table 11: RandAugment, drawn once a clip, in place of jitter, grey and blur. 54.2 %.
 _base_ = '../cvrl/pretrain_k400_200e.py'
-train_pipeline = _base_.train_pipeline
-train_pipeline[3].transforms[3:] = [dict(type='ClipRandAugment', num_ops=2, magnitude=9)]
+randaugment = dict(type='ClipRandAugment', num_ops=2, magnitude=9)
+augment = dict(
+    type='ConsistentAugment',
+    over='clip',
+    transforms=[_base_.crop, _base_.resize, _base_.flip, randaugment],
+)
+train_pipeline = [_base_.open_video, _base_.sample, _base_.decode, augment, *_base_.pack]
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

@@ -1,5 +1,6 @@
 # Figure 3 (e). Linear evaluation in the paper: 62.4 %.
 _base_ = '../cvrl/pretrain_k400_200e.py'
-train_pipeline = _base_.train_pipeline
-train_pipeline[1].update(density='increasing')
+sample = _base_.sample
+sample.update(density='increasing')
+train_pipeline = [_base_.open_video, sample, _base_.decode, _base_.augment, *_base_.pack]
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

@@ -3,6 +3,7 @@
 #   python tools/convert_checkpoint.py inflate RUN.pth checkpoints/r3d50_simclr_inflated.pth
 _base_ = '../cvrl/pretrain_k400.py'
 model = dict(backbone=dict(conv1_kernel=(1, 7, 7), conv1_stride_t=1, inflate=(0, 0, 0, 0)))
-train_pipeline = _base_.train_pipeline
-train_pipeline[1].update(clip_len=1, frame_interval=1, density='none')
+sample = _base_.sample
+sample.update(clip_len=1, frame_interval=1, density='none')
+train_pipeline = [_base_.open_video, sample, _base_.decode, _base_.augment, *_base_.pack]
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

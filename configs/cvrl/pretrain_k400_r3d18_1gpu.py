@@ -5,10 +5,13 @@ model = dict(backbone=dict(depth=18), cls_head=dict(in_channels=512, hidden_chan
 optim_wrapper = dict(optimizer=dict(lr=0.02))
 auto_scale_lr = dict(base_batch_size=64)
 
-_base_.loading[1].clip_len = 8
-_base_.spatial[1].scale = (112, 112)
-_base_.photometric[2].kernel_size = 11  # a tenth of the frame, as at 224
-augment = dict(type='ConsistentAugment', transforms=[*_base_.spatial, *_base_.photometric])
-train_dataloader = dict(
-    batch_size=64, dataset=dict(pipeline=[*_base_.loading, augment, *_base_.packing])
+sample, resize, blur = _base_.sample, _base_.resize, _base_.blur
+sample.clip_len = 8
+resize.scale = (112, 112)
+blur.kernel_size = 11  # a tenth of the frame, as at 224
+augment = dict(
+    type='ConsistentAugment',
+    transforms=[_base_.crop, resize, _base_.flip, _base_.jitter, _base_.grayscale, blur],
 )
+train_pipeline = [_base_.open_video, sample, _base_.decode, augment, *_base_.pack]
+train_dataloader = dict(batch_size=64, dataset=dict(pipeline=train_pipeline))

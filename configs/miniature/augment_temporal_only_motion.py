@@ -1,5 +1,5 @@
 # Table 9, row 1, on the generated videos: intervals are drawn, frames stay whole.
 _base_ = './cvrl_motion.py'
-train_pipeline = _base_.train_pipeline
-train_pipeline[3].transforms = [dict(type='Resize', scale=(32, 32), keep_ratio=False)]
+augment = dict(type='ConsistentAugment', over='clip', transforms=[_base_.resize])
+train_pipeline = [_base_.open_video, _base_.sample, _base_.decode, augment, *_base_.pack]
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

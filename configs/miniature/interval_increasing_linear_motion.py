@@ -1,5 +1,6 @@
 # Figure 3 (e) on the generated videos.
 _base_ = './cvrl_motion.py'
-train_pipeline = _base_.train_pipeline
-train_pipeline[1].update(density='increasing')
+sample = _base_.sample
+sample.update(density='increasing')
+train_pipeline = [_base_.open_video, sample, _base_.decode, _base_.augment, *_base_.pack]
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

@@ -120,7 +120,7 @@ def main() -> None:
         in_order = medians['decoding alone, in order']
         table.add_row(name, f'{ms:.1f}', f'{ms / medians[ALONE]:.2f}', f'{ms / in_order:.2f}')
     Console().print(table)
-    sampler = TRANSFORMS.build(Config.fromfile(CONFIG).train_pipeline[1])
+    sampler = TRANSFORMS.build(Config.fromfile(CONFIG).sample)
     Console().print(f'The sampler takes {draw_us(sampler, 300):.1f} us a video of 300 frames.')
 
 

@@ -1,47 +1,28 @@
 data_root = 'data/kinetics400/'
 
-# A clip of 32 frames, stride 2, everywhere (Sec. 4.1)
-train_pipeline = [
-    dict(type='DecordInit'),
-    dict(type='SampleFrames', clip_len=32, frame_interval=2, num_clips=1),
-    dict(type='SortedDecordDecode'),
-    # Cropping, resizing and flipping alone (Sec. 4.1); the ranges are the released code's
-    dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
-    dict(type='Resize', scale=(224, 224), keep_ratio=False),
-    dict(type='Flip', flip_ratio=0.5),
-    dict(type='FormatShape', input_format='NCTHW'),
-    dict(type='PackActionInputs'),
-]
-# While training: one clip and one crop in the middle
-val_pipeline = [
-    dict(type='DecordInit'),
-    dict(type='SampleFrames', clip_len=32, frame_interval=2, num_clips=1, test_mode=True),
-    dict(type='SortedDecordDecode'),
-    dict(type='Resize', scale=(-1, 256)),
-    dict(type='CenterCrop', crop_size=256),
-    dict(type='FormatShape', input_format='NCTHW'),
-    dict(type='PackActionInputs'),
-]
-# Testing: 10 clips x 3 crops of 256 (Sec. 4.1; sizes and clip starts of the released code)
-test_pipeline = [
-    dict(type='DecordInit'),
-    dict(type='EvenClipSample', clip_len=32, frame_interval=2, num_clips=10),
-    dict(type='SortedDecordDecode'),
-    dict(type='Resize', scale=(-1, 256)),
-    dict(type='ThreeCrop', crop_size=256),
-    dict(type='FormatShape', input_format='NCTHW'),
-    dict(type='PackActionInputs'),
-]
-# Retrieval and nearest neighbours: the mean over 10 clips, one crop in the middle
-feature_pipeline = [
-    dict(type='DecordInit'),
-    dict(type='EvenClipSample', clip_len=32, frame_interval=2, num_clips=10),
-    dict(type='SortedDecordDecode'),
-    dict(type='Resize', scale=(-1, 256)),
-    dict(type='CenterCrop', crop_size=256),
-    dict(type='FormatShape', input_format='NCTHW'),
-    dict(type='PackActionInputs'),
-]
+# Each step has a name: a config that changes one step defines it anew and lists the pipeline again
+open_video = dict(type='DecordInit')
+decode = dict(type='SortedDecordDecode')
+# Clips of 32 frames, stride 2 (Sec. 4.1): one at random for training, one in the middle for the
+# validation while training, ten with the released code's starts for testing
+sample_train = dict(type='SampleFrames', clip_len=32, frame_interval=2, num_clips=1)
+sample_val = dict(**sample_train, test_mode=True)
+sample_test = dict(type='EvenClipSample', clip_len=32, frame_interval=2, num_clips=10)
+# Training: crop, resize and flip only (Sec. 4.1), with the ranges of the released code
+crop = dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0))
+resize = dict(type='Resize', scale=(224, 224), keep_ratio=False)
+flip = dict(type='Flip', flip_ratio=0.5)
+# Testing: three crops of 256 (Sec. 4.1; sizes of the released code)
+short_side = dict(type='Resize', scale=(-1, 256))
+center_crop = dict(type='CenterCrop', crop_size=256)
+three_crop = dict(type='ThreeCrop', crop_size=256)
+pack = [dict(type='FormatShape', input_format='NCTHW'), dict(type='PackActionInputs')]
+
+train_pipeline = [open_video, sample_train, decode, crop, resize, flip, *pack]
+val_pipeline = [open_video, sample_val, decode, short_side, center_crop, *pack]
+test_pipeline = [open_video, sample_test, decode, short_side, three_crop, *pack]
+# Retrieval and nearest neighbours: the mean over 10 clips, one center crop
+feature_pipeline = [open_video, sample_test, decode, short_side, center_crop, *pack]
 train_dataloader = dict(
     batch_size=128,  # of 1024 videos on 8 ranks (Sec. 4.1)
     num_workers=8,

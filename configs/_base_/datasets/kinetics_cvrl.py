@@ -1,35 +1,31 @@
 data_root = 'data/kinetics400/'
 
-loading = [
-    dict(type='DecordInit'),
-    # Two clips of 16 frames, stride 2 (Sec. 4.1); intervals decrease linearly (Figure 3 a)
-    dict(type='TemporalIntervalSample', clip_len=16, frame_interval=2),
-    dict(type='SortedDecordDecode'),
-]
-# Algorithm 1; the strengths of jitter and blur are the released code's
-spatial = [
-    dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
-    dict(type='Resize', scale=(224, 224), keep_ratio=False),
-    dict(type='Flip', flip_ratio=0.5),
-]
-photometric = [
-    dict(
-        type='ClipColorJitter',
-        brightness=(0.2, 1.8),
-        contrast=(0.2, 1.8),
-        saturation=(0.2, 1.8),
-        hue=(-0.2, 0.2),
-        prob=0.8,
-    ),
-    dict(type='ClipGrayscale', prob=0.2),
-    dict(type='ClipGaussianBlur', sigma=(0.1, 2.0), kernel_size=23),
-]
-packing = [dict(type='FormatShape', input_format='NCTHW'), dict(type='PackActionInputs')]
-train_pipeline = [
-    *loading,
-    dict(type='ConsistentAugment', over='clip', transforms=spatial + photometric),
-    *packing,
-]
+# Each step has a name: a config that changes one step defines it anew and lists the pipeline again
+open_video = dict(type='DecordInit')
+# Two clips of 16 frames, stride 2 (Sec. 4.1); intervals decrease linearly (Figure 3 a)
+sample = dict(type='TemporalIntervalSample', clip_len=16, frame_interval=2)
+decode = dict(type='SortedDecordDecode')
+# Algorithm 1; the strengths of jitter and blur are those of the released code
+crop = dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0))
+resize = dict(type='Resize', scale=(224, 224), keep_ratio=False)
+flip = dict(type='Flip', flip_ratio=0.5)
+jitter = dict(
+    type='ClipColorJitter',
+    brightness=(0.2, 1.8),
+    contrast=(0.2, 1.8),
+    saturation=(0.2, 1.8),
+    hue=(-0.2, 0.2),
+    prob=0.8,
+)
+grayscale = dict(type='ClipGrayscale', prob=0.2)
+blur = dict(type='ClipGaussianBlur', sigma=(0.1, 2.0), kernel_size=23)
+augment = dict(
+    type='ConsistentAugment',
+    over='clip',
+    transforms=[crop, resize, flip, jitter, grayscale, blur],
+)
+pack = [dict(type='FormatShape', input_format='NCTHW'), dict(type='PackActionInputs')]
+train_pipeline = [open_video, sample, decode, augment, *pack]
 train_dataloader = dict(
     batch_size=128,  # of 1024 videos on 8 ranks (Sec. 4.1)
     num_workers=8,

@@ -1,7 +1,20 @@
-# The released code's clips differ in strength: the first one is always blurred, the second one
-# rarely, and that one may be solarised
+# The augmentation of the released code: the first clip is always blurred, the second one with
+# probability 0.1, and the second one is solarised with probability 0.2
 _base_ = './kinetics_cvrl.py'
-train_pipeline = _base_.train_pipeline
-train_pipeline[3].transforms[-1].update(prob=(1.0, 0.1))  # ClipGaussianBlur
-train_pipeline[3].transforms.append(dict(type='ClipSolarize', threshold=0.5, prob=(0.0, 0.2)))
+blur = dict(**_base_.blur, prob=(1.0, 0.1))
+solarize = dict(type='ClipSolarize', threshold=0.5, prob=(0.0, 0.2))
+augment = dict(
+    type='ConsistentAugment',
+    over='clip',
+    transforms=[
+        _base_.crop,
+        _base_.resize,
+        _base_.flip,
+        _base_.jitter,
+        _base_.grayscale,
+        blur,
+        solarize,
+    ],
+)
+train_pipeline = [_base_.open_video, _base_.sample, _base_.decode, augment, *_base_.pack]
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

@@ -2,25 +2,20 @@
 _base_ = './kinetics400_clips.py'
 data_root = 'data/motion/'
 
+sample_train = dict(type='SampleFrames', clip_len=8, frame_interval=2, num_clips=1)
+# Three clips of the whole frame, everywhere
+sample_test = dict(type='EvenClipSample', clip_len=8, frame_interval=2, num_clips=3)
+resize = dict(type='Resize', scale=(32, 32), keep_ratio=False)
 train_pipeline = [
-    dict(type='DecordInit'),
-    dict(type='SampleFrames', clip_len=8, frame_interval=2, num_clips=1),
+    _base_.open_video,
+    sample_train,
     dict(type='DecordDecode'),
-    dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
-    dict(type='Resize', scale=(32, 32), keep_ratio=False),
-    dict(type='Flip', flip_ratio=0.5),
-    dict(type='FormatShape', input_format='NCTHW'),
-    dict(type='PackActionInputs'),
+    _base_.crop,
+    resize,
+    _base_.flip,
+    *_base_.pack,
 ]
-# Three clips of the whole picture, everywhere
-test_pipeline = [
-    dict(type='DecordInit'),
-    dict(type='EvenClipSample', clip_len=8, frame_interval=2, num_clips=3),
-    dict(type='SortedDecordDecode'),
-    dict(type='Resize', scale=(32, 32), keep_ratio=False),
-    dict(type='FormatShape', input_format='NCTHW'),
-    dict(type='PackActionInputs'),
-]
+test_pipeline = [_base_.open_video, sample_test, _base_.decode, resize, *_base_.pack]
 val_pipeline = feature_pipeline = test_pipeline
 train_dataloader = dict(
     batch_size=64,

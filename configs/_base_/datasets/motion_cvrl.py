@@ -1,35 +1,30 @@
 # The set that tools/data/make_motion_videos.py writes: 64x64, 40 frames, labels 0 to 15
 data_root = 'data/motion/'
 
-loading = [
-    dict(type='DecordInit'),
-    dict(type='TemporalIntervalSample', clip_len=8, frame_interval=2),
-    dict(type='SortedDecordDecode'),
-]
-# Algorithm 1; half the strength of colour that Kinetics gets, and a blur for frames of this size
-spatial = [
-    dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
-    dict(type='Resize', scale=(32, 32), keep_ratio=False),
-    dict(type='Flip', flip_ratio=0.5),
-]
-photometric = [
-    dict(
-        type='ClipColorJitter',
-        brightness=(0.6, 1.4),
-        contrast=(0.6, 1.4),
-        saturation=(0.6, 1.4),
-        hue=(-0.1, 0.1),
-        prob=0.8,
-    ),
-    dict(type='ClipGrayscale', prob=0.2),
-    dict(type='ClipGaussianBlur', sigma=(0.1, 1.0), kernel_size=5, prob=0.5),
-]
-packing = [dict(type='FormatShape', input_format='NCTHW'), dict(type='PackActionInputs')]
-train_pipeline = [
-    *loading,
-    dict(type='ConsistentAugment', over='clip', transforms=spatial + photometric),
-    *packing,
-]
+open_video = dict(type='DecordInit')
+sample = dict(type='TemporalIntervalSample', clip_len=8, frame_interval=2)
+decode = dict(type='SortedDecordDecode')
+# Algorithm 1; colours change half as much as on Kinetics, the blur is that of smaller frames
+crop = dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0))
+resize = dict(type='Resize', scale=(32, 32), keep_ratio=False)
+flip = dict(type='Flip', flip_ratio=0.5)
+jitter = dict(
+    type='ClipColorJitter',
+    brightness=(0.6, 1.4),
+    contrast=(0.6, 1.4),
+    saturation=(0.6, 1.4),
+    hue=(-0.1, 0.1),
+    prob=0.8,
+)
+grayscale = dict(type='ClipGrayscale', prob=0.2)
+blur = dict(type='ClipGaussianBlur', sigma=(0.1, 1.0), kernel_size=5, prob=0.5)
+augment = dict(
+    type='ConsistentAugment',
+    over='clip',
+    transforms=[crop, resize, flip, jitter, grayscale, blur],
+)
+pack = [dict(type='FormatShape', input_format='NCTHW'), dict(type='PackActionInputs')]
+train_pipeline = [open_video, sample, decode, augment, *pack]
 train_dataloader = dict(
     batch_size=64,
     num_workers=2,
@@ -45,13 +40,13 @@ train_dataloader = dict(
     ),
 )
 
-# For features of the frozen backbone: three whole clips of every video, in the list's order
+# Features of the frozen backbone: three clips of every video, in the order of the list
 features_pipeline = [
-    dict(type='DecordInit'),
+    open_video,
     dict(type='SampleFrames', clip_len=8, frame_interval=2, num_clips=3, test_mode=True),
-    dict(type='SortedDecordDecode'),
-    dict(type='Resize', scale=(32, 32), keep_ratio=False),
-    *packing,
+    decode,
+    resize,
+    *pack,
 ]
 features_dataloader = dict(
     batch_size=32,
