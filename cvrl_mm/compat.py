@@ -8,6 +8,7 @@ import importlib.util
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ def apply() -> None:
     refuse_foreign_code()
     open_loaders_at_the_first_step()
     run_ranks_on_cpu()
+    wait_before_forks_of_ranks()
 
 
 def require_mmcv() -> None:
@@ -209,6 +211,30 @@ def open_loaders_at_the_first_step() -> None:
         return self._iterator
 
     Batches.__init__, Batches.__getattr__ = prepare, open_now
+
+
+def wait_before_forks_of_ranks() -> None:
+    """Keep loader workers that are forked right after a collective from hanging.
+
+    Upstream: python/cpython#112275, in Python 3.10 and in 3.11 before September 2024. A child
+    hangs in ``PyOS_AfterFork_Child`` if a thread of gloo was entering Python when the process was
+    forked. These threads are idle a moment after a collective, so that a rank waits before it
+    forks. Ends with support for Python 3.11.
+    """
+    global _waits_before_forks
+    if sys.version_info < (3, 12) and hasattr(os, 'register_at_fork') and not _waits_before_forks:
+        os.register_at_fork(before=_wait_in_a_rank)
+        _waits_before_forks = True
+
+
+_waits_before_forks = False  # such a handler cannot be removed
+
+
+def _wait_in_a_rank() -> None:
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        time.sleep(0.05)
 
 
 def run_ranks_on_cpu() -> None:

@@ -1,4 +1,5 @@
 import importlib.util
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -160,3 +161,26 @@ def test_batch_norm_of_cpu_ranks_keeps_float32_statistics_under_autocast(tmp_pat
         assert result['y'].dtype == torch.bfloat16
         expected = 0.1 * clip_batch().mean((0, 2, 3, 4)).float()
         torch.testing.assert_close(result['mean'], expected, rtol=0, atol=2e-3)
+
+
+def fork_under(version: tuple[int, int]) -> list[float]:
+    """The pauses that a rank makes before it forks."""
+    pauses = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, 'version_info', version)
+        compat.wait_before_forks_of_ranks()
+        patch.setattr(compat.time, 'sleep', pauses.append)
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+    return pauses
+
+
+def test_ranks_wait_before_they_fork_under_a_python_that_needs_it(tmp_path: Path):
+    assert run_ranks(fork_under, 2, tmp_path, (3, 11)) == [[0.05], [0.05]]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason='ranks wait under this Python')
+def test_ranks_do_not_wait_under_later_ones(tmp_path: Path):
+    assert run_ranks(fork_under, 2, tmp_path, (3, 12)) == [[], []]

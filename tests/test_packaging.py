@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from cvrl_mm.synthetic.motion_videos import encode
+from tests.processes import run_program
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = ('configs', 'tools', 'model-index.yml', 'constraints.txt')
@@ -87,7 +88,8 @@ def wheel(source: Path) -> Path:
 def build(source: Path, kind: str) -> Path:
     """Build a wheel or an sdist with this environment's setuptools."""
     code = f'import setuptools.build_meta as b; b.build_{kind}("dist")'
-    subprocess.run([sys.executable, '-W', 'ignore', '-c', code], cwd=source, check=True)
+    done = run_program([sys.executable, '-W', 'ignore', '-c', code], cwd=source)
+    assert done.returncode == 0, done.stderr
     (path,) = (source / 'dist').glob({'wheel': '*.whl', 'sdist': '*.tar.gz'}[kind])
     return path
 
@@ -136,16 +138,12 @@ class Environment:
         (self.packages / 'parent.pth').write_text('\n'.join([str(MIM), *theirs]))
         pip = [sys.executable, '-m', 'pip', '--python', self.python, 'install', '--quiet']
         alone = ['--no-deps', '--no-index', '--no-build-isolation', '--ignore-installed']
-        subprocess.run([*pip, *alone, *install], check=True, env=clean_environment())
+        done = run_program([*pip, *alone, *install], env=clean_environment())
+        assert done.returncode == 0, done.stderr
 
     def run(self, *args: str, cwd: Path) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [self.python, '-W', 'ignore', *map(str, args)],
-            cwd=cwd,
-            env=clean_environment(),
-            text=True,
-            capture_output=True,
-        )
+        command = [self.python, '-W', 'ignore', *args]
+        return run_program(command, cwd=cwd, env=clean_environment())
 
     def mim(self, *args: str, cwd: Path) -> str:
         done = self.run('-m', 'mim', *args, cwd=cwd)

@@ -1,6 +1,5 @@
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from torch.utils.data import DataLoader
 from cvrl_mm.datasets import VideoListDataset
 from cvrl_mm.datasets import crash_log as reading_note
 from cvrl_mm.datasets.crash_log import CrashLogs
+from tests.processes import run_program
 
 
 class DyingInit(DecordInit):
@@ -39,12 +39,10 @@ def run(tmp_path: Path, *names: str) -> str:
     (tmp_path / 'tmp').mkdir()
     code = 'import cvrl_mm, faulthandler, sys; from pathlib import Path; faulthandler.enable(); '
     code += 'from tests.datasets.test_crash_log import load; load(Path(sys.argv[1]))'
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, '-c', code, tmp_path],
         cwd=Path(__file__).parents[2],
         env=dict(os.environ, TMPDIR=str(tmp_path / 'tmp')),
-        capture_output=True,
-        text=True,
     )
     assert not list((tmp_path / 'tmp').glob('cvrl_mm_*'))
     return done.stdout + done.stderr

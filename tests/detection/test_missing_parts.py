@@ -1,10 +1,11 @@
 """Without mmdet or mmcv's operators the rest works, and a config says what to install."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run_program
 
 ROOT = Path(__file__).parents[2]
 WITHOUT = """
@@ -28,11 +29,9 @@ Config.fromfile('configs/detection/ava22_videos_cvrl.py')
 
 @pytest.mark.parametrize('missing', ['mmdet', 'mmcv._ext'])
 def test_an_ava_config_says_what_to_install(missing: str):
-    run = subprocess.run(
+    run = run_program(
         [sys.executable, '-W', 'ignore', '-c', WITHOUT.format(missing=missing)],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
     )
     assert run.stdout.strip() == 'the rest works', run.stderr
     last = run.stderr.strip().splitlines()[-1]

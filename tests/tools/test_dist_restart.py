@@ -5,26 +5,30 @@ import subprocess
 from pathlib import Path
 
 from tests.pretraining import assert_same, pretrain, small_config
-from tests.processes import exit_codes, free_port, start_ranks
+from tests.processes import (
+    end_program,
+    exit_codes,
+    free_port,
+    run_program,
+    start_program,
+    start_ranks,
+)
 
 ROOT = Path(__file__).parents[2]
 
 
 def run_job(config: Path, ranks: int, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return run_program(
         ['bash', 'tools/dist_train.sh', str(config), str(ranks)],
         cwd=ROOT,
         env={**os.environ, 'PORT': free_port(), 'OMP_NUM_THREADS': '1', **env},
-        capture_output=True,
-        text=True,
-        timeout=240,
     )
 
 
 def start_node(config: Path, node: int, port: str, log: Path) -> subprocess.Popen:
     node_env = dict(NNODES='2', NODE_RANK=str(node), MASTER_ADDR='127.0.0.1', PORT=port)
     with log.open('w') as file:
-        return subprocess.Popen(
+        return start_program(
             ['bash', 'tools/dist_train.sh', str(config), '1'],
             cwd=ROOT,
             env={**os.environ, **node_env, 'MAX_RESTARTS': '1', 'OMP_NUM_THREADS': '1'},
@@ -48,8 +52,7 @@ def test_two_nodes_go_on_by_themselves_after_a_kill(motion_set: Path, tmp_path: 
         codes = [node.wait(timeout=240) for node in nodes]
     finally:
         for node in nodes:
-            node.terminate()  # which ends its rank, too
-            node.wait(timeout=60)
+            end_program(node)
     text = ''.join(log.read_text() for log in logs)
     assert codes == [0, 0], text[-5000:]
     assert 'resumed epoch: 1, iter: 2' in text

@@ -1,12 +1,11 @@
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.processes import free_port
+from tests.processes import free_port, run_program
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,13 +29,10 @@ def dist_train(motion_set: Path, work_dir: Path, *arguments: str, epochs: int) -
     command = ['bash', 'tools/dist_train.sh', 'configs/cvrl/pretrain_k400.py', '2']
     command += ['--work-dir', str(work_dir), *arguments, '--cfg-options']
     command += [f'{key}={value}' for key, value in options.items()]
-    run = subprocess.run(
+    run = run_program(
         command,
         cwd=ROOT,
         env={**os.environ, 'PORT': free_port(), 'OMP_NUM_THREADS': '1'},
-        capture_output=True,
-        text=True,
-        timeout=300,
     )
     assert run.returncode == 0, run.stderr[-3000:]
     return run.stdout + run.stderr
@@ -63,5 +59,5 @@ def test_two_ranks_train_stop_and_resume(motion_set: Path, tmp_path: Path):
 
 @pytest.mark.parametrize('script', ['dist_train.sh', 'dist_test.sh', 'slurm_train.sh'])
 def test_scripts_say_how_they_are_called(script: str):
-    run = subprocess.run(['bash', f'tools/{script}'], cwd=ROOT, capture_output=True, text=True)
+    run = run_program(['bash', f'tools/{script}'], cwd=ROOT)
     assert run.returncode == 2 and f'tools/{script} ' in run.stderr

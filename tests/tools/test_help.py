@@ -2,11 +2,12 @@
 
 import ast
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run_program
 
 TOOLS = Path(__file__).parents[2] / 'tools'
 SCRIPTS = sorted(path.relative_to(TOOLS) for path in TOOLS.rglob('*.py'))
@@ -41,6 +42,6 @@ def test_the_stack_is_mended_before_its_models_are_imported(script: Path):
 
 @pytest.mark.parametrize('launcher', LAUNCHERS)
 def test_launcher_without_arguments_says_how_to_call_it(launcher: str):
-    done = subprocess.run(['bash', str(TOOLS / launcher)], capture_output=True, text=True)
+    done = run_program(['bash', TOOLS / launcher])
     assert done.returncode == 2
     assert f'tools/{launcher} ' in done.stderr

@@ -1,24 +1,22 @@
 """tools/miniature.py on a handful of videos and steps."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from cvrl_mm.miniature.run import Run
+from tests.processes import run_program
 from tests.script import TOOLS, run_script
 
 TINY = ('--tables', 'linear', '--train', 32, '--test', 20, '--budget', 0.005, '--seeds', 3)
 
 
 def test_a_table_runs_resumes_and_is_written(tmp_path: Path, monkeypatch, capsys):
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, TOOLS / 'miniature.py', '--out', tmp_path, *map(str, TINY)],
         env={**os.environ, 'PYTHONPATH': str(TOOLS.parent)},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     text = (tmp_path / 'miniature.md').read_text()

@@ -3,23 +3,22 @@
 import json
 import os
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import cv2
 import pytest
 
+from tests.processes import run_program
+
 QUICKSTART = Path(__file__).parents[2] / 'tools' / 'quickstart.py'
 
 
 def test_all_steps_on_tiny_numbers(tmp_path):
     tiny = ['--train', '32', '--test', '20', '--steps', '2', '--batch-size', '4']
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, QUICKSTART, '--out', tmp_path, *tiny],
         env={**os.environ, 'PYTHONPATH': str(QUICKSTART.parents[1])},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     results = json.loads((tmp_path / 'results.json').read_text())

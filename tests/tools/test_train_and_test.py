@@ -1,8 +1,9 @@
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run_program
 
 ROOT = Path(__file__).parents[2]
 # Instead of python: notes what it is called with, and "trains" by naming a checkpoint
@@ -25,7 +26,8 @@ def run(tmp_path):
     def call(name: str, *args: str, **environment: str) -> list[str]:
         env = os.environ | environment | {'PATH': f'{stub.parent}:{os.environ["PATH"]}'}
         command = [str(ROOT / 'tools' / name), *args]
-        subprocess.run(command, cwd=tmp_path, env=env, check=True)
+        done = run_program(command, cwd=tmp_path, env=env)
+        assert done.returncode == 0, done.stderr
         calls = (tmp_path / 'calls').read_text().replace(f'{ROOT}/', '').splitlines()
         return [line.split('tools/', 1)[1] for line in calls]
 
@@ -66,6 +68,6 @@ def test_an_ablation_is_pre_trained_and_evaluated_linearly(run):
 
 @pytest.mark.parametrize('name', ['train_and_test.sh', 'ablation.sh'])
 def test_without_arguments_the_usage_is_shown(name):
-    done = subprocess.run([str(ROOT / 'tools' / name)], capture_output=True, text=True)
+    done = run_program([ROOT / 'tools' / name])
     assert done.returncode == 2
     assert f'tools/{name} CONFIG RANKS_PER_NODE' in done.stderr
