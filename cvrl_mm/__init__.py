@@ -9,5 +9,6 @@ from .version import __version__
 compat.apply()
 
 from . import augmentation, datasets, engine, models  # noqa: E402
+from .evaluation.encoder import load_encoder  # noqa: E402
 
-__all__ = ['__version__', 'augmentation', 'datasets', 'engine', 'models']
+__all__ = ['__version__', 'augmentation', 'datasets', 'engine', 'load_encoder', 'models']

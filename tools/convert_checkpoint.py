@@ -1,7 +1,23 @@
-"""Convert checkpoints from and to this package's R3D backbone."""
+"""Convert checkpoints from and to this package's R3D backbone.
+
+OUT.safetensors is written in that format, any other name in torch's. Both describe themselves:
+architecture, padding, input, origin, training config and licence.
+
+Examples:
+    python tools/convert_checkpoint.py tf r3d_1x_k400_800ep.tar.gz r3d50_k400_released.pth
+    python tools/convert_checkpoint.py encoder epoch_800.pth encoder.safetensors --license MIT
+
+In a config that starts from the former:
+    backbone=dict(type='R3DSlow', depth=50, padding='tf_same',
+                  init_cfg=dict(type='Pretrained', checkpoint='r3d50_k400_released.pth',
+                                prefix='backbone.'))
+In Python:
+    encoder = cvrl_mm.load_encoder('encoder.safetensors')
+"""
 
 import argparse
 
+from cvrl_mm.command_line import plain_errors, read_config
 from cvrl_mm.convert import (
     convert_tf_checkpoint,
     export_slow_only,
@@ -9,6 +25,7 @@ from cvrl_mm.convert import (
     inflate_resnet,
     save_weights,
 )
+from cvrl_mm.evaluation.encoder import load_encoder
 
 COMMANDS = dict(
     tf=(convert_tf_checkpoint, 'a backbone that the authors released, prefix or .tar.gz'),
@@ -16,39 +33,42 @@ COMMANDS = dict(
     slowonly=(export_slow_only, "weights for pretrained= of MMAction2's ResNet3dSlowOnly"),
     inflate=(inflate_resnet, 'R3D weights from a 2D ResNet: torchvision, timm, mmpretrain or ours'),
 )
-EXAMPLE = """example:
-  python tools/convert_checkpoint.py tf r3d_1x_k400_800ep.tar.gz r3d50_k400_released.pth
-
-and in the config that uses it:
-  backbone=dict(type='R3DSlow', depth=50, padding='tf_same',
-                init_cfg=dict(type='Pretrained', checkpoint='r3d50_k400_released.pth',
-                              prefix='backbone.'))
-"""
 
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
-        description=__doc__,
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest='command', required=True)
-    for name, (_, text) in COMMANDS.items():
+    texts = {name: text for name, (_, text) in COMMANDS.items()}
+    texts['encoder'] = 'a weights file for cvrl_mm.load_encoder: .safetensors or .pth'
+    for name, text in texts.items():
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument('source', metavar='IN', help='the checkpoint to read')
-        command.add_argument('out', metavar='OUT.pth', help='the checkpoint to write')
+        command.add_argument('out', metavar='OUT', help='the file to write: .pth or .safetensors')
+        command.add_argument('--license', help='of the weights; stored in OUT')
+        if name == 'encoder':
+            command.add_argument('--config', help='of the training, where IN does not tell it')
     return parser.parse_args()
 
 
+@plain_errors()
 def main() -> None:
-    """Convert, or say in one line why not."""
+    """Convert and write."""
     args = parse_args()
+    if args.command == 'encoder':
+        encoder = load_encoder(args.source, args.config and read_config(args.config, 'model'))
+        encoder.meta |= dict(license=args.license) if args.license else {}
+        encoder.save(args.out)
+        return
     convert, _ = COMMANDS[args.command]
     try:
         checkpoint = convert(args.source)
     except (OSError, ValueError) as error:
-        raise SystemExit(f'{args.command}: {error}') from error
+        raise ValueError(f'{args.command}: {error}') from error
+    if args.license:
+        checkpoint['meta']['license'] = args.license
     save_weights(checkpoint, args.out, hash_in_name=args.command == 'backbone')
 
 

@@ -12,14 +12,12 @@ import argparse
 import os
 
 import torch
-from mmengine.dataset import pseudo_collate
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch.utils.data import DataLoader
 
 import cvrl_mm  # noqa: F401  registers the transforms
 from cvrl_mm.command_line import plain_errors, read_config
-from cvrl_mm.evaluation import extract_features
 from cvrl_mm.evaluation.encoder import load_encoder
 from cvrl_mm.evaluation.feature_file import FeatureFile
 from cvrl_mm.evaluation.video_files import VideoFiles, find_videos
@@ -55,7 +53,7 @@ def extract(args: argparse.Namespace) -> dict[str, str]:
     config = None
     if args.config is not None:
         config = read_config(args.config, 'model')
-    model = load_encoder(args.checkpoint, config).to(args.device)
+    encoder = load_encoder(args.checkpoint, config).to(args.device)
     clips = VideoFiles(paths, args.clip_len, args.frame_interval, args.num_clips, args.size)
     loader = DataLoader(clips, args.batch_size, num_workers=args.workers, collate_fn=list)
     failed = {}
@@ -66,8 +64,10 @@ def extract(args: argparse.Namespace) -> dict[str, str]:
             failed.update({paths[s['index']]: s['error'] for s in samples if 'error' in s})
             readable = [s for s in samples if 'inputs' in s]
             if readable:
-                feats, indices = extract_features(model, [pseudo_collate(readable)])
-                file.append([paths[i] for i in indices], feats.numpy())
+                clips = torch.cat([s['inputs'] for s in readable])
+                feats = encoder.features(clips).unflatten(0, (len(readable), -1)).mean(1)
+                names = [paths[s['data_samples'].gt_label.item()] for s in readable]
+                file.append(names, feats.cpu().numpy())
             bar.advance(task, len(samples))
     if not file.names:
         raise ValueError(f'None of the videos can be read; the first one: {failed[paths[0]]}')

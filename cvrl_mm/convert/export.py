@@ -11,10 +11,11 @@ from torch import Tensor
 from cvrl_mm.models.pretrained import padding_of
 
 from .architecture import read_depth_and_width
+from .description import PREFIX, describe
 from .files import load_weights
 
-PREFIX = 'backbone.'
-TOLD = ('depth', 'width', 'padding', 'inflated')  # that a converted checkpoint tells of itself
+# Origin, licence, training config and architecture (as earlier versions stored it)
+KEPT = ('origin', 'license', 'epoch', 'iter', 'cfg', 'inflated', 'depth', 'width', 'padding')
 
 
 def extract_backbone(path: str | Path) -> dict:
@@ -24,15 +25,17 @@ def extract_backbone(path: str | Path) -> dict:
         path: A checkpoint that mmengine or this package has written.
 
     Returns:
-        A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source`` and,
-        as far as the checkpoint tells them, ``epoch``, ``iter``, ``depth``, ``width``, ``padding``
-        and ``inflated``.
+        A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``, the
+        file's name, and, as far as the checkpoint tells them, ``origin``, the first file in a
+        chain of conversions, ``backbone`` and ``input`` (see :func:`describe`), ``cfg``, the
+        text of the training config, ``epoch``, ``iter``, ``license``, ``padding`` and
+        ``inflated``.
 
     Raises:
         ValueError: it holds more than weights, or no backbone.
     """
     checkpoint = load_weights(path)
-    state = checkpoint.get('state_dict', checkpoint)
+    state, old = checkpoint['state_dict'], checkpoint['meta']
     weights = {
         # a copy, since a view would be saved with all that it views
         f'{PREFIX}{key.removeprefix("module.").removeprefix(PREFIX)}': tensor.clone()
@@ -41,13 +44,18 @@ def extract_backbone(path: str | Path) -> dict:
     }
     if not weights:
         raise ValueError(
-            f'{path} has no weights named {PREFIX}…; it has {", ".join(map(str, list(state)[:5]))}.'
+            f'{path} has no weights named {PREFIX}…; it has {", ".join([*state][:5])}.'
         )
-    old = checkpoint.get('meta') or {}
-    kept = {k: old[k] for k in ('epoch', 'iter', *TOLD) if k in old}
+    kept = {k: old[k] for k in KEPT if k in old}
+    if 'source' in old:
+        kept.setdefault('origin', old['source'])
     if padding := padding_of(old):
         kept['padding'] = padding
-    return dict(state_dict=weights, meta=dict(source=Path(path).name) | kept)
+    try:
+        told = describe(old)
+    except ValueError as error:
+        raise ValueError(f'{path}: {error}') from error
+    return dict(state_dict=weights, meta=dict(source=Path(path).name) | kept | told)
 
 
 def export_slow_only(path: str | Path) -> dict:

@@ -37,7 +37,7 @@ def inflate_resnet(path: str | Path) -> dict:
         ValueError: a weight is missing or misshapen, or this is no ResNet.
     """
     checkpoint = load_weights(path)
-    everything = checkpoint.get('state_dict', checkpoint)
+    everything = checkpoint['state_dict']
     stems = [(p, stem) for p in PREFIXES for stem in (STEM, OUR_STEM)]
     prefix, stem = next((s for s in stems if ''.join(s) in everything), ('', STEM))
     state = {k.removeprefix(prefix): v for k, v in everything.items() if k.startswith(prefix)}

@@ -1,77 +1,201 @@
-"""The encoder of a checkpoint, ready to take features with."""
+"""A trained encoder as an ordinary PyTorch module."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from mmaction.models import BaseRecognizer
-from mmaction.registry import MODELS
+import numpy as np
+import torch
+from mmaction.registry import TRANSFORMS
 from mmengine.config import Config
 from mmengine.logging import print_log
-from mmengine.registry import init_default_scope
+from torch import Tensor, nn
 
-from cvrl_mm.convert import extract_backbone
-from cvrl_mm.models.pretrained import CheckpointMisfitError, check_fit
-
-# Frames in [0, 1], as in pre-training
-PREPROCESSOR = dict(
-    type='ActionDataPreprocessor',
-    mean=[0.0, 0.0, 0.0],
-    std=[255.0, 255.0, 255.0],
-    format_shape='NCTHW',
-)
+from ..convert.clip_input import ClipInput
+from ..convert.description import PREFIX, architecture_of, build_backbone
+from ..convert.export import extract_backbone
+from ..convert.files import save_weights
+from ..convert.locate_weights import locate_weights
+from ..models.pooling import global_average_pool
+from .clip_pipeline import clip_steps, decoding_steps
 
 
-def load_encoder(checkpoint: str | Path, config: Config | None = None) -> BaseRecognizer:
-    """Build a recognizer that has an encoder and no head, and load its weights.
+class Encoder(nn.Module):
+    """Turn clips of video into feature vectors.
+
+    >>> encoder = cvrl_mm.load_encoder('encoder.safetensors')
+    >>> clips = encoder.transform('video.mp4')    # (10, 3, 32, 256, 256) uint8
+    >>> feats = encoder.features(clips).mean(0)   # (2048,)
 
     Args:
-        checkpoint: A file with weights named ``backbone.…``; one that
-            ``tools/convert_checkpoint.py tf`` has written tells its architecture itself.
-        config: A config whose ``model`` has the ``backbone`` and ``data_preprocessor`` of the
-            checkpoint; weights that it would start from are not looked for. Without it frames
-            are in [0, 1], as in pre-training; for inflated weights a warning says so.
+        backbone: Takes normalised clips, (N, 3, T, H, W).
+        clip_input: The clips that the backbone was trained on.
+        meta: Where the weights come from; see :func:`extract_backbone`.
+    """
+
+    channels = 'RGB'
+    input_range = (0, 255)  # of uint8 clips; floating-point clips lie in [0, 1]
+
+    def __init__(
+        self, backbone: nn.Module, clip_input: ClipInput, meta: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.clip_input = clip_input
+        self.meta = dict(meta or {})
+        for name in ('mean', 'std'):
+            value = torch.tensor(getattr(clip_input, name)).view(1, 3, 1, 1, 1)
+            self.register_buffer(name, value, persistent=False)
+
+    @property
+    def clip_len(self) -> int:
+        """Frames per clip."""
+        return self.clip_input.clip_len
+
+    @property
+    def frame_interval(self) -> int:
+        """Distance between neighbouring frames of a clip, in frames of the video."""
+        return self.clip_input.frame_interval
+
+    @property
+    def size(self) -> int:
+        """Height and width of a clip in pixels."""
+        return self.clip_input.size
+
+    def forward(self, clips: Tensor) -> Tensor:
+        """Normalise clips, encode them and pool over time and space; gradients are recorded.
+
+        Args:
+            clips: (N, 3, T, H, W), uint8, or floating point in [0, 1].
+
+        Returns:
+            Features, (N, C), in the encoder's type.
+        """
+        scale = 1 if clips.dtype == torch.uint8 else 255
+        x = (clips.to(self.mean.dtype) * scale - self.mean) / self.std
+        return global_average_pool(self.backbone(x))
+
+    @torch.no_grad()
+    def features(self, clips: Tensor) -> Tensor:
+        """Encode clips without recording gradients.
+
+        Args:
+            clips: (N, 3, T, H, W), uint8, or floating point in [0, 1]; moved to the encoder's
+                device. Time and size may differ from the attributes.
+
+        Returns:
+            Features, (N, C) float32.
+
+        Raises:
+            ValueError: the clips have another shape, type or range.
+        """
+        if clips.ndim != 5 or clips.shape[1] != 3 or 0 in clips.shape:
+            raise ValueError(
+                f'Clips must have the shape (N, 3, T, H, W), got {tuple(clips.shape)}; '
+                'encoder.transform makes them from a video.'
+            )
+        if clips.is_floating_point():
+            low, high = clips.min().item(), clips.max().item()
+            if not (low >= -1e-3 and high <= 1 + 1e-3):
+                raise ValueError(
+                    f'Floating-point clips must lie in [0, 1], got values from {low:g} to '
+                    f'{high:g}; divide by 255, or give uint8. The encoder normalises by itself.'
+                )
+        elif clips.dtype != torch.uint8:
+            raise ValueError(f'Clips must be uint8 or floating point, got {clips.dtype}.')
+        return self(clips.to(self.mean.device)).float()
+
+    def transform(self, video: str | Path | np.ndarray | Tensor, num_clips: int = 10) -> Tensor:
+        """Make clips of a video: evenly spaced in time, the middle square of each frame.
+
+        Args:
+            video: A file, or RGB frames, (T, H, W, 3) uint8.
+            num_clips: Clips that cover the video (Section 4.1: 10).
+
+        Returns:
+            (num_clips, 3, clip_len, size, size) uint8.
+
+        Raises:
+            OSError: there is no such file.
+            ValueError: the frames have another shape or type.
+        """
+        steps = clip_steps(self.clip_input, num_clips)
+        if isinstance(video, (str, Path)):
+            if not Path(video).is_file():
+                raise FileNotFoundError(f'There is no video {video}.')
+            results: dict = dict(filename=str(video), label=-1, start_index=0, modality='RGB')
+            steps = decoding_steps(steps)
+        else:
+            frames = np.asarray(video)
+            if frames.ndim != 4 or frames.shape[3] != 3 or 0 in frames.shape:
+                raise ValueError(f'Frames must be (T, H, W, 3), got {frames.shape}.')
+            if frames.dtype != np.uint8:
+                raise ValueError(f'Frames must be uint8 from 0 to 255, got {frames.dtype}.')
+            results = dict(total_frames=len(frames), start_index=0, modality='RGB', label=-1)
+            results = TRANSFORMS.build(steps.pop(0))(results)
+            results |= dict(imgs=[frames[i] for i in results['frame_inds']])
+            results |= dict(original_shape=frames.shape[1:3], img_shape=frames.shape[1:3])
+        for step in steps:
+            results = TRANSFORMS.build(step)(results)
+        return results['inputs']
+
+    def save(self, path: str | Path) -> Path:
+        """Write weights and description; :func:`load_encoder` reads them.
+
+        Args:
+            path: A file that ends in ``.safetensors`` or ``.pth``.
+
+        Raises:
+            ValueError: the encoder was built by hand, without the config of its backbone.
+        """
+        if 'backbone' not in self.meta:
+            raise ValueError("This encoder has no meta['backbone'], the config of its backbone.")
+        state = {f'{PREFIX}{k}': v.detach().cpu() for k, v in self.backbone.state_dict().items()}
+        meta = self.meta | dict(input=self.clip_input.to_dict())
+        return save_weights(dict(state_dict=state, meta=meta), path)
+
+
+def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = None) -> Encoder:
+    """Load a trained encoder from a weights file, whatever wrote it.
+
+    Args:
+        checkpoint: A file (``.safetensors`` or ``.pth``: converted, or a checkpoint of a run),
+            a folder with ``encoder.safetensors`` or ``encoder.pth``, an ``https://`` address,
+            or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub with such a file.
+        config: A config, or its path, whose ``model.backbone`` and
+            ``model.data_preprocessor`` are those of the checkpoint and whose pipelines tell
+            the clips. It is only needed for weights that do not describe themselves.
 
     Returns:
-        The recognizer on the CPU, in evaluation mode.
+        The encoder on the CPU, in evaluation mode.
 
     Raises:
-        ValueError: the checkpoint holds more than weights, does not tell its architecture
-            where there is no config, or does not fit.
+        OSError: there is no such file.
+        ValueError: the file holds more than weights, is damaged, does not describe its
+            architecture where there is no config, or does not fit.
     """
-    found = extract_backbone(checkpoint)
-    if config is None:
-        if found['meta'].get('inflated'):
-            print_log(
-                f'{checkpoint} is inflated from a network for images and gets frames in [0, 1]. If '
-                'that one was trained on frames normalised by mean and std, name a config that has '
-                'them, such as configs/baselines/linear_k400_imagenet_inflated.py.',
-                logger='current',
-                level=logging.WARNING,
-            )
-        parts = dict(backbone=_read_backbone(checkpoint, found['meta']))
-        parts['data_preprocessor'] = PREPROCESSOR
-    else:
-        parts = {key: dict(config.model[key]) for key in ('backbone', 'data_preprocessor')}
-        parts['backbone'].pop('init_cfg', None)
-    init_default_scope('mmaction')
-    model = MODELS.build(dict(type='Recognizer3D', **parts))
-    try:
-        check_fit(model.backbone, found, str(checkpoint), 'backbone.')
-    except CheckpointMisfitError as error:
+    path = locate_weights(checkpoint)
+    found = extract_backbone(path)
+    meta = found['meta']
+    if isinstance(config, (str, Path)):
+        config = Config.fromfile(config)
+    if config is not None:
+        meta['backbone'] = architecture_of(config.model.backbone.to_dict())
+        meta['input'] = ClipInput.from_config(config).to_dict()
+    if 'backbone' not in meta:
         raise ValueError(
-            f'{error} This is {parts["backbone"]}; name the config that it was trained with.'
-        ) from error
-    weights = {k.removeprefix('backbone.'): v for k, v in found['state_dict'].items()}
-    model.backbone.load_state_dict(weights, strict=False)  # without counters of batches
-    return model.eval()
-
-
-def _read_backbone(checkpoint: str | Path, meta: dict) -> dict:
-    """Make the config of an ``R3DSlow`` of what a checkpoint says of itself."""
-    told = {key: meta[key] for key in ('depth', 'width', 'padding') if key in meta}
-    if len(told) < 3:
-        raise ValueError(
-            f'{checkpoint} tells {told or "nothing"} of depth, width and padding; name the '
-            'config that it was trained with (--config).'
+            f'{checkpoint} does not describe its architecture (depth, width and padding); name '
+            'the config that it was trained with (config=, or --config).'
         )
-    return dict(type='R3DSlow', **told)
+    if 'input' not in meta and meta.get('inflated'):
+        print_log(
+            f'{checkpoint} is inflated from an image network and gets frames in [0, 1]. If that '
+            'network was trained on frames normalised by mean and std, name a config that sets '
+            'them, such as configs/baselines/linear_k400_imagenet_inflated.py.',
+            logger='current',
+            level=logging.WARNING,
+        )
+    clip_input = ClipInput.from_dict(meta.setdefault('input', {}))
+    backbone = build_backbone(meta['backbone'], found, str(checkpoint))
+    return Encoder(backbone, clip_input, meta).eval()

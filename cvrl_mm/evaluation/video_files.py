@@ -6,6 +6,9 @@ from pathlib import Path
 from mmaction.registry import TRANSFORMS
 from torch.utils.data import Dataset
 
+from ..convert.clip_input import ClipInput
+from .clip_pipeline import clip_steps, decoding_steps
+
 SUFFIXES = ('.avi', '.flv', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm', '.wmv')
 
 
@@ -70,17 +73,8 @@ class VideoFiles(Dataset):
         size: int = 256,
     ) -> None:
         self.paths = paths
-        sampler = dict(clip_len=clip_len, frame_interval=frame_interval, num_clips=num_clips)
-        pipeline = [
-            dict(type='DecordInit'),
-            dict(type='EvenClipSample', **sampler),
-            dict(type='SortedDecordDecode'),
-            dict(type='Resize', scale=(-1, size)),
-            dict(type='CenterCrop', crop_size=size),
-            dict(type='FormatShape', input_format='NCTHW'),
-            dict(type='PackActionInputs'),
-        ]
-        self.pipeline = [TRANSFORMS.build(step) for step in pipeline]
+        steps = clip_steps(ClipInput(clip_len, frame_interval, size), num_clips)
+        self.pipeline = [TRANSFORMS.build(step) for step in decoding_steps(steps)]
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -36,11 +36,14 @@ def run(tmp_path, net):
 
 @pytest.mark.parametrize('prefix', ['backbone.', 'module.backbone.'])
 def test_backbone_alone(tmp_path, net, run, prefix):
-    path = run(prefix, cfg="model = dict(\n    backbone=dict(depth=18, padding='tf_same'))")
+    cfg = "model = dict(\n    backbone=dict(depth=18, padding='tf_same'))"
+    path = run(prefix, cfg=cfg)
     small = save_weights(extract_backbone(path), tmp_path / 'out.pth', hash_in_name=True)
     assert small.stat().st_size < path.stat().st_size - 80_000
     loaded = torch.load(small, weights_only=True)
-    assert loaded['meta'] == dict(source='epoch_3.pth', epoch=3, iter=12, padding='tf_same')
+    assert loaded['meta'] == dict(
+        source='epoch_3.pth', epoch=3, iter=12, cfg=cfg, padding='tf_same'
+    )
     assert list(loaded['state_dict']) == [f'backbone.{k}' for k in net.state_dict()]
     for key, tensor in net.state_dict().items():
         assert torch.equal(loaded['state_dict'][f'backbone.{key}'], tensor), key

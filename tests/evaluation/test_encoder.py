@@ -1,16 +1,35 @@
+import http.server
+import sys
+import threading
+import types
+from functools import partial
 from pathlib import Path
 
+import av
+import numpy as np
 import pytest
 import torch
+from mmaction.registry import MODELS
 from mmengine.config import Config
 
+import cvrl_mm
+from cvrl_mm import load_encoder
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
-from cvrl_mm.evaluation import encoder
-from cvrl_mm.evaluation.encoder import load_encoder
+from cvrl_mm.evaluation import encoder as encoder_module
 from cvrl_mm.models import R3DSlow
+from tests.videos import encode
 
 ROOT = Path(__file__).parents[2]
 TF = ROOT / 'tests' / 'data' / 'released_backbone' / 'r3d_50_w0.125_backbone-1'
+TOLD = dict(depth=18, width=0.125, padding='symmetric')
+
+
+@pytest.fixture(scope='module')
+def net():
+    torch.manual_seed(0)
+    net = R3DSlow(18, width=0.125)
+    net.init_weights()
+    return net.eval()
 
 
 def small_config() -> Config:
@@ -21,55 +40,210 @@ def small_config() -> Config:
 
 def save(path: Path, net: torch.nn.Module, **meta: object) -> Path:
     state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
-    torch.save(dict(state_dict=state, meta=meta), path)
-    return path
+    return save_weights(dict(state_dict=state, meta=meta), path)
 
 
-def test_a_converted_checkpoint_needs_no_config(tmp_path):
+def equal_weights(encoder: torch.nn.Module, net: torch.nn.Module) -> bool:
+    state = encoder.backbone.state_dict()
+    return all(torch.equal(v, state[k]) for k, v in net.state_dict().items())
+
+
+def test_features_are_the_backbone_s_pooled_over_normalised_clips(tmp_path, net):
+    path = save(tmp_path / 'a.pth', net, **TOLD, input=dict(mean=[10, 20, 30], std=[2, 3, 4]))
+    encoder = load_encoder(path)
+    clips = torch.randint(0, 256, (2, 3, 4, 32, 32), dtype=torch.uint8)
+    mean = torch.tensor([10, 20, 30]).view(3, 1, 1, 1)
+    std = torch.tensor([2, 3, 4]).view(3, 1, 1, 1)
+    with torch.no_grad():
+        expected = net((clips - mean) / std).mean((2, 3, 4))
+    torch.testing.assert_close(encoder.features(clips), expected)
+    torch.testing.assert_close(encoder.features(clips / 255), expected, rtol=1e-4, atol=1e-5)
+    assert not encoder.training and not encoder.features(clips).requires_grad
+    assert encoder(clips).requires_grad
+    assert encoder.features(clips.repeat(1, 1, 2, 2, 2)).shape == (2, 64)
+
+
+@pytest.mark.parametrize('suffix', ['.safetensors', '.pth'])
+def test_a_weights_file_describes_itself_in_both_formats(tmp_path, suffix):
     checkpoint = convert_tf_checkpoint(TF)
-    model = load_encoder(save_weights(checkpoint, tmp_path / 'converted.pth'))
-    assert (model.backbone.depth, model.backbone.width) == (50, 0.125)
-    assert model.backbone.padding == 'tf_same'
-    assert not model.training
-    for key, value in model.backbone.state_dict().items():
-        assert torch.equal(value, checkpoint['state_dict'][f'backbone.{key}']), key
-    clip = torch.full((1, 3, 2, 2, 2), 255, dtype=torch.uint8)
-    inputs = model.data_preprocessor(dict(inputs=[clip], data_samples=None))['inputs']
-    assert (inputs == 1).all()
+    first = load_encoder(save_weights(checkpoint, tmp_path / f'converted{suffix}'))
+    for name in ('again.safetensors', 'and_again.pth'):
+        encoder = load_encoder(first.save(tmp_path / name))
+        assert (encoder.backbone.depth, encoder.backbone.width) == (50, 0.125)
+        assert encoder.backbone.padding == 'tf_same'
+        assert (encoder.clip_len, encoder.frame_interval, encoder.size) == (32, 2, 256)
+        assert (encoder.channels, encoder.input_range) == ('RGB', (0, 255))
+        assert encoder.meta['origin'] == TF.name
+        for key, value in encoder.backbone.state_dict().items():
+            assert torch.equal(value, checkpoint['state_dict'][f'backbone.{key}']), key
 
 
-def test_inflated_weights_are_warned_of_where_no_config_tells_their_input(tmp_path, monkeypatch):
+def test_a_checkpoint_of_a_run_needs_no_config(tmp_path, net):
+    config = small_config()
+    config.feature_pipeline[1].update(clip_len=4, frame_interval=3)
+    config.feature_pipeline[4].crop_size = 48
+    config.model.data_preprocessor.mean = [1.0, 2.0, 3.0]
+    path = save(tmp_path / 'epoch_3.pth', net, cfg=config.pretty_text, epoch=3, license='MIT')
+    encoder = load_encoder(path)
+    assert (encoder.clip_len, encoder.frame_interval, encoder.size) == (4, 3, 48)
+    assert encoder.mean.flatten().tolist() == [1, 2, 3]
+    assert encoder.meta['cfg'] == config.pretty_text
+    assert (encoder.meta['epoch'], encoder.meta['license']) == (3, 'MIT')
+    assert 'init_cfg' not in encoder.meta['backbone']
+
+
+def test_a_config_tells_network_and_input_but_not_weights(tmp_path, net):
+    config = small_config()
+    config.model.data_preprocessor.mean = [255.0, 255.0, 255.0]
+    assert config.model.backbone.init_cfg.checkpoint
+    encoder = load_encoder(save(tmp_path / 'run.pth', net), config)
+    assert equal_weights(encoder, net)
+    assert (encoder.mean == 255).all()
+    assert config.model.backbone.init_cfg.checkpoint  # the caller's config is as it was
+
+
+def test_a_backbone_of_mmaction2_is_saved_and_loaded(tmp_path):
+    config = Config(
+        dict(
+            model=dict(
+                backbone=dict(type='ResNet3dSlowOnly', depth=18, base_channels=8, pretrained=None)
+            )
+        )
+    )
+    net = MODELS.build(dict(config.model.backbone))
+    encoder = load_encoder(save(tmp_path / 'a.pth', net), config)
+    encoder = load_encoder(encoder.save(tmp_path / 'encoder.safetensors'))
+    assert type(encoder.backbone) is type(net) and equal_weights(encoder, net)
+    assert (encoder.std == 1).all()  # no data_preprocessor: frames as they are
+
+
+def test_inflated_weights_are_warned_of_where_no_config_tells_their_input(
+    tmp_path, monkeypatch, net
+):
     said = []
-    monkeypatch.setattr(encoder, 'print_log', lambda text, **kwargs: said.append(text))
-    net = R3DSlow(18, width=0.125)
-    meta = dict(depth=18, width=0.125, padding='symmetric')
-    load_encoder(save(tmp_path / 'a.pth', net, **meta))
+    monkeypatch.setattr(encoder_module, 'print_log', lambda text, **kwargs: said.append(text))
+    load_encoder(save(tmp_path / 'a.pth', net, **TOLD))
     assert not said
-    path = save(tmp_path / 'b.pth', net, **meta, inflated=True)
+    path = save(tmp_path / 'b.pth', net, **TOLD, inflated=True)
     load_encoder(path, small_config())
     assert not said
     load_encoder(path)
     assert len(said) == 1 and 'b.pth' in said[0] and 'normalised by mean and std' in said[0]
 
 
-def test_a_config_tells_network_and_input_but_not_weights(tmp_path):
-    net = R3DSlow(18, width=0.125)
-    config = small_config()
-    config.model.data_preprocessor.mean = [255.0, 255.0, 255.0]
-    assert config.model.backbone.init_cfg.checkpoint
-    model = load_encoder(save(tmp_path / 'run.pth', net), config)
-    for key, value in model.backbone.state_dict().items():
-        assert torch.equal(value, net.state_dict()[key]), key
-    clip = torch.zeros(1, 3, 2, 2, 2, dtype=torch.uint8)
-    inputs = model.data_preprocessor(dict(inputs=[clip], data_samples=None))['inputs']
-    assert (inputs == -1).all()
-    assert config.model.backbone.init_cfg.checkpoint  # the caller's config is as it was
+def test_transform_takes_files_and_frames(tmp_path, net):
+    encode(tmp_path / 'a.mp4', num_frames=20, size=(64, 48))
+    config = dict(clip_len=4, frame_interval=2, size=32)
+    encoder = load_encoder(save(tmp_path / 'a.pth', net, **TOLD, input=config))
+    clips = encoder.transform(tmp_path / 'a.mp4', num_clips=3)
+    assert (clips.shape, clips.dtype) == ((3, 3, 4, 32, 32), torch.uint8)
+    with av.open(str(tmp_path / 'a.mp4')) as file:
+        frames = np.stack([f.to_ndarray(format='rgb24') for f in file.decode(video=0)])
+    of_frames = encoder.transform(torch.from_numpy(frames), num_clips=3)
+    assert (of_frames.int() - clips.int()).abs().float().mean() < 2  # decoders round differently
+    whole = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3), np.uint8)
+    (clip,) = encoder.transform(whole, num_clips=1)
+    assert torch.equal(clip[:, 0], torch.from_numpy(whole[0]).permute(2, 0, 1))
+    assert torch.equal(clip[:, 1], torch.from_numpy(whole[2]).permute(2, 0, 1))
 
 
-def test_what_a_checkpoint_does_not_tell_is_asked_for(tmp_path):
-    path = save(tmp_path / 'run.pth', R3DSlow(18, width=0.125), depth=18, width=0.125)
-    with pytest.raises(ValueError, match=r"'width': 0\.125} of depth, width and padding; name"):
+def test_wrong_clips_and_frames_are_refused(tmp_path, net):
+    encoder = load_encoder(save(tmp_path / 'a.pth', net, **TOLD))
+    for clips, message in (
+        (torch.zeros(3, 4, 32, 32), r'\(N, 3, T, H, W\)'),
+        (torch.zeros(1, 4, 3, 32, 32), r'\(N, 3, T, H, W\)'),
+        (torch.full((1, 3, 4, 32, 32), 255.0), 'divide by 255'),
+        (torch.full((1, 3, 4, 32, 32), float('nan')), 'divide by 255'),
+        (torch.zeros(1, 3, 4, 32, 32, dtype=torch.int64), 'int64'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            encoder.features(clips)
+    with pytest.raises(ValueError, match=r'\(T, H, W, 3\)'):
+        encoder.transform(np.zeros((4, 3, 32, 32), np.uint8))
+    with pytest.raises(ValueError, match='uint8'):
+        encoder.transform(np.zeros((4, 32, 32, 3)))
+    with pytest.raises(FileNotFoundError, match='nowhere'):
+        encoder.transform('nowhere.mp4')
+
+
+def test_half_precision_stays_close(tmp_path, net):
+    encoder = load_encoder(save(tmp_path / 'a.pth', net, **TOLD))
+    clips = torch.randint(0, 256, (2, 3, 4, 32, 32), dtype=torch.uint8)
+    expected = encoder.features(clips)
+    half = encoder.to(torch.bfloat16).features(clips)
+    assert half.dtype == torch.float32
+    assert torch.cosine_similarity(half, expected).min() > 0.99
+
+
+def test_folders_addresses_and_the_hub(tmp_path, net, monkeypatch):
+    path = save(tmp_path / 'model' / 'encoder.safetensors', net, **TOLD)
+    assert equal_weights(load_encoder(path.parent), net)
+    (tmp_path / 'empty').mkdir()
+    with pytest.raises(FileNotFoundError, match=r'encoder\.safetensors'):
+        load_encoder(tmp_path / 'empty')
+
+    monkeypatch.setattr(torch.hub, '_hub_dir', str(tmp_path / 'hub'))
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(path.parent))
+    handler.func.log_message = lambda *args: None
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    address = f'http://127.0.0.1:{server.server_port}/encoder.safetensors'
+    try:
+        assert equal_weights(load_encoder(address), net)
+        with pytest.raises(OSError, match='404'):
+            load_encoder(address + 's')
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+    assert equal_weights(load_encoder(address), net)  # downloaded once
+
+    asked = []
+    hub = types.ModuleType('huggingface_hub')
+    hub.hf_hub_download = lambda *args: asked.append(args) or str(path)
+    monkeypatch.setitem(sys.modules, 'huggingface_hub', hub)
+    assert equal_weights(load_encoder('hf://someone/something'), net)
+    assert asked == [('someone/something', 'encoder.safetensors')]
+    monkeypatch.setitem(sys.modules, 'huggingface_hub', None)
+    with pytest.raises(ImportError, match='huggingface_hub'):
+        load_encoder('hf://someone/something')
+    with pytest.raises(ValueError, match='hf://OWNER/NAME'):
+        load_encoder('hf://someone')
+
+
+def test_what_a_checkpoint_does_not_tell_is_asked_for(tmp_path, net):
+    path = save(tmp_path / 'run.pth', net, depth=18, width=0.125)
+    with pytest.raises(ValueError, match=r'depth, width and padding\); name the config'):
         load_encoder(path)
+
+
+@pytest.mark.parametrize(
+    ('meta', 'message'),
+    [
+        (dict(backbone='R3DSlow'), 'description of the backbone is malformed'),
+        (dict(backbone=dict(type='Runner')), 'is no backbone'),
+        (dict(backbone=dict(type='CVRL')), 'cannot be built'),
+        (dict(backbone=dict(type='R3DSlow', widht=1)), 'widht'),
+        (dict(backbone=dict(type='R3DSlow', depth=18, width='a')), 'cannot be built'),
+        (dict(backbone=dict(type='R3DSlow', depth=18, width=4)), 'does not fit R3DSlow'),
+        (dict(TOLD, input=[1]), 'description of the input must be a dict'),
+        (dict(TOLD, input=dict(clip_len=0)), 'clip_len of clips'),
+        (dict(TOLD, input=dict(clip_len=True)), 'clip_len of clips'),
+        (dict(TOLD, input=dict(frames=8)), r"unknown keys \['frames'\]"),
+        (dict(TOLD, input=dict(std=[1, 0, 1])), 'std must be positive'),
+        (dict(TOLD, input=dict(mean=[1, 2])), 'mean must be three numbers'),
+        (dict(cfg='a = ('), 'config is not Python source'),
+        (dict(cfg='import os\nmodel = os.mkdir("pwned")'), 'does not describe'),
+    ],
+)
+def test_descriptions_are_not_trusted(tmp_path, monkeypatch, net, meta, message):
+    monkeypatch.chdir(tmp_path)
+    path = save(tmp_path / 'foreign.pth', net, **meta)
+    with pytest.raises(ValueError, match=message) as error:
+        load_encoder(path)
+    assert 'foreign.pth' in str(error.value)
+    assert not Path('pwned').exists()
 
 
 def test_a_network_that_does_not_fit_is_named(tmp_path):
@@ -81,4 +255,4 @@ def test_a_network_that_does_not_fit_is_named(tmp_path):
 def test_a_foreign_pickle_is_refused(tmp_path):
     torch.save(dict(state_dict={}, meta=Path()), tmp_path / 'foreign.pth')
     with pytest.raises(ValueError, match='holds more than weights'):
-        load_encoder(tmp_path / 'foreign.pth')
+        cvrl_mm.load_encoder(tmp_path / 'foreign.pth')

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from cvrl_mm import load_encoder
+
 ROOT = Path(__file__).parents[2]
 TF = ROOT / 'tests' / 'data' / 'released_backbone' / 'r3d_50_w0.125_backbone-1'
 
@@ -23,18 +25,23 @@ def test_from_tensorflow_to_a_published_backbone(tmp_path, convert):
     convert('backbone', tmp_path / 'full.pth', tmp_path / 'r3d.pth')
     (out,) = tmp_path.glob('r3d-????????.pth')
     full, alone = (torch.load(f, weights_only=True) for f in (tmp_path / 'full.pth', out))
-    assert alone['meta'] == dict(source='full.pth', depth=50, width=0.125, padding='tf_same')
+    network = dict(depth=50, width=0.125, padding='tf_same')
+    assert alone['meta'] == network | dict(
+        source='full.pth', origin=TF.name, backbone=dict(type='R3DSlow') | network
+    )
     for key, tensor in full['state_dict'].items():
         assert torch.equal(alone['state_dict'][key], tensor), key
 
 
 def test_errors_are_one_line(tmp_path, convert):
     convert('tf', TF, tmp_path / 'full.pth')
-    with pytest.raises(SystemExit, match=r"^slowonly: .*padding='tf_same'"):
+    with pytest.raises(SystemExit, match=r"^convert_checkpoint: slowonly: .*padding='tf_same'"):
         convert('slowonly', tmp_path / 'full.pth', tmp_path / 'out.pth')
-    with pytest.raises(SystemExit, match=r'^inflate: conv1\.conv\.weight has shape .* 5, 7, 7'):
+    with pytest.raises(
+        SystemExit, match=r'^convert_checkpoint: inflate: conv1\.conv\.weight has shape .* 5, 7, 7'
+    ):
         convert('inflate', tmp_path / 'full.pth', tmp_path / 'out.pth')
-    with pytest.raises(SystemExit, match=r'^tf: .*nowhere'):
+    with pytest.raises(SystemExit, match=r'^convert_checkpoint: tf: .*nowhere'):
         convert('tf', tmp_path / 'nowhere', tmp_path / 'out.pth')
     assert [p.name for p in tmp_path.iterdir()] == ['full.pth']
 
@@ -43,3 +50,21 @@ def test_help_has_an_example(convert, capsys):
     with pytest.raises(SystemExit, match='0'):
         convert('--help')
     assert 'convert_checkpoint.py tf r3d_1x_k400_800ep.tar.gz' in capsys.readouterr().out
+
+
+def test_an_encoder_file_has_its_config_and_licence(tmp_path, convert):
+    convert('tf', TF, tmp_path / 'full.pth', '--license', 'Apache-2.0')
+    convert('encoder', tmp_path / 'full.pth', tmp_path / 'encoder.safetensors')
+    encoder = load_encoder(tmp_path / 'encoder.safetensors')
+    assert encoder.meta['license'] == 'Apache-2.0' and encoder.size == 256
+    config = tmp_path / 'config.py'
+    config.write_text(
+        "model = dict(backbone=dict(type='R3DSlow', depth=50, width=0.125, padding='tf_same'))\n"
+        'feature_pipeline = [dict(clip_len=8), dict(crop_size=112)]\n'
+    )
+    args = ['encoder', tmp_path / 'full.pth', tmp_path / 'mine.pth', '--config', config]
+    convert(*args, '--license', 'MIT')
+    encoder = load_encoder(tmp_path / 'mine.pth')
+    assert (encoder.clip_len, encoder.size, encoder.meta['license']) == (8, 112, 'MIT')
+    with pytest.raises(SystemExit, match='There is no config'):
+        convert(*args[:-1], tmp_path / 'nowhere.py')

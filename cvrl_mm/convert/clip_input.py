@@ -1,0 +1,115 @@
+"""The clips that an encoder was trained on."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+# The parts of a config that sample clips, the most specific one for taking features first
+LOADERS = ('test_dataloader', 'val_dataloader', 'train_dataloader')
+
+
+@dataclass(frozen=True)
+class ClipInput:
+    """Shape and normalisation of an encoder's clips (Section 4.1: 32 frames, stride 2, 256x256).
+
+    Args:
+        clip_len: Frames per clip.
+        frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
+        size: Side of the square crop in pixels.
+        mean: Subtracted from the RGB values, which range from 0 to 255.
+        std: The values are then divided by this. The defaults map frames to [0, 1].
+
+    Raises:
+        ValueError: an argument is malformed or out of range.
+    """
+
+    clip_len: int = 32
+    frame_interval: int = 2
+    size: int = 256
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (255.0, 255.0, 255.0)
+
+    def __post_init__(self) -> None:
+        for name, most in (('clip_len', 1024), ('frame_interval', 1024), ('size', 4096)):
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= most:
+                raise ValueError(
+                    f'{name} of clips must be an integer from 1 to {most}, got {value!r}.'
+                )
+        for name in ('mean', 'std'):
+            values = getattr(self, name)
+            if not isinstance(values, (tuple, list)) or len(values) != 3:
+                raise ValueError(f'{name} must be three numbers, one per channel, got {values!r}.')
+            if not all(type(v) in (int, float) and math.isfinite(v) for v in values):
+                raise ValueError(f'{name} must be three finite numbers, got {values!r}.')
+            object.__setattr__(self, name, tuple(map(float, values)))
+        if min(self.std) <= 0:
+            raise ValueError(f'std must be positive, got {self.std}.')
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> 'ClipInput':
+        """Make it of the ``input`` that a weights file describes.
+
+        Raises:
+            ValueError: a key is unknown or a value is malformed.
+        """
+        if not isinstance(given, Mapping):
+            raise ValueError(f'The description of the input must be a dict, got {given!r:.80}.')
+        if unknown := set(given) - set(cls.__dataclass_fields__):
+            raise ValueError(f'The description of the input has unknown keys {sorted(unknown)}.')
+        return cls(**given)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> 'ClipInput':
+        """Read it off a config: the pipeline that takes features, tests, validates or trains.
+
+        Args:
+            config: With ``model.data_preprocessor`` and, for other than the default clips,
+                ``feature_pipeline`` or a data loader.
+
+        Raises:
+            ValueError: a value is malformed, or the preprocessor swaps the channels.
+        """
+        preprocessor = config.get('model', {}).get('data_preprocessor') or {}
+        if preprocessor.get('to_rgb'):
+            raise ValueError(
+                'data_preprocessor.to_rgb=True swaps the channels; encoders take RGB frames.'
+            )
+        found: dict[str, Any] = dict(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+        found |= {k: tuple(preprocessor[k]) for k in ('mean', 'std') if preprocessor.get(k)}
+        pipelines = [config.get('feature_pipeline')]
+        pipelines += [(config.get(n) or {}).get('dataset', {}).get('pipeline') for n in LOADERS]
+        for pipeline in filter(None, pipelines):
+            steps = [*_steps(pipeline), *_steps(preprocessor)]
+            sampler = next((s for s in steps if 'clip_len' in s), None)
+            if sampler is None:
+                continue
+            found['clip_len'] = sampler['clip_len']
+            found['frame_interval'] = sampler.get('frame_interval', 1)
+            if sizes := [size for size in map(_crop_size, steps) if size]:
+                found['size'] = sizes[-1]
+            break
+        return cls(**found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as a weights file stores them."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+def _steps(pipeline: Any) -> Iterator[Mapping]:
+    """Walk through the transforms of a pipeline, nested ones included."""
+    if isinstance(pipeline, Mapping):
+        yield pipeline
+        pipeline = list(pipeline.values())
+    if isinstance(pipeline, Sequence) and not isinstance(pipeline, str):
+        for step in pipeline:
+            yield from _steps(step)
+
+
+def _crop_size(step: Mapping) -> int | None:
+    """Return the side of the square that a crop or a resize leaves."""
+    size = step.get('crop_size', step.get('scale'))
+    if isinstance(size, (tuple, list)) and len(size) == 2 and size[0] == size[1]:
+        size = size[0]
+    return size if type(size) is int and size > 0 else None

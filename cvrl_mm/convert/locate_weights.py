@@ -1,0 +1,63 @@
+"""Find a weights file: on disk, in a folder, at an address, or on the Hugging Face hub."""
+
+import hashlib
+from pathlib import Path
+from urllib.parse import urlparse
+
+import torch
+
+NAMES = ('encoder.safetensors', 'encoder.pth')
+
+
+def locate_weights(source: str | Path) -> Path:
+    """Return the local file of a source; files from the network are downloaded once.
+
+    Downloads go to torch's cache (``torch.hub.get_dir()``), those of the Hugging Face hub to
+    its own.
+
+    Args:
+        source: A file, a folder that holds one of ``encoder.safetensors`` and ``encoder.pth``,
+            ``http(s)://…``, or ``hf://OWNER/NAME`` with an optional ``/FILE``.
+
+    Raises:
+        OSError: there is no such file or address.
+        ImportError: ``hf://`` needs huggingface_hub, which is not installed.
+        ValueError: the address is malformed.
+    """
+    text = str(source)
+    if text.startswith(('http://', 'https://')):
+        return _download(text)
+    if text.startswith('hf://'):
+        return _download_from_hub(text)
+    path = Path(source)
+    if not path.is_dir():
+        return path
+    found = [path / name for name in NAMES if (path / name).is_file()]
+    if not found:
+        raise FileNotFoundError(f'The folder {path} holds neither {" nor ".join(NAMES)}.')
+    return found[0]
+
+
+def _download(address: str) -> Path:
+    name = Path(urlparse(address).path).name
+    if not name:
+        raise ValueError(f'{address} names no file.')
+    # Files of equal name at different addresses stay apart.
+    folder = Path(torch.hub.get_dir(), 'cvrl_mm', hashlib.sha256(address.encode()).hexdigest()[:16])
+    path = folder / name
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(address, str(path), progress=False)
+    return path
+
+
+def _download_from_hub(address: str) -> Path:
+    owner, _, rest = address.removeprefix('hf://').partition('/')
+    name, _, file = rest.partition('/')
+    if not owner or not name:
+        raise ValueError(f'{address} must have the form hf://OWNER/NAME or hf://OWNER/NAME/FILE.')
+    try:
+        from huggingface_hub import hf_hub_download
+    except ImportError as error:
+        raise ImportError('hf:// addresses need huggingface_hub: pip install it.') from error
+    return Path(hf_hub_download(f'{owner}/{name}', file or NAMES[0]))
