@@ -23,7 +23,13 @@ env_cfg = dict(
     dist_cfg=dict(backend='nccl', timeout=600),  # in seconds, for any exchange between ranks
 )
 randomness = dict(seed=0, diff_rank_seed=True)
-log_processor = dict(type='LogProcessor', window_size=20, by_epoch=True)
+log_processor = dict(
+    type='LogProcessor',
+    window_size=20,
+    by_epoch=True,
+    # Means of the window for all that varies from step to step; mmengine leaves out the last two
+    mean_pattern=r'.*(loss|time|data_time|grad_norm|accuracy|entropy).*',
+)
 vis_backends = [dict(type='LocalVisBackend')]
 visualizer = dict(type='ActionVisualizer', vis_backends=vis_backends)
 

@@ -1,4 +1,4 @@
-"""A look at what pre-training has learnt, while it runs."""
+"""Measures of what pre-training has learned, while it runs."""
 
 import random
 from collections.abc import Iterator
@@ -16,73 +16,93 @@ from torch import Tensor, nn
 
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
 from ..evaluation.features import clip_features
-from ..evaluation.nearest_neighbours import leave_one_out, vote
+from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours, vote
 
-NUM_NEIGHBOURS = 20  # that vote
+MAX_NEIGHBOURS = 20  # that vote
 RECALLS = (1, 5, 10)
+MIN_VIDEOS = 3
 MIN_STD = 0.1  # of the embedding; 1 where it is spread evenly
-MIN_RANK_SHARE = 0.02  # of the directions there are
+MIN_RANK_SHARE = 0.02  # of the possible directions
 
 
 @HOOKS.register_module()
 class RepresentationHook(Hook):
-    """Report every few epochs how well a CVRL model tells a small labelled list apart.
+    """Measure a CVRL model on a small list of videos at regular intervals.
 
-    Each video is looked for among the others of the list: ``knn_top1`` is the accuracy of the
-    weighted vote of its neighbours, ``R@k`` says whether its class is among the k nearest. Both
-    compare backbone features, averaged over a video's clips. ``feature_…`` and ``embedding_…``
-    are the signs of collapse, of the backbone and of the projection's output, one clip a video.
-    All go to the log and to the visualizer's backends as ``representation/…``.
+    Without labels: ``clip_retrieval`` is the share of videos whose last clip has the first clip of
+    the same video as its nearest one. ``feature_…`` and ``embedding_…`` show a collapse, of the
+    backbone's output and of the projection's, with one clip per video. With labels: ``knn_top1``
+    is the accuracy of a weighted vote of each video's neighbours among the others (20 of them,
+    or all in shorter lists), ``R@k`` the share of videos with one of their class among the k
+    nearest. Both compare backbone features, averaged over a video's clips. The log and the
+    visualizer's backends get all of them as ``representation/…``.
 
-    Weights, batch-norm statistics, modes and random states are afterwards as they were.
+    Weights, batch-norm statistics, modes and random states are unchanged afterwards.
 
     Args:
-        dataloader: Config of a loader of labelled videos with two clips each, such as
-            ``EvenClipSample(num_clips=2)`` gives them, and a sampler without shuffling.
-        interval: Epochs between two looks; the last epoch is always looked at.
+        dataloader: Config of a loader of two clips per video, as
+            ``EvenClipSample(num_clips=2)`` gives them, with a sampler that does not shuffle.
+        interval: Epochs between two measurements, or steps where ``by_epoch`` is False. The end
+            of the training is always measured.
+        by_epoch: Count epochs; set it to False with an ``IterBasedTrainLoop``.
 
     Raises:
         ValueError: ``interval`` is below 1.
     """
 
-    def __init__(self, dataloader: dict, interval: int = 10) -> None:
+    def __init__(self, dataloader: dict, interval: int = 10, by_epoch: bool = True) -> None:
         if interval < 1:
-            raise ValueError(f'interval counts epochs and must be at least 1, got {interval}.')
+            unit = 'epochs' if by_epoch else 'steps'
+            raise ValueError(f'interval counts {unit} and must be at least 1, got {interval}.')
         self.dataloader = dataloader
         self.interval = interval
+        self.by_epoch = by_epoch
 
     def before_train(self, runner: Runner) -> None:
         """Build the loader.
 
         Raises:
-            ValueError: the list is too short to have neighbours, or lacks labels.
+            ValueError: the list is too short to have neighbours, or only some videos have a label.
         """
         with untouched_state(runner.model):
             self.loader = runner.build_dataloader(self.dataloader)
         dataset = self.loader.dataset
         videos = len(dataset)
-        if any(dataset.get_data_info(i)['label'] < 0 for i in range(videos)):
-            raise ValueError('The list of RepresentationHook has videos without a label.')
-        if videos <= NUM_NEIGHBOURS:
+        if videos < MIN_VIDEOS:
             raise ValueError(
-                f'The list of RepresentationHook holds {videos} videos; {NUM_NEIGHBOURS} '
-                f'neighbours vote, so give it more than {NUM_NEIGHBOURS}.'
+                f'The list of RepresentationHook holds {videos} videos; neighbours need at least '
+                f'{MIN_VIDEOS}.'
+            )
+        unlabelled = [i for i in range(videos) if dataset.get_data_info(i)['label'] < 0]
+        if 0 < len(unlabelled) < videos:
+            raise ValueError(
+                f'{len(unlabelled)} of the {videos} videos in the list of RepresentationHook have '
+                f'no label, such as {dataset.get_data_info(unlabelled[0])["filename"]}; give all '
+                'of them a label, or none.'
             )
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Look, where it is time to."""
-        if not (self.every_n_epochs(runner, self.interval) or self.is_last_train_epoch(runner)):
-            return
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        with untouched_state(model):
-            model.eval()
-            results = self.represent(model)
-        if results is not None:
-            feats, z, labels = (torch.stack(column) for column in zip(*results, strict=True))
-            self._report(runner, measure(feats, z, labels), z)
+        """Measure after every ``interval`` epochs and after the last one."""
+        if self.by_epoch and (
+            self.every_n_epochs(runner, self.interval) or self.is_last_train_epoch(runner)
+        ):
+            self._measure(runner, runner.epoch + 1, 'epoch')
+
+    def after_train_iter(
+        self,
+        runner: Runner,
+        batch_idx: int,
+        data_batch: dict | None = None,
+        outputs: dict | None = None,
+    ) -> None:
+        """Measure after every ``interval`` steps and after the last one."""
+        if not self.by_epoch and (
+            self.every_n_train_iters(runner, self.interval) or self.is_last_train_iter(runner)
+        ):
+            self._measure(runner, runner.iter + 1, 'step')
 
     def represent(self, model: BaseRecognizer) -> list[tuple[Tensor, Tensor, Tensor]] | None:
-        """Encode the list, each rank its share.
+        """Encode the list; each rank encodes its share.
 
         Args:
             model: A CVRL model in evaluation mode.
@@ -92,13 +112,13 @@ class RepresentationHook(Hook):
             the order of the list; None on the others.
 
         Raises:
-            ValueError: the loader does not give two clips a video.
+            ValueError: the loader does not give two clips per video.
         """
         videos: list[tuple[Tensor, Tensor, Tensor]] = []
         for feats, labels in clip_features(model, self.loader):
             if feats.shape[1] != 2:
                 raise ValueError(
-                    f'RepresentationHook takes two clips a video, got {feats.shape[1]}; '
+                    f'RepresentationHook needs two clips per video, got {feats.shape[1]}; '
                     'sample with EvenClipSample(num_clips=2) and one crop.'
                 )
             with torch.no_grad():
@@ -107,22 +127,29 @@ class RepresentationHook(Hook):
         # 'gpu' means by the ranks' backend, 'cpu' through files in the working directory
         return collect_results(videos, len(self.loader.dataset), device='gpu')
 
-    def _report(self, runner: Runner, scalars: dict[str, float], z: Tensor) -> None:
-        epoch = runner.epoch + 1
+    def _measure(self, runner: Runner, count: int, unit: str) -> None:
+        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        with untouched_state(model):
+            model.eval()
+            results = self.represent(model)
+        if results is None:
+            return
+        feats, z, labels = (torch.stack(column) for column in zip(*results, strict=True))
+        scalars = measure(feats, z, labels)
         text = '  '.join(f'{name}: {value:.4f}' for name, value in scalars.items())
-        runner.logger.info(f'Representation after epoch {epoch}: {text}')
+        runner.logger.info(f'Representation after {unit} {count}: {text}')
         runner.visualizer.add_scalars(
-            {f'representation/{name}': value for name, value in scalars.items()}, step=epoch
+            {f'representation/{name}': value for name, value in scalars.items()}, step=count
         )
         std, rank = scalars['embedding_std'], scalars['embedding_rank']
         directions = min(len(z) - 1, z.shape[-1])
         if not (std >= MIN_STD and rank >= max(2, MIN_RANK_SHARE * directions)):  # NaN, too
             runner.logger.warning(
-                f'The embedding collapses: after epoch {epoch} its standard deviation is '
+                f'The embedding collapses: after {unit} {count} its standard deviation is '
                 f'{std:.3g} (1 where it is spread evenly) and its effective rank {rank:.3g} of '
-                f'{directions}. Look at the learning rate and the curve of the loss (NaN, or flat '
-                'at the logarithm of twice the batch), at sync_bn over all ranks, at the '
-                'temperature, and at whether both clips of a video are augmented apart.'
+                f'{directions}. Check the learning rate and the loss curve (NaN, or constant at '
+                'the logarithm of twice the batch), sync_bn over all ranks, the temperature, and '
+                'that the two clips of a video are augmented independently.'
             )
 
 
@@ -132,16 +159,19 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
     Args:
         feats: Backbone features of two clips of each video, (N, 2, C).
         z: Their embeddings, (N, 2, D).
-        labels: (N,).
+        labels: (N,); all -1 where the videos have none.
 
     Returns:
         Numbers by name.
     """
-    sims, indices = leave_one_out(feats.mean(1), NUM_NEIGHBOURS)
-    hits = labels[indices] == labels[:, None]  # (N, NUM_NEIGHBOURS)
-    predicted = vote(sims, labels[indices])
-    scalars = dict(knn_top1=(predicted == labels).double().mean().item())
-    scalars |= {f'R@{k}': hits[:, :k].any(1).double().mean().item() for k in RECALLS}
+    scalars = dict(clip_retrieval=clip_retrieval(feats[:, 1], feats[:, 0]))
+    if (labels >= 0).all():
+        sims, indices = leave_one_out(feats.mean(1), min(MAX_NEIGHBOURS, len(feats) - 1))
+        hits = labels[indices] == labels[:, None]  # (N, MAX_NEIGHBOURS)
+        predicted = vote(sims, labels[indices])
+        scalars['knn_top1'] = (predicted == labels).double().mean().item()
+        recalls = [k for k in RECALLS if k <= hits.shape[1]]
+        scalars |= {f'R@{k}': hits[:, :k].any(1).double().mean().item() for k in recalls}
     for name, x in (('feature', feats), ('embedding', z)):
         first, second = x.unbind(1)
         scalars[f'{name}_std'] = mean_std(first)
@@ -151,9 +181,24 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
     return scalars
 
 
+def clip_retrieval(queries: Tensor, gallery: Tensor) -> float:
+    """Retrieve a video by another part of it, which needs no labels.
+
+    Args:
+        queries: Features of one part of each video, (N, C).
+        gallery: Features of another part of the same videos, (N, C).
+
+    Returns:
+        The share of videos whose query has their own feature as its nearest in the gallery; 1 / N
+        by chance.
+    """
+    _, indices = nearest_neighbours(queries, gallery, 1)
+    return (indices[:, 0] == torch.arange(len(queries))).double().mean().item()
+
+
 @contextmanager
 def untouched_state(model: nn.Module) -> Iterator[None]:
-    """Put modes and random states back that are changed within."""
+    """Restore modes and random states that are changed within."""
     modes = {module: module.training for module in model.modules()}
     states = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():

@@ -1,20 +1,23 @@
 """The curves of a training run."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-# What CVRL logs (Figure 5) and its hooks add, a panel each: title, unit, scalars, horizontal axis.
+# One panel each for what CVRL (Figure 5) and its hooks log: title, unit, scalars.
 PANELS = (
-    ('contrastive loss', 'nats', ('loss',), 'step'),
-    ('contrastive accuracy', '%', ('accuracy', 'accuracy_top5'), 'step'),
-    ('entropy', 'nats', ('entropy',), 'step'),
-    ('learning rate', '', ('lr',), 'step'),
-    ('regularization loss', 'nats', ('regularization_loss',), 'step'),
-    ('k-NN accuracy', '%', ('representation/knn_top1',), 'epoch'),
+    ('contrastive loss', 'nats', ('loss',)),
+    ('contrastive accuracy', '%', ('accuracy', 'accuracy_top5')),
+    ('entropy', 'nats', ('entropy',)),
+    ('learning rate', '', ('lr',)),
+    ('regularization loss', 'nats', ('regularization_loss',)),
+    ('clip retrieval of watched videos', '%', ('representation/clip_retrieval',)),
+    ('k-NN accuracy of watched videos', '%', ('representation/knn_top1',)),
 )
+
+LOOKS = 'representation/'
 
 Curve = dict[int, float]
 
@@ -52,7 +55,7 @@ def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: str | Path) -> No
         ValueError: a run has none of these curves.
     """
     for run, curves in runs.items():
-        if not any(name in curves for _, _, names, _ in PANELS for name in names):
+        if not any(name in curves for _, _, names in PANELS for name in names):
             raise ValueError(f'{run} has logged no pre-training curves, only {list(curves)}.')
     logged = {name for curves in runs.values() for name in curves}
     panels = [panel for panel in PANELS if logged.intersection(panel[2])]
@@ -62,7 +65,7 @@ def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: str | Path) -> No
     grid = figure.subplots(num_rows, num_columns, squeeze=False).flat
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
-    for axes, (title, unit, names, over) in zip(grid, panels, strict=False):
+    for axes, (title, unit, names) in zip(grid, panels, strict=False):
         for colour, (run, curves) in enumerate(runs.items()):
             for name, dash in zip(names, ('.-', '.:'), strict=False):
                 curve = curves.get(name, {})
@@ -70,8 +73,24 @@ def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: str | Path) -> No
                 label = run if name == names[0] else f'{run}, {name}'
                 style = dict(color=f'C{colour}', markersize=3, label=label)
                 axes.plot(list(curve), values, dash, **style)
+        is_look = names[0].startswith(LOOKS)
+        over = unit_of_looks(runs.values()) if is_look else 'step'
         axes.set(title=title, xlabel=over, ylabel=unit)
         axes.grid(alpha=0.3)
         if len(runs) * len(names) > 1:
             axes.legend()
     figure.savefig(path, dpi=120)
+
+
+def unit_of_looks(runs: Iterable[Mapping[str, Curve]]) -> str:
+    """What RepresentationHook has counted: 'step' or 'epoch'.
+
+    It always measures at the end of a training, at the step that is logged last if it counts steps.
+    """
+    units = set()
+    for curves in runs:
+        looks = [max(curve) for name, curve in curves.items() if name.startswith(LOOKS) and curve]
+        steps = [max(curve) for name, curve in curves.items() if not name.startswith(LOOKS)]
+        if looks:
+            units.add('step' if max(looks) > max(steps, default=0) / 2 else 'epoch')
+    return ' or '.join(sorted(units))

@@ -9,7 +9,12 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 from torch import nn
 
-from cvrl_mm.engine.representation_hook import measure, untouched_state
+from cvrl_mm.engine.representation_hook import (
+    RepresentationHook,
+    clip_retrieval,
+    measure,
+    untouched_state,
+)
 from tests.ranks import run_ranks
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -114,11 +119,46 @@ def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypat
         assert word in warnings[0]
 
 
-def test_a_list_without_enough_neighbours_is_refused(motion_set, tmp_path: Path):
-    run = runner(motion_set, motion_set / 'test.txt', tmp_path, interval=2)
-    hook = next(h for h in run.hooks if type(h).__name__ == 'RepresentationHook')
-    with pytest.raises(ValueError, match='holds 16 videos; 20 neighbours'):
-        hook.before_train(run)
+def hook_of(run: Runner) -> RepresentationHook:
+    return next(h for h in run.hooks if isinstance(h, RepresentationHook))
+
+
+def test_a_list_of_two_videos_is_refused(motion_set, tmp_path: Path):
+    short = tmp_path / 'short.txt'
+    short.write_text(''.join((motion_set / 'test.txt').read_text().splitlines(True)[:2]))
+    run = runner(motion_set, short, tmp_path, interval=2)
+    with pytest.raises(ValueError, match='holds 2 videos; neighbours need at least 3'):
+        hook_of(run).before_train(run)
+
+
+def test_a_list_with_some_labels_is_refused(motion_set, tmp_path: Path):
+    mixed = tmp_path / 'mixed.txt'
+    lines = (motion_set / 'test.txt').read_text().splitlines()
+    mixed.write_text('\n'.join([lines[0].split()[0], *lines[1:]]))
+    run = runner(motion_set, mixed, tmp_path, interval=2)
+    with pytest.raises(ValueError, match=r'1 of the 16 videos.* no label.*test_00000\.mp4'):
+        hook_of(run).before_train(run)
+
+
+def test_training_counted_in_steps_without_labels(motion_set, tmp_path: Path):
+    unlabelled = tmp_path / 'unlabelled.txt'
+    lines = (motion_set / 'test.txt').read_text().splitlines()
+    unlabelled.write_text('\n'.join(line.split()[0] for line in lines))
+    run = runner(motion_set, unlabelled, tmp_path / 'run', interval=2)
+    hook_of(run).by_epoch = False
+    run._train_loop = run.build_train_loop(dict(type='IterBasedTrainLoop', max_iters=3))
+    run.train()
+    lines = next((tmp_path / 'run').glob('*/vis_data/scalars.json')).read_text().splitlines()
+    rows = [row for row in map(json.loads, lines) if 'representation/clip_retrieval' in row]
+    assert [row['step'] for row in rows] == [2, 3]
+    assert 0 <= rows[0]['representation/clip_retrieval'] <= 1
+    assert 'representation/knn_top1' not in rows[0] and 'representation/R@1' not in rows[0]
+
+
+def test_clips_find_their_own_video():
+    gallery = torch.eye(4)
+    assert clip_retrieval(gallery + 0.1, gallery) == 1
+    assert clip_retrieval(gallery[[1, 0, 2, 3]], gallery) == 0.5
 
 
 def test_separate_classes_are_found():
@@ -128,6 +168,8 @@ def test_separate_classes_are_found():
     assert numbers['knn_top1'] == numbers['R@1'] == 1
     assert numbers['embedding_rank'] == numbers['feature_rank'] < 5
     assert measure(feats, feats, torch.arange(44))['R@10'] == 0
+    few = measure(feats[:4], feats[:4], labels[:4])
+    assert few['R@1'] == 1 and 'R@5' not in few  # three neighbours
 
 
 def test_state_is_put_back():

@@ -4,7 +4,7 @@ from pathlib import Path
 import cv2
 import pytest
 
-from cvrl_mm.visualization.curves import plot_curves, read_curves
+from cvrl_mm.visualization.curves import plot_curves, read_curves, unit_of_looks
 
 
 def log(work_dir: Path, start: str, lines: list[dict], rest: str = '') -> None:
@@ -51,3 +51,11 @@ def test_a_panel_for_what_is_logged_alone(tmp_path):
 def test_a_run_without_these_curves_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"finetune has logged no .*\['top1'\]"):
         plot_curves(dict(finetune=dict(top1={1: 0.5})), tmp_path / 'none.png')
+
+
+def test_watched_videos_are_drawn_over_what_was_counted():
+    by_epoch = {'loss': {10: 1.0, 60: 0.5}, 'representation/clip_retrieval': {1: 0.1, 6: 0.2}}
+    by_step = {'loss': {10: 1.0, 60: 0.5}, 'representation/clip_retrieval': {30: 0.1, 60: 0.2}}
+    assert unit_of_looks([by_epoch]) == 'epoch'
+    assert unit_of_looks([by_step]) == 'step'
+    assert unit_of_looks([by_epoch, by_step]) == 'epoch or step'
