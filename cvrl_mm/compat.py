@@ -23,6 +23,7 @@ def apply() -> None:
     """Put in place what the installed stack needs. Must run before ``mmaction.models`` loads."""
     require_mmcv()
     stand_in_for_drn()
+    operators_from_torchvision()
     know_our_configs()
     resume_from_own_checkpoints()
     refuse_foreign_code()
@@ -40,7 +41,7 @@ def require_mmcv() -> None:
     if importlib.util.find_spec('mmcv') is None:
         raise ImportError(
             'cvrl_mm needs mmcv, and none is installed: run "pip install mmcv-lite==2.1.0" '
-            '(enough for all but AVA detection), or install the compiled "mmcv==2.1.0" for it.'
+            'or the compiled "mmcv==2.1.0".'
         )
 
 
@@ -72,6 +73,21 @@ def stand_in_for_drn() -> None:
     vars(package).update(__path__=[], drn=module)
     vars(module).update(DRN=DRN)
     sys.modules.update({package.__name__: package, module.__name__: module})
+
+
+def operators_from_torchvision() -> None:
+    """Let mmdet, and with it AVA detection, work with mmcv-lite.
+
+    mmcv-lite has no compiled operators, and mmdet does not load without them. ``mmcv_ops`` takes
+    their place if mmdet and torchvision are there. A compiled mmcv is left alone. Ends when mmdet
+    no longer needs mmcv's operators.
+    """
+    if importlib.util.find_spec('mmcv._ext') or 'mmcv.ops' in sys.modules:
+        return
+    if importlib.util.find_spec('mmdet') and importlib.util.find_spec('torchvision'):
+        from . import mmcv_ops
+
+        mmcv_ops.install()
 
 
 def know_our_configs() -> None:

@@ -229,7 +229,6 @@ def small_detector(backbone: dict) -> dict:
 
 def test_ava_with_our_backbone_and_weights(tmp_path: Path):
     pytest.importorskip('mmdet')
-    pytest.importorskip('mmcv.ops')
     checkpoint, weights = pretrained(tmp_path)
     init_cfg = dict(type='Pretrained', checkpoint=str(checkpoint), prefix='backbone.')
     backbone = dict(OUR_BACKBONE, type='mmaction.R3DSlow', init_cfg=init_cfg)
@@ -244,7 +243,6 @@ def test_ava_with_our_backbone_and_weights(tmp_path: Path):
 
 def test_ava_with_our_transforms(tmp_path: Path):
     pytest.importorskip('mmdet')
-    pytest.importorskip('mmcv.ops')
     small = small_detector(dict(depth=18, base_channels=8))
     cfg = leaf_of(AVA, tmp_path, model=small)
     logged = train_once(MODELS.build(cfg.model), ava_batch(cfg, augmented(cfg.train_pipeline)))

@@ -15,6 +15,7 @@ from mmengine.runner import Runner
 from mmengine.utils import digit_version
 
 from cvrl_mm import compat
+from cvrl_mm.mmcv_ops import torchvision_ops
 
 from .finding import Finding
 
@@ -29,8 +30,11 @@ def check_compiled() -> list[Finding]:
 def check_mmcv_ops() -> Finding:
     """See whether the operators that detection needs are there, and for the GPU."""
     if importlib.util.find_spec('mmcv._ext') is None:
-        advice = 'only AVA detection needs them: install the full mmcv==2.1.0'
-        return Finding('note', 'mmcv operators', 'not compiled', advice)
+        try:
+            torchvision_ops()
+        except RuntimeError as error:
+            return Finding('note', 'mmcv operators', 'none, which only AVA needs', str(error))
+        return Finding('ok', 'mmcv operators', "mmcv-lite; AVA detection uses torchvision's")
     try:
         ops = importlib.import_module('mmcv.ops')
     except ImportError as error:

@@ -53,10 +53,16 @@ def test_gives_mim_a_link_to_an_editable_install(monkeypatch, tmp_path, there: b
         assert found.advice == f'ln -s {package} {tmp_path / "cvrl_mm"}'
 
 
-def test_missing_operators_matter_to_detection_alone(monkeypatch):
+def test_without_compiled_operators_torchvisions_matter_to_detection_alone(monkeypatch):
     monkeypatch.setattr(stack.importlib.util, 'find_spec', lambda name: None)
+    assert stack.check_mmcv_ops().status == 'ok'
+
+    def fail() -> None:
+        raise RuntimeError('install torchvision==0.28')
+
+    monkeypatch.setattr(stack, 'torchvision_ops', fail)
     found = stack.check_mmcv_ops()
-    assert found.status == 'note' and 'AVA' in found.advice
+    assert found.status == 'note' and 'AVA' in found.seen and '0.28' in found.advice
 
 
 def test_operators_of_another_torch_are_a_problem(monkeypatch):

@@ -1,0 +1,352 @@
+"""Operators of ``mmcv.ops`` on top of torchvision, for mmcv-lite.
+
+mmdet imports ``mmcv.ops``, which needs compiled code that mmcv-lite does not have. AVA detection
+uses four of its operators, and torchvision's wheels hold compiled versions with equal results:
+``RoIAlign``, ``RoIPool``, ``nms`` and ``batched_nms``, with mmcv 2.1's signatures and return
+values. Every other name of ``mmcv.ops`` can be imported and raises an error when it is used.
+
+``install()`` puts this module in the place of ``mmcv.ops``; ``compat.py`` decides when.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from mmengine.utils import deprecated_api_warning
+from torch import Tensor, nn
+from torch.nn.modules.utils import _pair
+
+# The submodules that mmcv, mmdet 3.1 to 3.3 and mmaction2 1.2 import names from.
+SUBMODULES = (
+    'carafe',
+    'merge_cells',
+    'modulated_deform_conv',
+    'multi_scale_deform_attn',
+    'nms',
+    'roi_align',
+    'roi_pool',
+)
+
+
+def install() -> None:
+    """Let ``from mmcv.ops import …`` find the operators of this module."""
+    ops = _Operators('mmcv.ops', 'Operators of cvrl_mm.mmcv_ops (mmcv-lite has none).')
+    ours = (RoIAlign, RoIPool, batched_nms, nms, roi_align, roi_pool)
+    vars(ops).update(__path__=[], __file__=__file__, **{op.__name__: op for op in ours})
+    sys.modules['mmcv.ops'] = ops
+    for name in SUBMODULES:
+        sys.modules[f'mmcv.ops.{name}'] = ops
+    importlib.import_module('mmcv').ops = ops  # type: ignore[attr-defined]
+    transformer = sys.modules.get('mmcv.cnn.bricks.transformer')
+    if transformer:  # loaded before, it lacks the one name that mmdet imports from it
+        transformer.MultiScaleDeformableAttention = (  # type: ignore[attr-defined]
+            ops.MultiScaleDeformableAttention
+        )
+
+
+def torchvision_ops() -> ModuleType:
+    """Import torchvision's operators.
+
+    Raises:
+        RuntimeError: torchvision is missing or was built for another version of torch.
+    """
+    try:
+        return importlib.import_module('torchvision.ops')
+    except (ImportError, RuntimeError, OSError, AttributeError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise RuntimeError(
+            "AVA detection without a compiled mmcv needs torchvision's operators, which do not "
+            f'load ({lines[0].rstrip(".")}). The installed torch is {torch.__version__}: run '
+            f'"{matching_torchvision(torch.__version__)}".'
+        ) from error
+
+
+def matching_torchvision(torch_version: str) -> str:
+    """Return the command that installs the torchvision made for a version and build of torch.
+
+    Args:
+        torch_version: For example ``2.13.0+cpu``. The part behind the plus sign is the name of
+            the index on download.pytorch.org; PyPI's builds of torch have none.
+    """
+    release, _, build = torch_version.partition('+')
+    major, minor = (int(number) for number in release.split('.')[:2])
+    # torchvision 0.15 was built for torch 2.0, 0.16 for 2.1, and so on; 0.29 is the first that
+    # also runs with later versions of torch.
+    wanted = f'=={major - 2}.{minor + 15}.*' if (major, minor) < (2, 14) else '>=0.29'
+    index = f' --index-url https://download.pytorch.org/whl/{build}' if build else ''
+    return f"pip install --force-reinstall --no-deps 'torchvision{wanted}'{index}"
+
+
+def roi_align(
+    input: Tensor,
+    rois: Tensor,
+    output_size: int | tuple[int, int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    pool_mode: str = 'avg',
+    aligned: bool = True,
+) -> Tensor:
+    """Pool regions of interest from bilinear samples (``mmcv.ops.roi_align``).
+
+    Args:
+        input: Feature maps, (N, C, H, W).
+        rois: (K, 5): index of the feature map, x1, y1, x2, y2 in pixels of the image.
+        output_size: Height and width of the result in bins.
+        spatial_scale: Feature cells per pixel.
+        sampling_ratio: Samples per bin along each axis; 0 takes one per feature cell.
+        pool_mode: ``avg`` or ``max`` over the samples of a bin.
+        aligned: Shift the regions by half a feature cell, so that samples are at cell centres.
+
+    Returns:
+        (K, C, height, width) in the dtype of ``input``; computed in float32 or wider.
+
+    Raises:
+        ValueError: ``pool_mode`` is neither, or ``rois`` does not have five columns.
+    """
+    if pool_mode not in ('avg', 'max'):
+        raise ValueError(f"pool_mode={pool_mode!r}; it must be 'avg' or 'max'.")
+    if rois.ndim != 2 or rois.shape[1] != 5:
+        raise ValueError(f'rois must be (K, 5), got {tuple(rois.shape)}.')
+    feats = input.to(torch.promote_types(input.dtype, torch.float32))
+    rois = rois.to(feats.dtype)
+    size = _pair(output_size)
+    if pool_mode == 'max':
+        return _roi_align_max(feats, rois, size, spatial_scale, sampling_ratio, aligned).to(
+            input.dtype
+        )
+    align = torchvision_ops().roi_align
+    pooled = align(feats, rois, size, spatial_scale, sampling_ratio, aligned)
+    return pooled.to(input.dtype)
+
+
+def _roi_align_max(
+    feats: Tensor,
+    rois: Tensor,
+    size: tuple[int, int],
+    spatial_scale: float,
+    sampling_ratio: int,
+    aligned: bool,
+) -> Tensor:
+    """Take the maximum over a bin's samples, each of them the average of a bin of its own."""
+    align = torchvision_ops().roi_align
+    height, width = size
+    if sampling_ratio > 0:
+        samples = rois.new_full((len(rois), 2), sampling_ratio, dtype=torch.long)
+    else:  # one sample per feature cell, as many as a bin spans
+        spans = (rois[:, [4, 3]] - rois[:, [2, 1]]) * spatial_scale
+        if not aligned:
+            spans = spans.clamp(min=1)
+        samples = (spans / spans.new_tensor(size)).ceil().long().clamp(min=1)
+    pooled = feats.new_zeros(len(rois), feats.shape[1], height, width)
+    for rows, columns in samples.unique(dim=0).tolist():
+        chosen = (samples == samples.new_tensor([rows, columns])).all(1).nonzero()[:, 0]
+        fine = align(
+            feats, rois[chosen], (height * rows, width * columns), spatial_scale, 1, aligned
+        )
+        pooled = pooled.index_copy(0, chosen, F.max_pool2d(fine, (rows, columns)))
+    return pooled
+
+
+def roi_pool(
+    input: Tensor, rois: Tensor, output_size: int | tuple[int, int], spatial_scale: float = 1.0
+) -> Tensor:
+    """Pool regions of interest by the maximum over rounded bins (``mmcv.ops.roi_pool``).
+
+    Args:
+        input: Feature maps, (N, C, H, W).
+        rois: (K, 5): index of the feature map, x1, y1, x2, y2 in pixels of the image.
+        output_size: Height and width of the result in bins.
+        spatial_scale: Feature cells per pixel.
+
+    Returns:
+        (K, C, height, width) in the dtype of ``input``; computed in float32 or wider.
+    """
+    feats = input.to(torch.promote_types(input.dtype, torch.float32))
+    pool = torchvision_ops().roi_pool
+    return pool(feats, rois.to(feats.dtype), _pair(output_size), spatial_scale).to(input.dtype)
+
+
+class RoIAlign(nn.Module):
+    """``roi_align`` as a module; arguments as there. ``use_torchvision`` changes nothing."""
+
+    @deprecated_api_warning(
+        dict(out_size='output_size', sample_num='sampling_ratio'), cls_name='RoIAlign'
+    )
+    def __init__(
+        self,
+        output_size: int | tuple[int, int],
+        spatial_scale: float = 1.0,
+        sampling_ratio: int = 0,
+        pool_mode: str = 'avg',
+        aligned: bool = True,
+        use_torchvision: bool = False,
+    ) -> None:
+        super().__init__()
+        self.output_size = _pair(output_size)
+        self.spatial_scale = float(spatial_scale)
+        self.sampling_ratio = int(sampling_ratio)
+        self.pool_mode = pool_mode
+        self.aligned = aligned
+        self.use_torchvision = use_torchvision
+
+    def forward(self, input: Tensor, rois: Tensor) -> Tensor:
+        """Pool ``rois``, (K, 5), from ``input``, (N, C, H, W)."""
+        return roi_align(
+            input,
+            rois,
+            self.output_size,
+            self.spatial_scale,
+            self.sampling_ratio,
+            self.pool_mode,
+            self.aligned,
+        )
+
+
+class RoIPool(nn.Module):
+    """``roi_pool`` as a module; arguments as there."""
+
+    def __init__(self, output_size: int | tuple[int, int], spatial_scale: float = 1.0) -> None:
+        super().__init__()
+        self.output_size = _pair(output_size)
+        self.spatial_scale = float(spatial_scale)
+
+    def forward(self, input: Tensor, rois: Tensor) -> Tensor:
+        """Pool ``rois``, (K, 5), from ``input``, (N, C, H, W)."""
+        return roi_pool(input, rois, self.output_size, self.spatial_scale)
+
+
+Boxes = Tensor | np.ndarray
+
+
+@deprecated_api_warning(dict(iou_thr='iou_threshold'))
+def nms(
+    boxes: Boxes,
+    scores: Boxes,
+    iou_threshold: float,
+    offset: int = 0,
+    score_threshold: float = 0,
+    max_num: int = -1,
+) -> tuple[Boxes, Boxes]:
+    """Suppress boxes that overlap a box of a higher score (``mmcv.ops.nms``).
+
+    Args:
+        boxes: (N, 4): x1, y1, x2, y2.
+        scores: (N,).
+        iou_threshold: Boxes with a larger intersection over union are suppressed.
+        offset: 0 or 1; a box is x2 - x1 + offset wide.
+        score_threshold: If above 0, boxes whose score is not larger are left out.
+        max_num: If above 0, at most so many boxes are kept.
+
+    Returns:
+        Kept boxes with their scores, (M, 5), and their indices, (M,), by falling score; numpy
+        arrays if ``boxes`` is one.
+
+    Raises:
+        ValueError: Boxes, scores or offset are malformed.
+    """
+    if isinstance(boxes, np.ndarray):
+        dets, keep = nms(
+            torch.from_numpy(boxes),
+            torch.as_tensor(scores),
+            iou_threshold,
+            offset,
+            score_threshold,
+            max_num,
+        )
+        return dets.numpy(), keep.numpy()
+    scores = torch.as_tensor(scores)
+    if boxes.ndim != 2 or boxes.shape[1] != 4 or scores.shape != boxes.shape[:1]:
+        raise ValueError(
+            f'boxes must be (N, 4) and scores (N,), got {tuple(boxes.shape)} and '
+            f'{tuple(scores.shape)}.'
+        )
+    if offset not in (0, 1):
+        raise ValueError(f'offset={offset}; it must be 0 or 1.')
+    candidates = torch.arange(len(boxes), device=boxes.device)
+    if score_threshold > 0:
+        candidates = candidates[scores > score_threshold]
+    # (x2 + 1) - x1 is the width of mmcv's offset, for boxes and for intersections alike.
+    corners = boxes.detach()[candidates] + boxes.new_tensor([0, 0, offset, offset])
+    keep = torchvision_ops().nms(_wide(corners), _wide(scores.detach()[candidates]), iou_threshold)
+    keep = candidates[keep[:max_num] if max_num > 0 else keep]
+    return torch.cat([boxes[keep], scores[keep, None]], 1), keep
+
+
+def _wide(values: Tensor) -> Tensor:
+    """Convert to float32 or wider, as torchvision has no suppression for bfloat16."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def batched_nms(
+    boxes: Tensor,
+    scores: Tensor,
+    idxs: Tensor,
+    nms_cfg: dict[str, Any] | None,
+    class_agnostic: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Suppress overlapping boxes within each class (``mmcv.ops.batched_nms``).
+
+    Args:
+        boxes: (N, 4): x1, y1, x2, y2.
+        scores: (N,).
+        idxs: The boxes' classes, (N,).
+        nms_cfg: Arguments of ``nms``, and ``type`` (only ``nms``), ``class_agnostic`` and
+            ``split_thr``: from so many boxes on, classes are processed one after the other.
+            None suppresses nothing and sorts by score.
+        class_agnostic: Let boxes of different classes suppress each other.
+
+    Returns:
+        Kept boxes with their scores, (M, 5), and their indices, (M,), by falling score.
+
+    Raises:
+        NotImplementedError: ``type`` is another kind of suppression.
+    """
+    options = dict(nms_cfg or {})
+    kind = options.pop('type', 'nms')
+    if kind not in ('nms', nms):
+        raise NotImplementedError(
+            f'nms_cfg asks for type={kind!r}; mmcv-lite with torchvision has only nms. {_ADVICE}'
+        )
+    class_agnostic = options.pop('class_agnostic', class_agnostic)
+    split_thr = options.pop('split_thr', 10000)
+    if nms_cfg is None or not len(boxes):
+        keep = scores.argsort(descending=True, stable=True)
+        return torch.cat([boxes[keep], scores[keep, None]], 1), keep
+    apart = boxes
+    if not class_agnostic:  # moves the classes' boxes so far that they do not meet
+        apart = boxes + (idxs.to(boxes) * (boxes.max() + 1))[:, None]
+    if len(boxes) < split_thr:
+        keep = nms(apart, scores, **options)[1]
+    else:
+        max_num = options.pop('max_num', -1)
+        groups = [(idxs == label).nonzero()[:, 0] for label in idxs.unique()]
+        kept = [group[nms(apart[group], scores[group], **options)[1]] for group in groups]
+        keep = torch.cat(kept).sort()[0]
+        keep = keep[scores[keep].argsort(descending=True, stable=True)]
+        keep = keep[:max_num] if max_num > 0 else keep
+    return torch.cat([boxes[keep], scores[keep, None]], 1), keep
+
+
+_ADVICE = 'Install the compiled "mmcv==2.1.0" instead of mmcv-lite to use it.'
+
+
+class _Operators(ModuleType):
+    """A module in which every name that it lacks is an operator that raises an error on use."""
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith('__'):
+            raise AttributeError(f'module {self.__name__!r} has no attribute {name!r}')
+
+        class Missing(nn.Module):
+            """An operator of the compiled mmcv."""
+
+            def __init__(self, *args: object, **kwargs: object) -> None:
+                raise NotImplementedError(f'mmcv-lite has no operator {name}. {_ADVICE}')
+
+        Missing.__name__ = Missing.__qualname__ = name
+        setattr(self, name, Missing)  # one class, so that isinstance agrees
+        return Missing
