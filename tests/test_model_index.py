@@ -35,6 +35,6 @@ def test_metadata_are_those_of_the_config(metafile: str, model: dict):
     cfg, said = Config.fromfile(path), model['Metadata']
     assert said.get('Epochs') == cfg.train_cfg.get('max_epochs')
     assert said.get('Batch Size') == cfg.get('auto_scale_lr', {}).get('base_batch_size')
-    depth, _, width = said['Architecture'].removeprefix('R3D-').partition(' ')
+    depth, _, width = said['Architecture'].partition('-')[2].partition(' ')
     assert int(depth) == cfg.model.backbone.depth
     assert float(width.rstrip('x') or 1) == cfg.model.backbone.get('width', 1)

@@ -19,6 +19,7 @@ import argparse
 
 from cvrl_mm.command_line import plain_errors, read_config
 from cvrl_mm.convert import (
+    convert_slowfast,
     convert_tf_checkpoint,
     export_slow_only,
     extract_backbone,
@@ -29,6 +30,7 @@ from cvrl_mm.evaluation.encoder import load_encoder
 
 COMMANDS = dict(
     tf=(convert_tf_checkpoint, 'a backbone that the authors released, prefix or .tar.gz'),
+    slowfast=(convert_slowfast, "a SlowOnly encoder of SlowFast's zoo (.pyth)"),
     backbone=(extract_backbone, 'backbone weights alone; a hash is added to the name of OUT'),
     slowonly=(export_slow_only, "weights for pretrained= of MMAction2's ResNet3dSlowOnly"),
     inflate=(inflate_resnet, 'R3D weights from a 2D ResNet: torchvision, timm, mmpretrain or ours'),

@@ -26,7 +26,8 @@ def load_weights(path: str | Path) -> dict[str, Any]:
         path: A file of torch, or a safetensors file, which is recognised by its suffix.
 
     Returns:
-        ``state_dict``, tensors by name on the CPU, and ``meta``, a dict.
+        ``state_dict``, tensors by name on the CPU, and ``meta``, a dict; of SlowFast's files
+        that with ``epoch`` and ``slowfast_cfg``, YAML.
 
     Raises:
         OSError: there is no such file.
@@ -86,6 +87,8 @@ def _checked(loaded: Any, path: Path) -> dict[str, Any]:
     key = next((key for key in STATE_KEYS if key in loaded), None)
     state = loaded if key is None else loaded[key]
     meta = loaded.get('meta') if key else None
+    if key == 'model_state':
+        meta = dict(epoch=loaded.get('epoch'), slowfast_cfg=loaded.get('cfg'))
     if not isinstance(state, Mapping) or not all(isinstance(k, str) for k in state):
         raise ValueError(f'{key!r} of {path} is no dict of named weights.')
     if not isinstance(meta, (Mapping, type(None))):

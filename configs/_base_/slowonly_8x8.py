@@ -1,0 +1,33 @@
+# SlowOnly, 8 frames at stride 8, as SlowFast trains it (projects/contrastive_ssl): a stem without
+# temporal kernel or stride, frames in [0, 1] normalised by 0.45 and 0.225
+slowonly = dict(conv1_kernel=(1, 7, 7), conv1_stride_t=1)
+slowfast_pixels = dict(mean=[114.75, 114.75, 114.75], std=[57.375, 57.375, 57.375])
+
+# The pipelines of kinetics400_clips.py with these clips
+opening = dict(type='DecordInit')
+decoding = dict(type='SortedDecordDecode')
+clip_8x8 = dict(clip_len=8, frame_interval=8)
+sample_once = dict(type='SampleFrames', **clip_8x8, num_clips=1)
+sample_ten = dict(type='EvenClipSample', **clip_8x8, num_clips=10)
+to_256 = dict(type='Resize', scale=(-1, 256))
+middle = dict(type='CenterCrop', crop_size=256)
+packing = [dict(type='FormatShape', input_format='NCTHW'), dict(type='PackActionInputs')]
+train_8x8 = [
+    opening,
+    sample_once,
+    decoding,
+    dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0)),
+    dict(type='Resize', scale=(224, 224), keep_ratio=False),
+    dict(type='Flip', flip_ratio=0.5),
+    *packing,
+]
+val_8x8 = [opening, dict(**sample_once, test_mode=True), decoding, to_256, middle, *packing]
+test_8x8 = [
+    opening,
+    sample_ten,
+    decoding,
+    to_256,
+    dict(type='ThreeCrop', crop_size=256),
+    *packing,
+]
+features_8x8 = [opening, sample_ten, decoding, to_256, middle, *packing]

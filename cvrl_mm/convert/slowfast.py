@@ -1,0 +1,161 @@
+"""Convert the SlowOnly encoders that SlowFast has trained without labels (or with them)."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from mmengine.logging import print_log
+from torch import Tensor
+
+from ..models import R3DSlow
+from .clip_input import ClipInput
+from .files import load_weights
+
+STEM = 's1.pathway0_stem.conv.weight'
+BLOCK = re.compile(r's(\d)\.pathway0_res\d+\.branch2\.c\.weight')
+CONVS = dict(conv1='branch2.a', conv2='branch2.b', conv3='branch2.c', downsample='branch1')
+# What the checkpoints of MoCo, BYOL, SimCLR, SwAV and the memory bank hold besides the encoder
+OTHER_PARTS = (
+    *('head.', 'backbone.head.', 'backbone_hist.', 'swav_prototypes', 'queue_swav', 'queue_x'),
+    *('ptr', 'iter', 'knn_mem.', 'memory.'),
+)
+PIXELS = 255  # SlowFast normalises frames in [0, 1]
+
+
+def convert_slowfast(path: str | Path) -> dict[str, Any]:
+    """Convert a SlowOnly checkpoint of SlowFast, such as those of ``projects/contrastive_ssl``.
+
+    A SlowOnly network is an ``R3DSlow`` whose stem has a 1x7x7 kernel and no temporal stride.
+    Of the checkpoints with a momentum encoder, the encoder that is trained by gradients is
+    taken (``backbone``, not ``backbone_hist``).
+
+    Args:
+        path: A ``.pyth`` file with ``model_state`` and, as text, ``cfg``.
+
+    Returns:
+        A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``,
+        ``backbone``, the config of the ``R3DSlow``, ``input`` and ``epoch``.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it holds more than weights; a key is missing, unknown or misshapen; or its
+            config is that of another network.
+    """
+    loaded = load_weights(path)
+    everything = loaded['state_dict']
+    prefix = 'backbone.' if f'backbone.{STEM}' in everything else ''
+    if f'{prefix}{STEM}' not in everything:
+        raise ValueError(
+            f'{path} lacks the stem of a SlowOnly network of SlowFast, {STEM}; its first names '
+            f'are {", ".join([*everything][:5])}.'
+        )
+    state = {
+        # a name outside of the backbone stays as it is and counts as unknown below
+        key.removeprefix(prefix): tensor
+        for key, tensor in everything.items()
+        if not key.startswith(OTHER_PARTS)
+    }
+    config = _read_config(loaded['meta'].get('slowfast_cfg'), str(path))
+    backbone = _network(state, config, str(path))
+    with torch.device('meta'):
+        expected = R3DSlow(**{k: v for k, v in backbone.items() if k != 'type'})
+    names = {key: _slowfast_name(key) for key in expected.state_dict()}
+    missing = [name for name in names.values() if name not in state and not _is_counter(name)]
+    unknown = sorted(set(state) - set(names.values()))
+    if missing or unknown:
+        raise ValueError(
+            f'{path} is not a SlowOnly R{backbone["depth"]}: {len(missing)} weights are missing '
+            f'({_some(missing)}) and {len(unknown)} unknown ({_some(unknown)}).'
+        )
+    weights = {}
+    for key, like in expected.state_dict().items():
+        tensor = state.get(names[key], torch.tensor(0))
+        if tensor.shape != like.shape:
+            raise ValueError(
+                f'{path}: {names[key]} has the shape {tuple(tensor.shape)}, but '
+                f'{tuple(like.shape)} fits the rest of the network.'
+            )
+        weights[f'backbone.{key}'] = tensor.clone()
+    print_log(f'SlowOnly R{backbone["depth"]}: {len(weights)} tensors converted.', 'current')
+    meta = dict(source=Path(path).name, backbone=backbone, input=_clip_input(config).to_dict())
+    if isinstance(loaded['meta'].get('epoch'), int):
+        meta['epoch'] = loaded['meta']['epoch']
+    return dict(state_dict=weights, meta=meta)
+
+
+def _slowfast_name(key: str) -> str:
+    """Name in SlowFast what is ``key`` in MMAction2: ``layer1.0.conv1.conv.weight``."""
+    *block, module, kind, field = key.split('.')
+    if not block:
+        return f's1.pathway0_stem.{kind}.{field}'
+    stage = int(block[0].removeprefix('layer')) + 1
+    norm = '_bn' if kind == 'bn' else ''
+    return f's{stage}.pathway0_res{block[1]}.{CONVS[module]}{norm}.{field}'
+
+
+def _network(state: dict[str, Tensor], config: dict, path: str) -> dict[str, Any]:
+    """Read the config of the backbone off the weights and the training config."""
+    resnet, arch = config.get('RESNET', {}), config.get('MODEL', {}).get('ARCH', 'slow')
+    for name, seen, wanted in (
+        ('MODEL.ARCH', arch, ('slow',)),
+        ('RESNET.STRIDE_1X1', resnet.get('STRIDE_1X1', False), (False,)),
+        ('RESNET.NUM_GROUPS', resnet.get('NUM_GROUPS', 1), (1,)),
+        ('RESNET.TRANS_FUNC', resnet.get('TRANS_FUNC'), (None, 'bottleneck_transform')),
+    ):
+        if seen not in wanted:
+            raise ValueError(
+                f'{path} was trained with {name}={seen!r}; only {wanted[0]!r} is known.'
+            )
+    blocks = [int(found[1]) for found in map(BLOCK.fullmatch, state) if found]
+    stages = tuple(blocks.count(stage) for stage in (2, 3, 4, 5))
+    depths = {R3DSlow.arch_settings[depth][1]: depth for depth in (50, 101, 152)}
+    if stages not in depths:
+        raise ValueError(f'{path} has stages of {stages} bottleneck blocks; R50 has (3, 4, 6, 3).')
+    return dict(
+        type='R3DSlow',
+        depth=depths[stages],
+        width=len(state[STEM]) / 64,
+        padding='symmetric',
+        conv1_kernel=[1, 7, 7],
+        conv1_stride_t=1,
+    )
+
+
+def _read_config(text: Any, path: str) -> dict:
+    """Read the config that SlowFast stores as YAML; an absent one is empty."""
+    if not isinstance(text, str):
+        return {}
+    try:
+        config = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f'The config stored in {path} is damaged: {error}') from error
+    sections = config.items() if isinstance(config, dict) else ()
+    return {key: value for key, value in sections if isinstance(value, dict)}
+
+
+def _clip_input(config: dict) -> ClipInput:
+    """Return the clips of the training config; without one 8 frames, interval 8 (the zoo's)."""
+    data = config.get('DATA', {})
+    return ClipInput(
+        clip_len=data.get('NUM_FRAMES', 8),
+        frame_interval=data.get('SAMPLING_RATE', 8),
+        size=data.get('TEST_CROP_SIZE', 256),
+        mean=_scaled(data.get('MEAN', [0.45] * 3)),
+        std=_scaled(data.get('STD', [0.225] * 3)),
+    )
+
+
+def _scaled(values: Any) -> Any:
+    if isinstance(values, list) and all(isinstance(v, (int, float)) for v in values):
+        return tuple(PIXELS * v for v in values)
+    return values
+
+
+def _is_counter(name: str) -> bool:
+    return name.endswith('num_batches_tracked')
+
+
+def _some(names: list[str]) -> str:
+    return ', '.join(names[:3]) + (', …' if len(names) > 3 else '') if names else 'none'

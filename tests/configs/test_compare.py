@@ -1,0 +1,65 @@
+"""The configs of configs/compare start from what the converter writes."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from mmaction.registry import MODELS
+from mmengine.config import Config
+
+from cvrl_mm.convert import convert_slowfast, save_weights
+from cvrl_mm.convert.clip_input import ClipInput
+from tests.convert.slowfast_files import encoder_state, moco_checkpoint
+
+CONFIGS = Path(__file__).parents[2] / 'configs/compare'
+RECOGNITION = sorted(p for p in CONFIGS.glob('slowonly_*_*.py'))
+
+
+@pytest.fixture(scope='module')
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp('slowfast')
+    torch.save(moco_checkpoint(encoder_state()), folder / 'in.pyth')
+    return save_weights(convert_slowfast(folder / 'in.pyth'), folder / 'out.pth')
+
+
+@pytest.mark.parametrize('path', RECOGNITION, ids=lambda p: p.stem)
+def test_a_converted_encoder_is_the_start(path: Path, converted: Path):
+    cfg = Config.fromfile(path)
+    cfg.model.backbone.width = 0.125
+    cfg.model.backbone.init_cfg.checkpoint = str(converted)
+    model = MODELS.build(cfg.model)
+    model.init_weights()
+    weights = torch.load(converted, weights_only=True)['state_dict']
+    for key, value in model.backbone.state_dict().items():
+        assert torch.equal(value, weights[f'backbone.{key}']), key
+    clips = ClipInput.from_config(cfg)
+    assert (clips.clip_len, clips.frame_interval, clips.size) == (8, 8, 256)
+    if 'mmaction2' not in path.stem:
+        torch.testing.assert_close(torch.tensor(clips.mean) / 255, torch.full((3,), 0.45))
+        torch.testing.assert_close(torch.tensor(clips.std) / 255, torch.full((3,), 0.225))
+    for split in ('train', 'val', 'test'):
+        pipeline = cfg[f'{split}_dataloader'].dataset.pipeline
+        assert (pipeline[1].clip_len, pipeline[1].frame_interval) == (8, 8)
+
+
+def test_a_checkpoint_of_mmaction2_loads_as_downloaded(tmp_path: Path):
+    """Its SlowOnly has other classes, but the same names and shapes."""
+    stock = MODELS.build(
+        dict(type='ResNet3dSlowOnly', depth=50, base_channels=8, pretrained=None, norm_eval=False)
+    )
+    state = {f'backbone.{k}': v for k, v in stock.state_dict().items()}
+    state['cls_head.fc_cls.weight'] = torch.zeros(400, 256)
+    torch.save(dict(meta=dict(mmaction_version='1.2.0'), state_dict=state), tmp_path / 'a.pth')
+    cfg = Config.fromfile(CONFIGS / 'slowonly_mmaction2_linear_ucf101_split1.py')
+    cfg.model.backbone.width = 0.125
+    cfg.model.backbone.init_cfg.checkpoint = str(tmp_path / 'a.pth')
+    model = MODELS.build(cfg.model)
+    model.init_weights()
+    x = torch.rand(1, 3, 4, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(_run(model.backbone, x), _run(stock, x))
+
+
+def _run(network: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    network.eval()
+    return network(x)

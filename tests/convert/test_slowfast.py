@@ -1,0 +1,101 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from cvrl_mm import load_encoder
+from cvrl_mm.convert import convert_slowfast, save_weights
+from tests.convert.slowfast_files import encoder_state, moco_checkpoint, stages
+
+
+@pytest.fixture(scope='module')
+def state():
+    return encoder_state()
+
+
+@pytest.fixture
+def moco(state):
+    return moco_checkpoint(state)
+
+
+def convert(tmp_path: Path, checkpoint: dict) -> dict:
+    torch.save(checkpoint, tmp_path / 'in.pyth')
+    return convert_slowfast(tmp_path / 'in.pyth')
+
+
+def load(tmp_path: Path, checkpoint: dict) -> torch.nn.Module:
+    return load_encoder(save_weights(convert(tmp_path, checkpoint), tmp_path / 'out.safetensors'))
+
+
+def test_every_stage_has_the_activations_of_slowfast(tmp_path, state, moco):
+    encoder = load(tmp_path, moco)
+    net, x = encoder.backbone, torch.rand(2, 3, 4, 32, 32, generator=torch.manual_seed(1))
+    with torch.no_grad():
+        seen = [net.maxpool(net.conv1(x))]
+        for layer in net.res_layers:
+            seen.append(getattr(net, layer)(seen[-1]))
+        for ours, theirs in zip(seen, stages(state, x), strict=True):
+            assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
+        feats = encoder.features(x)
+        expected = stages(state, (x - 0.45) / 0.225)[-1].mean((2, 3, 4))
+    torch.testing.assert_close(feats, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
+
+
+def test_clips_are_those_of_the_training_config(tmp_path, state, moco):
+    encoder = load(tmp_path, moco)
+    assert (encoder.clip_len, encoder.frame_interval, encoder.size) == (4, 16, 64)
+    assert encoder.meta['epoch'] == 199
+    encoder = load(tmp_path, dict(model_state=state))  # a supervised one, without its config
+    assert (encoder.clip_len, encoder.frame_interval, encoder.size) == (8, 8, 256)
+    assert encoder.mean.flatten().tolist() == [114.75] * 3
+
+
+def test_other_methods_are_read(tmp_path, moco):
+    weights = {k: v for k, v in moco['model_state'].items() if k.startswith('backbone.')}
+    byol = {'backbone.head.predictors.0.0.weight': torch.zeros(2, 2)}
+    swav = {'swav_prototypes.weight': torch.zeros(2, 2), 'knn_mem.memory': torch.zeros(2, 1, 2)}
+    for extra in (byol, swav):
+        converted = convert(tmp_path, dict(moco, model_state=weights | extra))
+        assert len(converted['state_dict']) == 318
+
+
+def change(moco: dict, **weights: torch.Tensor | None) -> dict:
+    model = moco['model_state'] | weights
+    return dict(moco, model_state={k: v for k, v in model.items() if v is not None})
+
+
+CONV = 'backbone.s3.pathway0_res1.branch2.b.weight'
+
+
+@pytest.mark.parametrize(
+    ('weights', 'message'),
+    [
+        ({CONV: None}, rf'1 weights are missing \({CONV[9:]}\) and 0 unknown'),
+        ({'backbone.s3.pathway0_nonlocal1.weight': torch.zeros(1)}, '1 unknown .*nonlocal1'),
+        ({'projector.weight': torch.zeros(1)}, '1 unknown .*projector'),
+        ({CONV: torch.zeros(16, 16, 3, 3, 3)}, r'has the shape \(16, 16, 3, 3, 3\)'),
+        ({CONV: torch.full((16, 16, 1, 3, 3), float('nan'))}, 'not finite'),
+        ({'backbone.s1.pathway0_stem.conv.weight': None}, 'lacks the stem'),
+        ({'backbone.s5.pathway0_res2.branch2.c.weight': None}, r'stages of \(3, 4, 6, 2\)'),
+    ],
+)
+def test_missing_unknown_and_misshapen_weights_are_refused(tmp_path, moco, weights, message):
+    with pytest.raises(ValueError, match=message) as error:
+        convert(tmp_path, change(moco, **weights))
+    assert 'in.pyth' in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ('cfg', 'message'),
+    [
+        ('MODEL: {ARCH: i3d}', "MODEL.ARCH='i3d'"),
+        ('RESNET: {STRIDE_1X1: true}', 'STRIDE_1X1=True'),
+        ('RESNET: {TRANS_FUNC: basic_transform}', 'basic_transform'),
+        ('a: [', 'is damaged'),
+        ('DATA: {NUM_FRAMES: many}', "clip_len .* 'many'"),
+        ('DATA: {MEAN: 3}', 'mean must be three numbers'),
+    ],
+)
+def test_other_networks_and_damaged_configs_are_refused(tmp_path, moco, cfg, message):
+    with pytest.raises(ValueError, match=message):
+        convert(tmp_path, dict(moco, cfg=cfg))
