@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Pre-train, then evaluate linearly on Kinetics-400: one row of the paper's ablations. Started
-# again, it goes on where it was.
+# again, it continues where it stopped.
 #
 #   tools/ablation.sh CONFIG RANKS_PER_NODE [key=value for the linear evaluation ...]
 #   tools/ablation.sh configs/ablations/interval_uniform.py 8
 #
-# Environment: what dist_train.sh takes.
+# Environment variables: those of dist_train.sh.
 set -euo pipefail
 if [ $# -lt 2 ]; then
   sed -n '2,8s/^# \{0,1\}//p' "$0" >&2

@@ -1,11 +1,11 @@
-"""Run the paper's comparisons on generated videos: tables, several seeds, one report.
+"""Run the paper's comparisons on generated videos, in several seeds, and write one report.
 
-Started again, it goes on where it was; miniature.md is written anew after every run.
+Started again, it continues where it stopped. miniature.md is rewritten after every run.
 
 Examples:
     python tools/miniature.py                                  # everything
     python tools/miniature.py --tables linear augmentation --seeds 0 1 2
-    python tools/miniature.py --report                         # write miniature.md of what is there
+    python tools/miniature.py --report                         # rewrite miniature.md only
 """
 
 import argparse
@@ -23,12 +23,13 @@ import torch
 from decord import VideoReader
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from cvrl_mm.miniature.report import write_report
 from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, wanted
 from cvrl_mm.preparation.subset import draw_subset
+from cvrl_mm.progress import progress_bar
 from cvrl_mm.synthetic.motion_scene import STRUCTURES
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
@@ -45,13 +46,13 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--out', type=Path, default=Path('work_dirs/miniature'))
     parser.add_argument('--tables', nargs='+', choices=TABLES, default=list(TABLES))
     parser.add_argument('--seeds', nargs='+', type=int, default=[0, 1, 2, 3, 4])
-    parser.add_argument('--jobs', type=int, help='runs side by side; by default what fits')
+    parser.add_argument('--jobs', type=int, help='runs at the same time; default: one per core')
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
     parser.add_argument(
         '--budget', type=float, default=1.0, help="factor on the configs' steps (%(default)s)"
     )
-    parser.add_argument('--report', action='store_true', help='run nothing, write the report')
+    parser.add_argument('--report', action='store_true', help='only rewrite the report')
     args = parser.parse_args()
     if args.budget <= 0 or (args.jobs is not None and args.jobs < 1):
         parser.error('--budget must be above 0 and --jobs at least 1')
@@ -61,7 +62,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Make the videos, run what is missing, report."""
+    """Write the videos, execute the missing runs and write the report."""
     args = parse_args()
     check_settings(args)
     runs = make_runs(args)
@@ -74,7 +75,7 @@ def main() -> None:
 
 
 def check_settings(args: argparse.Namespace) -> None:
-    """Refuse to mix runs of other sizes into one report."""
+    """Refuse to mix runs of different sizes in one report."""
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / 'settings.json'
     settings = dict(train=args.train, test=args.test, budget=args.budget)
@@ -82,13 +83,13 @@ def check_settings(args: argparse.Namespace) -> None:
         path.write_text(json.dumps(settings) + '\n')
     elif json.loads(path.read_text()) != settings:
         raise SystemExit(
-            f'{args.out} holds runs of {path.read_text().strip()}, asked for are '
-            f'{json.dumps(settings)}: give these, or another --out.'
+            f'{args.out} holds runs of {path.read_text().strip()}, but you asked for '
+            f'{json.dumps(settings)}: use the same settings or another --out.'
         )
 
 
 def make_runs(args: argparse.Namespace) -> list[Run]:
-    """All runs of the tables, the seeds of a run together, the first tables first."""
+    """List the runs of all tables in the order of the tables, all seeds of a run together."""
     return [
         Run(
             name=name,
@@ -106,12 +107,11 @@ def make_runs(args: argparse.Namespace) -> list[Run]:
 
 
 def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
-    """Execute what is missing, several at a time; return what failed."""
-    columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
+    """Execute the missing runs, several at a time, and return the messages of those that failed."""
     failed = []
     os.environ['OMP_NUM_THREADS'] = '1'
-    pool = ProcessPoolExecutor(args.jobs, get_context('spawn'), max_tasks_per_child=1)
-    with Progress(*columns, TimeRemainingColumn(), console=console) as bar, pool:
+    pool = ProcessPoolExecutor(args.jobs, get_context('spawn'))
+    with progress_bar(console) as bar, pool:
         for seed in args.seeds:
             make_videos(args, seed, bar)
         task = bar.add_task('runs', total=len(runs))
@@ -130,7 +130,7 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
 
 
 def make_videos(args: argparse.Namespace, seed: int, bar: Progress) -> None:
-    """Write a seed's videos, their frames beside them, and the lists that the configs name."""
+    """Write the videos of a seed, their decoded frames, and the lists that the configs name."""
     root = args.out / f'videos/seed{seed}'
     task = bar.add_task(f'videos of seed {seed}', total=args.train + args.test)
     write_motion_videos(
@@ -156,7 +156,7 @@ def make_videos(args: argparse.Namespace, seed: int, bar: Progress) -> None:
 
 
 def decode(video: Path) -> None:
-    """Write the frames of a video beside it, if they are not there."""
+    """Write the decoded frames of a video beside it, unless they are there."""
     frames, unfinished = video.with_suffix('.npy'), video.with_suffix('.npy.tmp')
     if not frames.exists():
         reader = VideoReader(str(video), num_threads=1)
@@ -166,7 +166,7 @@ def decode(video: Path) -> None:
 
 
 def report(args: argparse.Namespace, runs: list[Run]) -> None:
-    """Write miniature.md of all results that are there."""
+    """Write miniature.md from the present results."""
     results: dict[str, dict[int, dict[str, float]]] = {}
     for run in runs:
         results.setdefault(run.name, {})[run.seed] = run.results()
@@ -186,7 +186,7 @@ def report(args: argparse.Namespace, runs: list[Run]) -> None:
 
 
 def cpu() -> str:
-    """The processor; rounding differs between kinds, and a training's result with it."""
+    """Name the processor: rounding, and with it the result of a training, differs between kinds."""
     info = Path('/proc/cpuinfo')
     lines = info.read_text().splitlines() if info.is_file() else []
     names = [line.partition(':')[2].strip() for line in lines if line.startswith('model name')]
@@ -194,7 +194,7 @@ def cpu() -> str:
 
 
 def commit() -> str:
-    """The commit that runs, and whether files differ from it."""
+    """Describe the commit that runs, and whether files differ from it."""
     command = ['git', '-C', str(REPOSITORY), 'describe', '--always', '--dirty']
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,7 +1,7 @@
-"""Draw the curves of pre-training runs (Figure 5).
+"""Plot the curves of pre-training runs (Figure 5).
 
-Loss, accuracy, entropy, learning rate, regularization loss and k-NN accuracy, as far as they were
-logged; the last one is RepresentationHook's.
+Loss, accuracy, entropy, learning rate, regularization loss and k-NN accuracy are plotted if they
+were logged. RepresentationHook logs the k-NN accuracy.
 
 Example:
     python tools/plot_curves.py work_dirs/pretrain_k400 work_dirs/pretrain_k600 --out curves.png
@@ -14,12 +14,12 @@ from cvrl_mm.visualization.curves import plot_curves, read_curves
 
 
 def main() -> None:
-    """Draw the picture."""
+    """Plot the curves."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('work_dirs', nargs='+', type=Path, help='work folders of runs')
-    parser.add_argument('--out', default='curves.png', help='the picture (%(default)s)')
+    parser.add_argument('work_dirs', nargs='+', type=Path, help='work folders of the runs')
+    parser.add_argument('--out', default='curves.png', help='image file to write (%(default)s)')
     args = parser.parse_args()
     short = [folder.name for folder in args.work_dirs]
     names = {x: x.name if short.count(x.name) == 1 else str(x) for x in args.work_dirs}

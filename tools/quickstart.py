@@ -1,4 +1,4 @@
-"""See CVRL work: make videos, pre-train on them without labels, look at what was learned.
+"""Generate videos, pre-train on them without labels, and measure what was learned.
 
 Example:
     python tools/quickstart.py --out quickstart
@@ -7,8 +7,6 @@ Example:
 import argparse
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +19,14 @@ from mmengine.logging import MMLogger
 from mmengine.runner import Runner, find_latest_checkpoint, set_random_seed
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
 from cvrl_mm.evaluation.neighbour_report import NUM_NEIGHBOURS
+from cvrl_mm.miniature.training_process import LOG, start_training
+from cvrl_mm.progress import progress_bar
 from cvrl_mm.synthetic.motion_scene import CLASSES
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
@@ -42,20 +42,26 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('--out', type=Path, default=Path('quickstart'), help='folder for all of it')
+    parser.add_argument(
+        '--out', type=Path, default=Path('quickstart'), help='output folder (%(default)s)'
+    )
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
-    parser.add_argument('--steps', type=int, help="training steps, instead of the config's")
-    parser.add_argument('--batch-size', type=int, help="videos a step, instead of the config's")
-    parser.add_argument('--seed', type=int, default=0, help='of videos and training (%(default)s)')
+    parser.add_argument('--steps', type=int, help="training steps (default: the config's)")
+    parser.add_argument('--batch-size', type=int, help="videos per step (default: the config's)")
+    parser.add_argument(
+        '--seed', type=int, default=0, help='seed of videos and training (%(default)s)'
+    )
     args = parser.parse_args()
     if min(args.train, args.test) < NUM_NEIGHBOURS:
-        parser.error(f'{NUM_NEIGHBOURS} neighbours vote: --train and --test must be at least that')
+        parser.error(
+            f'--train and --test must be at least {NUM_NEIGHBOURS}, the neighbours of k-NN'
+        )
     return args
 
 
 def main() -> None:
-    """Take the steps one after the other."""
+    """Run all steps in order."""
     args = parse_args()
     register_all_modules()
     MMLogger.get_current_instance().setLevel('ERROR')  # the training process keeps its own log
@@ -77,23 +83,17 @@ def main() -> None:
 
 @contextmanager
 def part(title: str, seconds: dict[str, float]) -> Iterator[None]:
-    """Say what is done and note how long it took."""
+    """Print the title of a step and record how long the step took."""
     console.rule(title, align='left')
     start = time.perf_counter()
     yield
     seconds[title] = round(time.perf_counter() - start, 1)
 
 
-def progress_bar() -> Progress:
-    """A bar with the numbers done and to do."""
-    columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
-    return Progress(*columns, TimeRemainingColumn(), console=console)
-
-
 def write_videos(args: argparse.Namespace) -> Path:
-    """Write the set, or keep the one that is there; return its folder."""
+    """Write the videos, unless they are there, and return their folder."""
     root = args.out / f'videos_seed{args.seed}_{args.train}_{args.test}'
-    with progress_bar() as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task('H.264 videos', total=args.train + args.test)
         write_motion_videos(
             root,
@@ -108,7 +108,7 @@ def write_videos(args: argparse.Namespace) -> Path:
 
 
 def make_config(args: argparse.Namespace, data: Path) -> Config:
-    """Point the config at the videos, and turn it down if that is asked for."""
+    """Set the paths of the videos and the options of the command line in the config."""
     config = Config.fromfile(REPOSITORY / 'configs/miniature/cvrl_motion.py')
     changes = {'randomness.seed': args.seed}
     for loader, split in (('train_dataloader', 'train'), ('features_dataloader', 'test')):
@@ -138,32 +138,22 @@ def draw_sample(config: Config, path: Path) -> None:
 
 def pretrain(config: Config, run: Path) -> None:
     """Train in a process of its own, as a user would, and follow its log."""
-    run.mkdir(parents=True)
-    config.dump(run / 'config.py')
-    command = [sys.executable, REPOSITORY / 'tools/train.py', run / 'config.py']
-    environment = {
-        **os.environ,
-        'PYTHONPATH': os.pathsep.join([str(REPOSITORY), os.environ.get('PYTHONPATH', '')]),
-        'OMP_NUM_THREADS': os.environ.get('OMP_NUM_THREADS', str(max(1, CORES // 2))),
-    }
-    log = run / 'log.txt'
-    with log.open('w') as output, progress_bar() as bar:
+    num_threads = int(os.environ.get('OMP_NUM_THREADS', max(1, CORES // 2)))
+    with progress_bar(console) as bar:
         task = bar.add_task('steps', total=config.train_cfg.max_iters)
-        process = subprocess.Popen(
-            [*command, '--work-dir', run], env=environment, stdout=output, stderr=output
-        )
+        process = start_training(config, run, REPOSITORY, num_threads)
         told = 0
         while process.poll() is None:
             time.sleep(0.5)
             told = follow(bar, task, run, told)
         follow(bar, task, run, told)
     if process.returncode:
-        console.print(escape(log.read_text()[-3000:]))
-        raise SystemExit(f'Pre-training failed; its log is {log}.')
+        console.print(escape((run / LOG).read_text()[-3000:]))
+        raise SystemExit(f'Pre-training failed; its log is {run / LOG}.')
 
 
 def follow(bar: Progress, task: int, run: Path, told: int) -> int:
-    """Move the bar to the last step logged, and tell every hundredth; return the last told."""
+    """Advance the bar to the last logged step; print every 100th and return the last printed."""
     curves = read_curves(run)
     losses, accuracies = curves.get('loss', {}), curves.get('accuracy', {})
     for step in losses:
@@ -172,18 +162,18 @@ def follow(bar: Progress, task: int, run: Path, told: int) -> int:
             told = step
             console.print(
                 f'step {step}: loss {losses[step]:.2f}, '
-                f'finds the twin clip of {accuracies[step]:.0%} of the videos'
+                f'the positive is the nearest clip for {accuracies[step]:.0%} of the videos'
             )
     return told
 
 
 def evaluate(config: Config, checkpoint: str) -> dict[str, dict[str, float]]:
-    """Compare the network untrained and pre-trained on the same clips."""
+    """Measure the untrained and the pre-trained network on the same clips."""
     batches = {}
     for split in ('train', 'test'):
         loader = config.features_dataloader.copy()
         loader.dataset.ann_file = str(Path(loader.dataset.ann_file).with_name(f'{split}.txt'))
-        with progress_bar() as bar:
+        with progress_bar(console) as bar:
             loader = Runner.build_dataloader(loader)
             batches[split] = list(bar.track(loader, description=f'{split} clips'))
     networks = {'untrained': None, 'pre-trained by CVRL': checkpoint}
@@ -199,7 +189,7 @@ def report(
     accuracy: dict[str, dict[str, float]],
     seconds: dict[str, float],
 ) -> None:
-    """Show the table, and write it with the settings it was measured with."""
+    """Print the table and write it with its settings."""
     chance = dict.fromkeys(('knn_top1', 'linear'), 1 / len(CLASSES))
     rows = {'chance': chance, **accuracy}
     table = Table(title=f'Accuracy on {args.test} held-out videos, {len(CLASSES)} classes, %')

@@ -1,7 +1,7 @@
-"""Draw the augmentation of a video: frame by frame, and consistent in time (Figure 7).
+"""Show the augmentation of a video, per frame and temporally consistent (Figure 7).
 
-Rows: the first clip as it is, augmented with a draw for each frame, and with one draw for all;
-then the second clip of the same sample. Without a video one is generated.
+Rows: the first clip without augmentation, with one draw per frame, and with one draw per clip;
+then the second clip of the same sample. Without --video a video is generated.
 
 Example:
     python tools/show_augmentations.py --video video.mp4 --config configs/cvrl/pretrain_k400.py
@@ -31,11 +31,13 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('--video', type=Path, help='generated unless given')
-    parser.add_argument('--config', default=CONFIG, help='of pre-training (pretrain_k400.py)')
-    parser.add_argument('--columns', type=int, default=8, help='frames a row (%(default)s)')
-    parser.add_argument('--seed', type=int, default=0, help='of all draws (%(default)s)')
-    parser.add_argument('--out', default='augmentations.png', help='the picture (%(default)s)')
+    parser.add_argument('--video', type=Path, help='a video file; default: a generated one')
+    parser.add_argument('--config', default=CONFIG, help='pre-training config (pretrain_k400.py)')
+    parser.add_argument('--columns', type=int, default=8, help='frames per row (%(default)s)')
+    parser.add_argument('--seed', type=int, default=0, help='seed of all draws (%(default)s)')
+    parser.add_argument(
+        '--out', default='augmentations.png', help='image file to write (%(default)s)'
+    )
     args = parser.parse_args()
     if args.columns < 1:
         parser.error('--columns must be at least 1')
@@ -44,7 +46,7 @@ def parse_args() -> argparse.Namespace:
 
 @plain_errors()
 def main() -> None:
-    """Draw the picture."""
+    """Draw and save the figure."""
     args = parse_args()
     register_all_modules()
     config = read_config(args.config, 'train_dataloader')
@@ -65,8 +67,8 @@ def main() -> None:
     spans = [f'frames {inds[0]} to {inds[-1]}' for inds in frame_inds]
     rows = {
         f'first clip, {spans[0]}': before[0],
-        'a new draw for every frame': clips['frame'][1][0],
-        'one draw for the clip: consistent in time': after[0],
+        'one draw per frame': clips['frame'][1][0],
+        'one draw per clip: consistent in time': after[0],
         f'second clip, {spans[1]}': before[1],
         'its own draw': after[1],
     }
@@ -78,7 +80,7 @@ def main() -> None:
 def trace(
     config: Config, video_list: Path, over: str, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Load the one video of a list; with one seed the same frames for every ``over``."""
+    """Load the only video of a list; the same seed gives the same frames for every ``over``."""
     dataset = config.train_dataloader.dataset.copy()
     dataset.update(ann_file=str(video_list), data_prefix=dict(video=''))
     dataset.pipeline = [

@@ -1,4 +1,4 @@
-"""Draw the six interval densities of the paper, and what the sampler draws (Figure 3).
+"""Plot the six interval densities of the paper beside the draws of the sampler (Figure 3).
 
 Example:
     python tools/show_intervals.py --frames 250 --out intervals.png
@@ -20,16 +20,16 @@ DENSITIES = {
 
 
 def main() -> None:
-    """Draw the picture."""
+    """Plot the densities."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('--frames', type=int, default=250, help='of the video (%(default)s)')
-    parser.add_argument('--clip-len', type=int, default=16, help='frames (%(default)s)')
+    parser.add_argument('--frames', type=int, default=250, help='frames of the video (%(default)s)')
+    parser.add_argument('--clip-len', type=int, default=16, help='frames per clip (%(default)s)')
     parser.add_argument('--frame-interval', type=int, default=2, help='stride (%(default)s)')
-    parser.add_argument('--draws', type=int, default=20_000, help='a panel (%(default)s)')
-    parser.add_argument('--seed', type=int, default=0, help='of the draws (%(default)s)')
-    parser.add_argument('--out', default='intervals.png', help='the picture (%(default)s)')
+    parser.add_argument('--draws', type=int, default=20_000, help='draws per panel (%(default)s)')
+    parser.add_argument('--seed', type=int, default=0, help='seed of the draws (%(default)s)')
+    parser.add_argument('--out', default='intervals.png', help='image file to write (%(default)s)')
     args = parser.parse_args()
     if args.frames < 1 or args.draws < 1:
         parser.error('--frames and --draws must be at least 1')
@@ -41,7 +41,7 @@ def main() -> None:
     except ValueError as mistake:
         parser.error(str(mistake))
     plot_intervals(samplers, args.frames, args.out, args.draws, args.seed)
-    print(f'{args.out}: {args.draws} draws a density, a video of {args.frames} frames')
+    print(f'{args.out}: {args.draws} draws per density, for a video of {args.frames} frames')
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""Test with any config: MMAction2's own script, with cvrl_mm registered.
+"""Test a checkpoint with any config, by MMAction2's own script.
 
 Example:
     python tools/test.py CONFIG CHECKPOINT

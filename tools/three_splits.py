@@ -1,4 +1,4 @@
-"""Average the tests of the three splits of UCF-101 or HMDB-51, as Table 4 of the paper does.
+"""Average the test accuracies of the three splits of UCF-101 or HMDB-51 (Table 4).
 
 Example:
     for i in 1 2 3; do
@@ -20,13 +20,13 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('work_dirs', type=Path, nargs=3, help='of splits 1, 2 and 3')
+    parser.add_argument('work_dirs', type=Path, nargs=3, help='work folders of splits 1, 2 and 3')
     return parser.parse_args()
 
 
 @plain_errors()
 def main() -> None:
-    """Print both columns."""
+    """Print the accuracy of split 1 and the mean of all three."""
     split_1, mean = three_splits(parse_args().work_dirs)
     print(f'top-1 accuracy: split 1 {split_1:.2%}, mean of 3 splits {mean:.2%}')
 

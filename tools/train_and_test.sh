@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Train an evaluation and test what came out; started again, it goes on where it was.
+# Train an evaluation and test the result. Started again, it continues where it stopped.
 #
-#   tools/train_and_test.sh CONFIG RANKS_PER_NODE [key=value in place of the config's ...]
+#   tools/train_and_test.sh CONFIG RANKS_PER_NODE [key=value to change in the config ...]
 #   tools/train_and_test.sh configs/linear/linear_k400.py 8
 #
-# Environment: WORK_DIR, and what dist_train.sh takes.
+# Environment variables: WORK_DIR, and those of dist_train.sh.
 set -euo pipefail
 if [ $# -lt 2 ]; then
   sed -n '2,7s/^# \{0,1\}//p' "$0" >&2

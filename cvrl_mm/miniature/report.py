@@ -19,10 +19,10 @@ def write_report(
     """Write ``miniature.md`` and a plot of each table beside it.
 
     Args:
-        folder: Where to write them.
+        folder: Folder to write to.
         tables: Keys of ``TABLES``.
         results: Accuracies, 0 to 1. A run, a seed or a measure may be missing.
-        settings: What was run and on what, shown as given.
+        settings: Settings and machine of the runs, shown as given.
 
     Returns:
         The path of ``miniature.md``.

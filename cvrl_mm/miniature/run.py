@@ -1,9 +1,6 @@
 """One run of the miniature: train, then measure."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +18,7 @@ from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
 from cvrl_mm.visualization.curves import read_curves
 
 from .tables import FROZEN
+from .training_process import LOG, start_training
 
 FINETUNE = {
     'labels_1pct': 'semi_motion_1pct',
@@ -32,17 +30,17 @@ LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader', 'features_da
 
 @dataclass(frozen=True)
 class Run:
-    """A run: a training of ``configs/miniature``, or 'random' for none.
+    """One training of ``configs/miniature``, or 'random' for untrained weights.
 
     Attributes:
-        name: The config's, without folder and ending.
-        seed: Of training; its data are drawn with the same one.
-        measures: What is to be measured, of ``tables.MEASURES``.
-        data: Folder of the generated videos, decoded.
-        folder: Where everything of this run goes.
-        repository: With ``configs`` and ``tools``.
-        budget: Factor on the config's steps or epochs.
-        num_workers: Of each data loader.
+        name: Name of the config, without folder and suffix.
+        seed: Seed of the training and of its videos.
+        measures: Measures to take, keys of ``tables.MEASURES``.
+        data: Folder of the generated videos and their decoded frames.
+        folder: Output folder of this run.
+        repository: The folder that holds ``configs`` and ``tools``.
+        budget: Factor on the config's number of steps or epochs.
+        num_workers: Workers per data loader.
     """
 
     name: str
@@ -55,18 +53,18 @@ class Run:
     num_workers: int
 
     def results(self) -> dict[str, float]:
-        """What has been measured so far; a measure is there when its training has ended."""
+        """Return the measures taken so far; a measure is there once its training has ended."""
         path = self.folder / 'results.json'
         return json.loads(path.read_text()) if path.is_file() else {}
 
     def execute(self) -> dict[str, float]:
-        """Do what is left to do; a training that was interrupted goes on from its checkpoint.
+        """Take the missing measures; an interrupted training goes on from its last checkpoint.
 
         Returns:
-            Accuracies, 0 to 1, by measure, and the ``seconds`` that all attempts took.
+            Accuracies, 0 to 1, by measure, and ``seconds``, the time of all attempts.
 
         Raises:
-            RuntimeError: a training failed; the message has the end of its log.
+            RuntimeError: A training failed; the message holds the end of its log.
         """
         torch.set_num_threads(1)
         register_all_modules()
@@ -87,7 +85,7 @@ class Run:
         return self.results()
 
     def _pretrain(self) -> Path | None:
-        """Pre-train; return a checkpoint of the 3D backbone, None for the untrained one."""
+        """Pre-train and return the checkpoint of the 3D backbone, or None for untrained weights."""
         if self.name == 'random':
             return None
         config = self._config(self.name)
@@ -95,7 +93,7 @@ class Run:
         checkpoint = Path(find_latest_checkpoint(self.folder))
         if config.model.backbone.get('conv1_stride_t', 2) != 1:
             return checkpoint
-        inflated = self.folder / 'inflated.pth'  # of a network that has seen single frames
+        inflated = self.folder / 'inflated.pth'  # from a network that was trained on single frames
         state = torch.load(checkpoint, map_location='cpu', weights_only=True)['state_dict']
         expected = build_recognizer(self._config('cvrl_motion')).backbone.state_dict()
         flat = {name: state[f'backbone.{name}'] for name in expected}
@@ -125,7 +123,7 @@ class Run:
         return list(read_curves(folder)['acc/top1'].values())[-1]
 
     def _config(self, name: str) -> Config:
-        """A config of the miniature on this run's data, of this run's length."""
+        """Read a config of the miniature and set this run's data, seed and number of steps."""
         config = Config.fromfile(self.repository / f'configs/miniature/{name}.py')
         config.randomness.seed = self.seed
         for key in LOADERS:
@@ -148,26 +146,15 @@ class Run:
         ]
         loader.num_workers = self.num_workers
         loader.persistent_workers = self.num_workers > 0
-        if 'drop_last' in loader:  # a small set may hold less than a batch
+        if 'drop_last' in loader:  # a small set may hold fewer videos than a batch
             videos = len(Path(dataset.ann_file).read_text().splitlines())
             loader.batch_size = min(loader.batch_size, videos)
 
     def _train(self, config: Config, folder: Path) -> None:
-        """Train in a process of its own, as a user would."""
-        folder.mkdir(parents=True, exist_ok=True)
-        config.dump(folder / 'config.py')
-        command = [sys.executable, f'{self.repository}/tools/train.py', f'{folder}/config.py']
-        paths = [str(self.repository), os.environ.get('PYTHONPATH', '')]
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths), OMP_NUM_THREADS='1')
-        log = folder / 'log.txt'
-        with log.open('w') as output:
-            process = subprocess.run(
-                [*command, '--work-dir', str(folder), '--resume', 'auto'],
-                env=environment,
-                stdout=output,
-                stderr=output,
-            )
-        if process.returncode:
+        """Train; a training that was interrupted goes on from its last checkpoint."""
+        process = start_training(config, folder, self.repository, 1, '--resume', 'auto')
+        if process.wait():
+            log = folder / LOG
             raise RuntimeError(f'Training failed; the end of {log}:\n{log.read_text()[-2000:]}')
 
     def _note(self, results: dict[str, float]) -> None:

@@ -1,4 +1,4 @@
-"""What the miniature compares, and what the paper found."""
+"""The rows and columns of the miniature's tables, with the paper's numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table.
+    """One row of a table.
 
     Attributes:
-        what: How it is named.
-        run: A config of ``configs/miniature``, or 'random' for the untrained network.
-        paper: The paper's number for a measure, in percent.
+        what: Name of the row.
+        run: A config of ``configs/miniature``, or 'random' for untrained weights.
+        paper: The paper's number per measure, in percent.
     """
 
     what: str
@@ -35,10 +35,10 @@ class Table:
     """A table or figure of the paper in miniature.
 
     Attributes:
-        title: With its number in the paper.
-        measures: Its columns, keys of ``MEASURES``.
-        rows: Its lines.
-        note: What differs from the paper, a sentence or two.
+        title: Title, with the number of the table in the paper.
+        measures: Columns, keys of ``MEASURES``.
+        rows: Rows.
+        note: What differs from the paper.
     """
 
     title: str
@@ -57,8 +57,8 @@ TABLES = {
             Row('SimCLR inflated', 'simclr_motion', {'linear': 46.8}),
             Row('CVRL', 'cvrl_motion', {'linear': 66.1}),
         ),
-        'Trained with all labels instead, the same network has the accuracy in the table of '
-        'controls; in the paper it is 76.0.',
+        'The accuracy of the same network trained with all labels is in the table of controls; '
+        'in the paper it is 76.0.',
     ),
     'labels': Table(
         'Fine-tuning with few labels and with all (Table 3)',
@@ -68,7 +68,7 @@ TABLES = {
             Row('SimCLR inflated', 'simclr_motion', {'labels_1pct': 11.8, 'labels_10pct': 46.1}),
             Row('CVRL', 'cvrl_motion', {'labels_1pct': 35.1, 'labels_10pct': 58.1}),
         ),
-        'One label a class, six, and sixty.',
+        'One, six and sixty labels per class.',
     ),
     'augmentation': Table(
         'Temporal and spatial augmentation (Table 9)',
@@ -80,7 +80,7 @@ TABLES = {
             Row('temporal, spatial, consistent', 'cvrl_motion', {'linear': 63.8}),
             Row('spatial, consistent', 'augment_spatial_consistent_motion'),
         ),
-        'The last line is not in the paper.',
+        'The last row is not in the paper.',
     ),
     'controls': Table(
         'Controls: supervised training with all labels',
@@ -90,8 +90,8 @@ TABLES = {
             Row('4 motions, clips', 'supervised_clip_motion'),
             Row('4 motions, single frames', 'supervised_frame_motion'),
         ),
-        'Chance is 6.25 for the classes and 25 for the motions: what single frames have above '
-        'it is what they give away.',
+        'Chance is 6.25 for the classes and 25 for the motions. A single frame above chance would '
+        'mean that one frame gives the motion away.',
     ),
     'interval': Table(
         'Density of the temporal interval (Figure 3)',
@@ -104,8 +104,7 @@ TABLES = {
             Row('(e) increasing, linear', 'interval_increasing_linear_motion', {'linear': 62.4}),
             Row('(f) increasing, power 2', 'interval_increasing_square_motion', {'linear': 61.9}),
         ),
-        'A motion goes on unchanged through a whole generated video, so a long interval costs '
-        'little here.',
+        'A motion does not change within a generated video, so a long interval costs little here.',
     ),
     'hidden_layers': Table(
         'Hidden layers of the projection (Table 6)',
@@ -126,19 +125,19 @@ TABLES = {
             Row('64 (paper: 1024)', 'cvrl_motion', {'linear': 63.8}),
             Row('128 (paper: 2048)', 'batch_128_motion', {'linear': 61.8}),
         ),
-        'The same number of videos is seen at every batch size, and the learning rate follows it.',
+        'All rows see the same number of videos; the learning rate is scaled with the batch size.',
     ),
 }
 
 
 def wanted(tables: list[str]) -> dict[str, set[str]]:
-    """The measures that some tables want of each run.
+    """Collect the measures that some tables need from each run.
 
     Args:
         tables: Keys of ``TABLES``.
 
     Returns:
-        By run, in the order of the tables.
+        Measures by run, in the order of the tables.
     """
     runs: dict[str, set[str]] = {}
     for name in tables:

@@ -1,4 +1,4 @@
-"""What sets the videos of the generated set apart without saying anything of their class."""
+"""A camera whose colours and noise identify a video but say nothing about its class."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Camera:
-    """What one camera adds to all frames of its video: a shortcut that says nothing of the class.
+    """Colour and noise that one camera adds to all frames of its video: a shortcut to be ignored.
 
     Attributes:
         gain: Factor on all values.
         contrast: Factor on the distance from mid-grey.
         saturation: Factor on the distance from a pixel's own grey.
-        hue: Rotation of the hue, in turns.
+        hue: Rotation of the hue, turns.
         noise: Fixed-pattern noise in grey levels, (H, W).
     """
 
@@ -36,7 +36,7 @@ class Camera:
         )
 
     def film(self, image: np.ndarray) -> np.ndarray:
-        """What the camera makes of an image: (H, W, 3) float32, RGB, grey levels 0 to 255."""
+        """Film an image, (H, W, 3) float32, RGB, grey levels 0 to 255."""
         hsv = cv2.cvtColor(np.clip(image, 0, 255) / 255, cv2.COLOR_RGB2HSV)  # hue in degrees
         hsv[..., 0] = (hsv[..., 0] + 360 * self.hue) % 360
         hsv[..., 1] = np.clip(hsv[..., 1] * self.saturation, 0, 1)

@@ -1,4 +1,4 @@
-"""Scenes in which what moves and how is the class, and colour and position are not."""
+"""Scenes whose class is the shape of the objects and their motion, not colour or position."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -7,12 +7,12 @@ import numpy as np
 
 from .camera import Camera
 
-SIZE = 64  # pixels, both ways; decord refuses widths that its row padding changes, such as 48
+SIZE = 64  # pixels, width and height; decord 0.6 cannot open some smaller widths, such as 48
 MOTIONS = ('horizontal', 'down', 'up', 'orbit')
 STRUCTURES = ('disc', 'horizontal bar', 'vertical bar', 'plus')
 CLASSES = tuple(f'{structure}, {motion}' for motion in MOTIONS for structure in STRUCTURES)
 
-# Few looks, shared by all classes, train and test: colour cannot tell videos apart.
+# Few palettes, shared by all classes and both splits, so that colour does not identify a video
 PALETTES = np.array(
     [  # background, objects; RGB
         [[52, 64, 84], [214, 178, 120]],
@@ -24,26 +24,26 @@ PALETTES = np.array(
 )
 NUM_TEXTURES = 3
 TEXTURE_CONTRAST = 8.0  # grey levels
-DRIFT = 2.3  # pixels a frame, at speed 1
+DRIFT = 2.3  # pixels per frame, at speed 1
 ORBIT_RADIUS = 6.7  # pixels
-ORBIT_RATE = 0.55  # radians a frame, at speed 1
+ORBIT_RATE = 0.55  # radians per frame, at speed 1
 
 
 @dataclass(frozen=True)
 class MotionScene:
-    """Everything that was drawn for one video.
+    """All random parameters of one video.
 
     Attributes:
         motion: One of ``MOTIONS``.
         structure: One of ``STRUCTURES``.
-        anchors: Where the objects start, or the centres of their orbits: (N, 2), x and y in pixels.
-        phases: Where on their orbits they start, (N,), radians.
-        radius: Of every object, in pixels.
-        speed: Factor on the motion's own pace; negative turns it round (left, or clockwise).
+        anchors: Start of each object or centre of its orbit, (N, 2), x and y in pixels.
+        phases: Start angle of each object on its orbit, (N,), radians.
+        radius: Radius of every object, pixels.
+        speed: Factor on the motion's speed; negative reverses it (left, or clockwise).
         palette: Index into ``PALETTES``.
-        texture: Which of the ``NUM_TEXTURES`` backgrounds.
-        texture_shift: By how much it is rolled, (y, x) in pixels.
-        camera: What the camera adds.
+        texture: Index of one of the ``NUM_TEXTURES`` backgrounds.
+        texture_shift: Shift of the texture, (y, x) in pixels, wrapped around the edges.
+        camera: The camera that films it.
     """
 
     motion: str
@@ -59,7 +59,7 @@ class MotionScene:
 
     @classmethod
     def draw(cls, label: int, rng: np.random.Generator) -> 'MotionScene':
-        """Draw a scene of class ``label``; what else is drawn does not depend on the class.
+        """Draw a scene of class ``label``; all other parameters are independent of the class.
 
         Args:
             label: Index into ``CLASSES``.
@@ -77,7 +77,7 @@ class MotionScene:
             anchors=rng.uniform(0, SIZE, (count, 2)),
             phases=rng.uniform(0, 2 * np.pi, count),
             radius=rng.uniform(6.5, 8.5),
-            # down and up are classes of their own, left and right are one: a flip keeps the class
+            # down and up are two classes, left and right are one, so that a flip keeps the class
             speed=-speed if turned and motion in ('horizontal', 'orbit') else speed,
             palette=int(rng.integers(len(PALETTES))),
             texture=int(rng.integers(NUM_TEXTURES)),
@@ -86,7 +86,7 @@ class MotionScene:
         )
 
     def centres(self, num_frames: int) -> np.ndarray:
-        """Where the objects are: (T, N, 2), x and y in pixels, wrapped round the edges."""
+        """Compute the object positions, (T, N, 2), x and y in pixels, wrapped at the edges."""
         frame = np.arange(num_frames)[:, None]  # (T, 1)
         if self.motion == 'orbit':
             angle = self.phases + self.speed * ORBIT_RATE * frame  # (T, N)
@@ -97,21 +97,21 @@ class MotionScene:
         return (self.anchors + offset) % SIZE
 
     def render(self, num_frames: int) -> np.ndarray:
-        """Paint the frames.
+        """Render the frames.
 
         Returns:
             (T, H, W, 3) uint8, RGB.
         """
         background, colour = PALETTES[self.palette]
         texture = np.roll(_textures()[self.texture], self.texture_shift, axis=(0, 1))
-        # The camera acts on a pixel's value alone, so it may film both layers before they mix.
+        # The camera acts on each pixel alone, so both layers can be filmed before they are mixed.
         background = self.camera.film(background + texture[..., None])  # (H, W, 3)
         colour = self.camera.film(np.broadcast_to(colour, background.shape))
         cover = self._cover(num_frames)[..., None]  # (T, H, W, 1)
         return np.rint(background + cover * (colour - background)).astype(np.uint8)
 
     def _cover(self, num_frames: int) -> np.ndarray:
-        """How much of each pixel the objects cover: (T, H, W), 0 to 1, edges anti-aliased."""
+        """Compute the share of each pixel that objects cover, (T, H, W), 0 to 1, anti-aliased."""
         pixel = np.arange(SIZE, dtype=np.float32)
         centres = self.centres(num_frames).astype(np.float32)[..., None]  # (T, N, 2, 1)
         apart = np.abs((pixel - centres + SIZE / 2) % SIZE - SIZE / 2)  # on the torus
@@ -121,13 +121,13 @@ class MotionScene:
 
 
 def _distance(structure: str, x: np.ndarray, y: np.ndarray, radius: float) -> np.ndarray:
-    """How far a pixel is from the nearest object's outline, negative inside.
+    """Compute the signed distance of each pixel to the nearest outline, negative inside.
 
     Args:
         structure: One of ``STRUCTURES``.
-        x: Distance from each object's centre, (T, N, 1, W).
-        y: The same downwards, (T, N, H, 1).
-        radius: Of every object.
+        x: Horizontal distance to each object's centre, (T, N, 1, W).
+        y: Vertical distance to each object's centre, (T, N, H, 1).
+        radius: Radius of every object.
 
     Returns:
         (T, H, W).
@@ -145,7 +145,7 @@ def _distance(structure: str, x: np.ndarray, y: np.ndarray, radius: float) -> np
 
 @cache
 def _textures() -> np.ndarray:
-    """The faint backgrounds, the same in every set: (NUM_TEXTURES, H, W), in grey levels."""
+    """Make the faint backgrounds, equal in all sets: (NUM_TEXTURES, H, W), grey levels."""
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((NUM_TEXTURES, SIZE, SIZE))
     # low-pass on the torus, so that a rolled texture has no seam

@@ -1,4 +1,4 @@
-"""Write a small labelled set of encoded videos on which pre-training shows within minutes."""
+"""A small labelled set of encoded videos on which pre-training can be seen in minutes."""
 
 import json
 import tempfile
@@ -12,8 +12,8 @@ from .motion_scene import CLASSES, MotionScene
 
 NUM_FRAMES = 40
 FRAME_RATE = 25
-# Compression must not become what tells videos apart, so little is lost (crf); key frames lie
-# close and the loop filter is off (fastdecode), so that random clips are decoded quickly.
+# A low crf keeps compression noise from identifying a video. Close key frames and no loop filter
+# (fastdecode) make random clips quick to decode.
 X264_OPTIONS = {'crf': '10', 'preset': 'veryfast', 'tune': 'fastdecode', 'g': '8', 'bf': '0'}
 
 
@@ -27,22 +27,21 @@ def write_motion_videos(
 ) -> None:
     """Write ``videos/*.mp4``, ``train.txt``, ``test.txt`` and ``classes.txt`` into ``root``.
 
-    The lists are MMAction2's for ``VideoDataset``: a path relative to ``root`` and a label a
-    line. Labels run round the classes, so that they are balanced. A video depends on ``seed``,
-    its split and its number alone. The set appears under its name when it is whole; one that
-    is there already is kept when it is the one asked for.
+    The lists are MMAction2's for ``VideoDataset``: one line per video with a path relative to
+    ``root`` and a label. Classes are balanced. A video depends only on ``seed``, its split and its
+    number. ``root`` appears once the set is complete; an existing set of the same settings is kept.
 
     Args:
-        root: Where the set is to be: a folder that does not exist, is empty, or holds this set.
-        num_train: Training videos.
-        num_test: Test videos.
-        seed: Of all random draws.
+        root: Output folder: it must not exist, be empty or hold this set.
+        num_train: Number of training videos.
+        num_test: Number of test videos.
+        seed: Seed of all random draws.
         num_workers: Threads that render and encode.
-        on_progress: Called with the videos written and the videos in all.
+        on_progress: Called with the number of videos written and the total.
 
     Raises:
-        ValueError: A number out of range.
-        FileExistsError: ``root`` holds something else.
+        ValueError: A number is out of range.
+        FileExistsError: ``root`` holds other files or a set of other settings.
     """
     for name, number in dict(
         num_train=num_train, num_test=num_test, num_workers=num_workers
@@ -66,7 +65,7 @@ def write_motion_videos(
 
 
 def _is_there(root: Path, settings: dict[str, int]) -> bool:
-    """Whether ``root`` holds the set of these settings; refuses one that holds something else."""
+    """Return whether ``root`` holds this set, and refuse a folder that holds anything else."""
     if not root.exists() or (root.is_dir() and not any(root.iterdir())):
         return False
     written = root / 'settings.json'
@@ -75,7 +74,7 @@ def _is_there(root: Path, settings: dict[str, int]) -> bool:
     found = written.read_text().strip() if written.is_file() else 'other files'
     raise FileExistsError(
         f'{root} holds {found}, not the set of {json.dumps(settings)}: '
-        'name another folder, or remove this one.'
+        'choose another folder or remove this one.'
     )
 
 
@@ -85,7 +84,7 @@ def _write_videos(
     num_workers: int,
     on_progress: Callable[[int, int], None] | None,
 ) -> None:
-    """Write all videos and, after each split's videos, its list."""
+    """Write the videos of each split, then its list."""
     done, total = 0, settings['num_train'] + settings['num_test']
     with ThreadPoolExecutor(num_workers) as pool:
         for split_number, split in enumerate(('train', 'test')):

@@ -40,4 +40,4 @@ def test_too_few_videos_are_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', ['quickstart.py', '--train', '10'])
     with pytest.raises(SystemExit, match='2'):
         runpy.run_path(str(QUICKSTART), run_name='quickstart')['parse_args']()
-    assert '20 neighbours vote' in capsys.readouterr().err
+    assert '--train and --test must be at least 20' in capsys.readouterr().err

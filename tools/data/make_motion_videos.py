@@ -1,4 +1,4 @@
-"""Write the generated set of motion videos: what moves and how is the class.
+"""Write the generated set of motion videos, whose class is what moves and how.
 
 Example:
     python tools/data/make_motion_videos.py data/motion --train 960 --test 480
@@ -8,8 +8,7 @@ import argparse
 import os
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+from cvrl_mm.progress import progress
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 
@@ -18,15 +17,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('root', type=Path, help='folder to make')
+    parser.add_argument('root', type=Path, help='folder to write')
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
-    parser.add_argument('--seed', type=int, default=0, help='of all draws (%(default)s)')
+    parser.add_argument('--seed', type=int, default=0, help='seed of all draws (%(default)s)')
     parser.add_argument('--workers', type=int, default=os.cpu_count(), help='threads (%(default)s)')
     args = parser.parse_args()
-    columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
-    with Progress(*columns, TimeRemainingColumn()) as progress:
-        task = progress.add_task('videos', total=args.train + args.test)
+    with progress('videos') as on_progress:
         try:
             write_motion_videos(
                 args.root,
@@ -34,7 +31,7 @@ def main() -> None:
                 args.test,
                 seed=args.seed,
                 num_workers=args.workers,
-                on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+                on_progress=on_progress,
             )
         except (ValueError, FileExistsError) as mistake:
             parser.error(str(mistake))
