@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from mmaction.models.data_preprocessors import ActionDataPreprocessor
 from mmaction.registry import MODELS, TRANSFORMS
 from mmaction.utils import SampleList
 from torch import Tensor
 
 from cvrl_mm.datasets.random_source import RandomSource
+from cvrl_mm.models.clip_data_preprocessor import ClipDataPreprocessor
 
 from . import device_operations as batch_photometric
 from .clip_rand_augment import ClipRandAugment
@@ -18,7 +18,7 @@ from .host_operations import Step, merge_steps
 
 
 @MODELS.register_module()
-class ClipAugmentDataPreprocessor(ActionDataPreprocessor):
+class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
     """Augment clips on the device, each with its own draw, then do what the stock one does.
 
     It takes the place of the photometric transforms at the end of the loader's
@@ -53,12 +53,12 @@ class ClipAugmentDataPreprocessor(ActionDataPreprocessor):
             )
 
     def preprocess(
-        self, inputs: list[Tensor], data_samples: SampleList, training: bool = False
+        self, inputs: Tensor | list[Tensor], data_samples: SampleList, training: bool = False
     ) -> tuple[Tensor, SampleList]:
         """Augment in training, then normalise.
 
         Args:
-            inputs: N pairs of clips, (2, 3, T, H, W) uint8 RGB.
+            inputs: N pairs of clips, (2, 3, T, H, W) uint8 RGB, as a list or stacked.
             data_samples: N samples, left as they are.
             training: Whether to augment.
 
@@ -91,22 +91,22 @@ class ClipAugmentDataPreprocessor(ActionDataPreprocessor):
         ]
 
     @torch.no_grad()
-    def augment(self, inputs: list[Tensor], steps: list[list[Step]]) -> list[Tensor]:
+    def augment(self, inputs: Tensor | list[Tensor], steps: list[list[Step]]) -> list[Tensor]:
         """Apply what was drawn.
 
         Args:
-            inputs: N pairs of clips, (2, 3, T, H, W) uint8 RGB.
+            inputs: N pairs of clips, (2, 3, T, H, W) uint8 RGB, as a list or stacked.
             steps: Operations of the 2N clips.
 
         Returns:
             N augmented pairs of the same shape.
         """
-        clips = torch.cat(inputs)  # (2N, 3, T, H, W)
+        clips = torch.cat(list(inputs))  # (2N, 3, T, H, W)
         with torch.autocast(clips.device.type, enabled=False):  # the blur needs all its bits
             return list(batch_photometric.apply_steps(clips, steps).split(2))
 
     @staticmethod
-    def _check(inputs: list[Tensor]) -> None:
+    def _check(inputs: Tensor | list[Tensor]) -> None:
         shapes = {(x.dtype, tuple(x.shape)) for x in inputs}
         dtype, shape = next(iter(shapes))
         if len(shapes) > 1 or dtype != torch.uint8 or len(shape) != 5 or shape[:2] != (2, 3):

@@ -8,6 +8,7 @@ method's sampler) and ``video_list_dataset.py``.
 from .decoded_video_init import DecodedVideoInit
 from .even_clip_sample import EvenClipSample
 from .sorted_decord_decode import SortedDecordDecode
+from .stack_collate import stack_collate
 from .temporal_interval_sample import TemporalIntervalSample
 from .video_list_dataset import VideoListDataset
 
@@ -17,4 +18,5 @@ __all__ = [
     'SortedDecordDecode',
     'TemporalIntervalSample',
     'VideoListDataset',
+    'stack_collate',
 ]

@@ -9,6 +9,8 @@ from .chunked import embed_in_chunks
 from .deferred_preprocessor import DeferredPreprocessor
 from .pooling import global_average_pool
 
+STOCK_PREPROCESSORS = ('ActionDataPreprocessor', 'mmaction.ActionDataPreprocessor')
+
 
 @MODELS.register_module()
 class CVRL(Recognizer3D):
@@ -27,7 +29,8 @@ class CVRL(Recognizer3D):
             uint8 and only one chunk's activations are in memory, for about one more forward
             pass of time; the loss still sees the whole batch and its gradients are exact. Batch
             norm in the backbone sees one chunk (see :func:`.chunked.embed_in_chunks`).
-        data_preprocessor: Config of the data preprocessor.
+        data_preprocessor: Config of the data preprocessor. ``ClipDataPreprocessor`` takes the
+            place of MMAction2's, which does not accept batches that the loader has stacked.
         kwargs: What ``Recognizer3D`` takes: ``cls_head``, ``neck``, …
 
     Raises:
@@ -44,6 +47,8 @@ class CVRL(Recognizer3D):
         **kwargs: object,
     ) -> None:
         self.chunk_size = chunk_size
+        if (data_preprocessor or {}).get('type') in STOCK_PREPROCESSORS:
+            data_preprocessor = {**data_preprocessor, 'type': 'ClipDataPreprocessor'}
         if chunk_size is not None:
             if chunk_size < 1 or kwargs.get('neck') is not None:
                 raise ValueError(
@@ -54,7 +59,7 @@ class CVRL(Recognizer3D):
                 raise ValueError(
                     'chunk_size recomputes all activations; leave out with_cp of the backbone.'
                 )
-            preprocessor = data_preprocessor or dict(type='ActionDataPreprocessor')
+            preprocessor = data_preprocessor or dict(type='ClipDataPreprocessor')
             data_preprocessor = DeferredPreprocessor(preprocessor)
         super().__init__(backbone, data_preprocessor=data_preprocessor, **kwargs)
 

@@ -1,17 +1,20 @@
-"""A data preprocessor that lets a batch wait as it was loaded."""
+"""A data preprocessor that defers the normalisation of a training batch."""
 
 from mmaction.registry import MODELS
-from mmengine.model import BaseDataPreprocessor, stack_batch
+from mmengine.model import BaseDataPreprocessor
 from torch import Tensor
+
+from .batch_transfer import BatchTransfer
+from .clip_data_preprocessor import ClipDataPreprocessor
 
 
 class DeferredPreprocessor(BaseDataPreprocessor):
-    """Move a training batch to the device as uint8 and normalise it chunk by chunk later.
+    """Copy a training batch to the device as uint8 and normalise it later, chunk by chunk.
 
-    At test time it does at once what the preprocessor that it holds does.
+    At test time the wrapped preprocessor does all of its work at once.
 
     Args:
-        preprocessor: The preprocessor, or its config, that is put off.
+        preprocessor: The wrapped preprocessor or its config.
     """
 
     def __init__(self, preprocessor: dict | BaseDataPreprocessor) -> None:
@@ -19,22 +22,24 @@ class DeferredPreprocessor(BaseDataPreprocessor):
         if isinstance(preprocessor, dict):
             preprocessor = MODELS.build(preprocessor)
         self.preprocessor = preprocessor
+        self._transfer = BatchTransfer()
 
     def forward(self, data: dict, training: bool = False) -> dict:
-        """Stack a batch.
+        """Stack a batch on the device.
 
         Args:
-            data: ``inputs``, N tensors of equal shape, and ``data_samples``.
-            training: Whether the rest is put off.
+            data: ``inputs``, (N, …) or N tensors of equal shape, and ``data_samples``.
+            training: Whether to defer the normalisation.
 
         Returns:
             The same keys; in training, ``inputs`` are one uint8 tensor, (N, …).
         """
         if not training:
             return self.preprocessor(data, training)
-        data = self.cast_data(data)
-        return {**data, 'inputs': stack_batch(data['inputs'])}
+        return {**data, 'inputs': self._transfer(data['inputs'], self.device)}
 
     def finish(self, inputs: Tensor) -> Tensor:
-        """Do what was put off, for some of the videos, (n, …)."""
-        return self.preprocessor.preprocess(list(inputs), data_samples=None, training=True)[0]
+        """Normalise and augment some of the videos, (n, …)."""
+        accepts_tensor = isinstance(self.preprocessor, ClipDataPreprocessor)
+        videos = inputs if accepts_tensor else list(inputs)
+        return self.preprocessor.preprocess(videos, data_samples=None, training=True)[0]

@@ -19,7 +19,7 @@ class RecordHook(Hook):
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: dict) -> None:
         names = [sample.filename for sample in data_batch['data_samples']]
-        self.batches.append((names, torch.stack(data_batch['inputs'])))
+        self.batches.append((names, torch.stack(list(data_batch['inputs']))))
         torch.save(self.batches, self.file)
 
 

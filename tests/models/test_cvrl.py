@@ -65,3 +65,26 @@ def test_refuses_other_than_two_clips(model):
     data = model.data_preprocessor(videos(2, clips=3), training=True)
     with pytest.raises(ValueError, match='two clips a video'):
         model(**data, mode='loss')
+
+
+@pytest.mark.parametrize('chunk_size', [None, 2])
+@pytest.mark.parametrize('preprocessor', ['ActionDataPreprocessor', 'ClipDataPreprocessor'])
+def test_a_stacked_batch_gives_the_loss_of_a_list(preprocessor: str, chunk_size: int | None):
+    model = MODELS.build(
+        dict(
+            type='CVRL',
+            chunk_size=chunk_size,
+            backbone=dict(type='R3DSlow', depth=18, width=0.125),
+            cls_head=dict(type='InfoNCEHead', in_channels=64, hidden_channels=16),
+            data_preprocessor=dict(
+                type=preprocessor, mean=[0] * 3, std=[255] * 3, format_shape='NCTHW'
+            ),
+        )
+    )
+    listed = videos(4)
+    stacked = {**listed, 'inputs': torch.stack(listed['inputs'])}
+    losses = [
+        model(**model.data_preprocessor(data, training=True), mode='loss')['loss']
+        for data in (listed, stacked)
+    ]
+    assert torch.equal(*losses)

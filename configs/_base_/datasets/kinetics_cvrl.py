@@ -32,7 +32,7 @@ train_dataloader = dict(
     persistent_workers=True,
     drop_last=True,
     sampler=dict(type='DefaultSampler', shuffle=True),
-    collate_fn=dict(type='pseudo_collate'),
+    collate_fn=dict(type='stack_collate'),  # one tensor per batch, in shared memory
     dataset=dict(
         type='VideoListDataset',
         ann_file=data_root + 'kinetics400_train_list_videos.txt',

@@ -31,7 +31,7 @@ train_dataloader = dict(
     persistent_workers=True,
     drop_last=True,
     sampler=dict(type='InfiniteSampler', shuffle=True),
-    collate_fn=dict(type='pseudo_collate'),
+    collate_fn=dict(type='stack_collate'),  # one tensor per batch, in shared memory
     dataset=dict(
         type='VideoListDataset',
         ann_file=data_root + 'train.txt',

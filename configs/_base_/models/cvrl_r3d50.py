@@ -11,7 +11,7 @@ model = dict(
     ),
     # Frames in [0, 1], without mean or deviation: the released code
     data_preprocessor=dict(
-        type='ActionDataPreprocessor',
+        type='ClipDataPreprocessor',
         mean=[0.0, 0.0, 0.0],
         std=[255.0, 255.0, 255.0],
         format_shape='NCTHW',

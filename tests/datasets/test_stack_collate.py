@@ -1,0 +1,149 @@
+import gc
+import pickle
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from mmaction.structures import ActionDataSample
+from torch.utils.data import DataLoader, Dataset
+
+from cvrl_mm.datasets import stack_collate
+from cvrl_mm.datasets.stack_collate import _mapped, _Packed, forget_ended_workers
+
+SHAPE = (2, 3, 2, 4, 4)
+
+
+class Videos(Dataset):
+    def __init__(self, length: int = 24) -> None:
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> dict:
+        sample = ActionDataSample(metainfo=dict(filename=f'{index}.mp4', unreadable=[]))
+        sample.set_gt_label(index)
+        return dict(inputs=torch.full(SHAPE, index, dtype=torch.uint8), data_samples=sample)
+
+
+def loader(workers: int, length: int = 24) -> DataLoader:
+    return DataLoader(
+        Videos(length), 4, num_workers=workers, collate_fn=stack_collate, timeout=60 * (workers > 0)
+    )
+
+
+@pytest.mark.parametrize('workers', [0, 2])
+def test_gives_the_inputs_and_the_samples_in_order(workers: int):
+    batches = list(loader(workers, length=22))  # the last one is smaller
+    inputs = torch.cat([batch['inputs'] for batch in batches])
+    samples = [sample for batch in batches for sample in batch['data_samples']]
+    expected = [Videos()[i] for i in range(22)]
+    assert torch.equal(inputs, torch.stack([e['inputs'] for e in expected]))
+    for sample, other in zip(samples, (e['data_samples'] for e in expected), strict=True):
+        assert isinstance(sample, ActionDataSample)
+        assert sample.metainfo == other.metainfo
+        assert torch.equal(sample.gt_label, other.gt_label)
+
+
+class ChannelsLast(Videos):
+    def __getitem__(self, index: int) -> dict:
+        frames = torch.rand(2, 2, 4, 5, 3, generator=torch.Generator().manual_seed(index))
+        return {**super().__getitem__(index), 'inputs': frames.permute(0, 4, 1, 2, 3)}
+
+
+def test_the_number_of_workers_changes_neither_values_nor_strides():
+    batches = [
+        next(iter(DataLoader(ChannelsLast(), 4, num_workers=n, collate_fn=stack_collate)))['inputs']
+        for n in (0, 1)
+    ]
+    assert torch.equal(*batches)
+    assert batches[0].stride() == batches[1].stride() == (240, 120, 1, 60, 15, 3)
+
+
+def test_a_batch_that_is_referred_to_is_not_overwritten():
+    kept, views = [], []
+    for number, batch in enumerate(loader(1, length=80)):
+        if number % 3 == 0:
+            kept.append((number, batch['inputs']))
+        if number % 3 == 1:
+            views.append((number, batch['inputs'][1:, 0]))
+    for number, inputs in kept:
+        assert (inputs == torch.arange(4).view(4, 1, 1, 1, 1, 1) + 4 * number).all()
+    for number, clips in views:
+        assert (clips == torch.arange(1, 4).view(3, 1, 1, 1, 1) + 4 * number).all()
+
+
+def test_buffers_are_reused_and_cost_no_descriptor_per_batch():
+    gc.collect()
+    forget_ended_workers()
+    process, before = psutil.Process(), len(_mapped)
+    addresses, descriptors = set(), []
+    for batch in loader(2, length=200):
+        addresses.add(batch['inputs'].data_ptr())
+        del batch
+        descriptors.append(process.num_fds())
+    assert len(addresses) <= 2 * 4  # prefetched batches of each worker, and the one in use
+    assert len(_mapped) - before <= 2 * 4
+    assert max(descriptors[20:]) <= descriptors[20]
+    assert max(descriptors) - descriptors[0] <= 2 * 4 * 2
+
+
+def test_memory_of_ended_workers_is_unmapped():
+    batches = iter(loader(1))
+    kept = next(batches)['inputs']
+    for _ in batches:
+        pass
+    del batches
+    gc.collect()
+    assert _mapped
+    forget_ended_workers()
+    assert not _mapped
+    assert (kept[3] == 3).all()  # its own reference is left
+
+
+class Odd(Videos):
+    def __init__(self, odd: dict) -> None:
+        super().__init__(4)
+        self.odd = odd
+
+    def __getitem__(self, index: int) -> dict:
+        return {**super().__getitem__(index), **(self.odd if index == 2 else {})}
+
+
+@pytest.mark.parametrize(
+    ('inputs', 'found'),
+    [
+        (torch.zeros(2, 3, 2, 4, 5, dtype=torch.uint8), r'\(2, 3, 2, 4, 5\)'),
+        (torch.zeros(SHAPE), 'float32'),
+        (np.zeros(SHAPE), 'ndarray'),
+    ],
+)
+@pytest.mark.parametrize('workers', [0, 1])
+def test_inputs_that_differ_are_refused(workers: int, inputs: object, found: str):
+    odd = DataLoader(
+        Odd(dict(inputs=inputs)),
+        4,
+        num_workers=workers,
+        collate_fn=stack_collate,
+        timeout=60 * workers,
+    )
+    with pytest.raises(ValueError, match=rf'{found}.*2\.mp4.*pseudo_collate'):
+        next(iter(odd))
+
+
+def test_packed_samples_keep_all_their_fields():
+    sample = ActionDataSample(metainfo=dict(filename='a.mp4', img_shape=(4, 4)))
+    sample.set_gt_label([1, 0, 1]).set_field(torch.ones(2, dtype=torch.bfloat16), 'half')
+    sample.set_field(np.arange(3), 'array')
+    (copy,) = pickle.loads(pickle.dumps(_Packed([sample])))
+    assert copy.metainfo == sample.metainfo and copy.keys() == sample.keys()
+    assert torch.equal(copy.gt_label, sample.gt_label) and torch.equal(copy.half, sample.half)
+    assert isinstance(copy.array, np.ndarray)
+
+
+def test_other_types_of_input_are_stacked():
+    samples = [dict(inputs=torch.rand(3), data_samples=None) for _ in range(2)]
+    batch = stack_collate(samples)
+    assert torch.equal(batch['inputs'], torch.stack([s['inputs'] for s in samples]))
+    assert batch['data_samples'] == [None, None]
