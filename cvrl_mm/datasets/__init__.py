@@ -10,6 +10,9 @@ from .even_clip_sample import EvenClipSample
 from .sorted_decord_decode import SortedDecordDecode
 from .stack_collate import stack_collate
 from .temporal_interval_sample import TemporalIntervalSample
+from .video_file import VideoFile
+from .video_file_decode import VideoFileDecode
+from .video_file_init import VideoFileInit
 from .video_list_dataset import VideoListDataset
 
 __all__ = [
@@ -17,6 +20,9 @@ __all__ = [
     'EvenClipSample',
     'SortedDecordDecode',
     'TemporalIntervalSample',
+    'VideoFile',
+    'VideoFileDecode',
+    'VideoFileInit',
     'VideoListDataset',
     'stack_collate',
 ]

@@ -9,7 +9,7 @@ from mmcv.transforms import BaseTransform
 
 
 class DecodedVideo:
-    """The frames of a video in a file; stands where decord's reader does.
+    """The frames of a video in an array file, with the readers' methods.
 
     Args:
         path: An ``.npy`` file, (T, H, W, 3) uint8 RGB.
@@ -21,6 +21,13 @@ class DecodedVideo:
     def __len__(self) -> int:
         return len(self._frames)
 
+    def read(self, indices: np.ndarray) -> list[np.ndarray]:
+        """Copy frames (N,) out of the file, as :meth:`VideoFile.read` does."""
+        return list(np.asarray(self._frames[indices]))
+
+    def close(self) -> None:
+        """Do nothing; the file is closed with the last reference to its memory."""
+
     def get_batch(self, frame_inds: np.ndarray) -> SimpleNamespace:
         """Copy frames (N,) out of the file; ``asnumpy()`` of the result gives them."""
         frames = np.asarray(self._frames[frame_inds])
@@ -29,10 +36,13 @@ class DecodedVideo:
 
 @TRANSFORMS.register_module()
 class DecodedVideoInit(BaseTransform):
-    """In place of ``DecordInit``: open ``video.npy`` that lies beside ``video.mp4``.
+    """Open ``video.npy``, which lies beside ``video.mp4``, in place of ``VideoFileInit``.
 
     For small videos that are read in hundreds of epochs; tools/miniature.py writes the files.
+    ``VideoFileDecode`` and ``DecordDecode`` read from it.
     """
+
+    reads_files = True
 
     def transform(self, results: dict) -> dict:
         """Open the frames.

@@ -1,22 +1,27 @@
-"""Decoding in the order of the file."""
+"""Decoding with decord in the order of the file."""
+
+from typing import TYPE_CHECKING
 
 import numpy as np
-from decord import VideoReader
 from mmaction.datasets.transforms import DecordDecode
 from mmaction.registry import TRANSFORMS
+
+if TYPE_CHECKING:  # decord is optional
+    from decord import VideoReader
 
 
 @TRANSFORMS.register_module()
 class SortedDecordDecode(DecordDecode):
-    """Decode each referenced frame once and in the order of the file.
+    """Decode each referenced frame once and in the order of the file, with decord.
 
     The stock decoder follows ``frame_inds``: where the second clip starts before the first
-    one ends it seeks back to a key frame and decodes again from there. The images are the
+    one ends, it seeks back to a key frame and decodes again from there. The images are the
     same; keys and arguments are the stock decoder's. Only ``mode='accurate'`` differs.
+    ``VideoFileInit`` and ``VideoFileDecode`` are faster and do not need decord.
     """
 
     def _decord_load_frames(
-        self, container: VideoReader, frame_inds: np.ndarray
+        self, container: 'VideoReader', frame_inds: np.ndarray
     ) -> list[np.ndarray]:
         if self.mode != 'accurate':
             return super()._decord_load_frames(container, frame_inds)

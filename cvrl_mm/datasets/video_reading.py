@@ -5,8 +5,12 @@ from collections.abc import Callable
 from threading import Thread
 from typing import TypeVar
 
-from decord.base import DECORDError
 from mmaction.datasets.transforms import loading
+
+try:
+    from decord.base import DECORDError
+except ImportError:  # decord is optional
+    DECORDError = RuntimeError
 
 Loaded = TypeVar('Loaded', bound=dict | None)
 
@@ -43,8 +47,10 @@ class HangingVideoError(UnreadableVideoError):
 
 
 def reads_files(transform: Callable[[dict], dict | None]) -> bool:
-    """Whether a transform opens or decodes a file, as MMAction2's loading transforms do."""
-    return any(base.__module__ == loading.__name__ for base in type(transform).__mro__)
+    """Whether a transform opens or decodes a file: MMAction2's loading transforms and ours."""
+    return getattr(transform, 'reads_files', False) or any(
+        base.__module__ == loading.__name__ for base in type(transform).__mro__
+    )
 
 
 def read(
@@ -83,6 +89,8 @@ def read(
     if not outcome:
         raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
     loaded = outcome[0]
+    if isinstance(loaded, UnreadableVideoError):
+        raise loaded
     if isinstance(loaded, FILE_ERRORS):
         raise UnreadableVideoError(filename, one_line(loaded)) from loaded
     if isinstance(loaded, Exception):

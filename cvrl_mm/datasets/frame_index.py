@@ -1,0 +1,125 @@
+"""Where the frames of a video lie in its file, found without decoding."""
+
+from dataclasses import dataclass
+
+import av
+import numpy as np
+
+# Containers that store when each frame is shown.
+TIMED_FORMATS = ('mov', 'matroska', 'flv')
+# A VOP (MPEG-4's frame) starts with this code. AVI files may pack two VOPs into one packet and
+# send a placeholder of at most so many bytes afterwards, or a placeholder alone to repeat a frame.
+VOP_CODE = b'\0\0\1\xb6'
+PLACEHOLDER_BYTES = 19
+# Of the duration that the header of an MP4 states; less was written by an interrupted copy.
+PRESENT_SHARE = 0.95
+
+
+class TruncatedVideoError(ValueError):
+    """The header of a file describes more than the file holds."""
+
+
+@dataclass(frozen=True)
+class FrameIndex:
+    """The packets of a video in the order of the file, which is the order of decoding.
+
+    Attributes:
+        pts: When each packet's frame is shown, in units of the stream's time base, (P,) int64.
+        dts: When each packet is decoded, or ``pts`` where the file does not tell, (P,) int64.
+        is_key: Whether decoding can start at each packet, (P,) bool.
+        shown: For each frame in the order of presentation its packet, (N,) int64.
+        start: For each frame in the order of presentation the nearest packet from which
+            decoding yields it, (N,) int64.
+    """
+
+    pts: np.ndarray
+    dts: np.ndarray
+    is_key: np.ndarray
+    shown: np.ndarray
+    start: np.ndarray
+
+
+@dataclass(frozen=True)
+class FrameCount:
+    """A video whose frames can only be told apart by counting them from its start.
+
+    Attributes:
+        num_frames: Number of frames; None where only decoding tells.
+    """
+
+    num_frames: int | None
+
+
+def index_frames(
+    container: av.container.InputContainer, stream: av.VideoStream
+) -> FrameIndex | FrameCount:
+    """Read all packets of a video, without decoding them.
+
+    Times identify the frames of containers that store them (MP4, Matroska, FLV), and of
+    others where no frame is shown before one that precedes it in the file. Everything in
+    doubt is left to counting: missing or repeated times, frames that are shown before the first
+    key frame, repeated frames.
+
+    Args:
+        container: Just opened.
+        stream: Its video.
+
+    Returns:
+        Where each frame lies, or at least the number of frames.
+
+    Raises:
+        TruncatedVideoError: an MP4 or MOV file is shorter than its header says.
+        av.FFmpegError: the file cannot be read.
+    """
+    name = stream.codec_context.codec.canonical_name
+    pts: list[int | None] = []
+    dts: list[int | None] = []
+    is_key, is_hidden = [], []
+    num_vops = num_placeholders = num_packed = 0
+    last_end, is_cut = 0, False
+    for packet in container.demux(stream):
+        if not packet.size:
+            continue  # the end of the file, or "show the last frame again"
+        pts.append(packet.pts)
+        dts.append(packet.dts)
+        is_key.append(packet.is_keyframe)
+        is_hidden.append(packet.is_discard or (name == 'vp8' and not bytes(packet)[0] & 0x10))
+        if name == 'mpeg4':
+            num_vops = bytes(packet).count(VOP_CODE)
+            num_packed += num_vops == 2
+            num_placeholders += packet.size <= PLACEHOLDER_BYTES
+        last_end = max(last_end, (packet.pts or 0) + (packet.duration or 0))
+        is_cut |= packet.is_corrupt
+    formats = container.format.name.split(',')
+    if 'mov' in formats:
+        expected = (stream.start_time or 0) + PRESENT_SHARE * (stream.duration or 0)
+        if is_cut or (len(pts) < stream.frames and last_end < expected):
+            raise TruncatedVideoError('it is truncated')
+
+    is_plain = not num_packed and not num_placeholders
+    is_timed = any(name in formats for name in TIMED_FORMATS)
+    if pts and None not in pts and is_plain and is_key[0]:
+        dts = [p if d is None else d for p, d in zip(pts, dts, strict=True)]
+        index = _build(np.array(pts), np.array(dts), np.array(is_key), np.array(is_hidden))
+        in_order = index is not None and (np.diff(index.shown) == 1).all()
+        if is_timed or (in_order and not stream.codec_context.has_b_frames):
+            return index or FrameCount(None)
+    if 'avi' in formats and num_placeholders == num_packed and not any(is_hidden):
+        return FrameCount(len(pts))
+    return FrameCount(None)
+
+
+def _build(
+    pts: np.ndarray, dts: np.ndarray, is_key: np.ndarray, is_hidden: np.ndarray
+) -> FrameIndex | None:
+    """Order the frames by time; None if they cannot be told apart by it."""
+    if len(np.unique(pts)) < len(pts) or pts[~is_hidden].min(initial=pts[0]) < pts[0]:
+        return None
+    order = np.argsort(pts)
+    shown = order[~is_hidden[order]]
+    # Frames after a key frame in the file and shown before it may refer to frames before it.
+    keys = np.flatnonzero(is_key)
+    nearest = np.searchsorted(keys, shown, 'right') - 1
+    while (is_leading := pts[keys[nearest]] > pts[shown]).any():
+        nearest[is_leading] -= 1
+    return FrameIndex(pts, dts, is_key, shown, keys[nearest])

@@ -1,0 +1,376 @@
+"""The package's reader of video files."""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+import av
+import numpy as np
+from av.video.reformatter import VideoReformatter
+
+from .frame_index import FrameCount, FrameIndex, TruncatedVideoError, index_frames
+from .rotation import quarter_turns
+from .video_reading import UnreadableVideoError, one_line
+
+# FFmpeg's formats that hold video. Others, such as playlists, can name further files to open.
+FORMATS = (
+    *('mov', 'matroska', 'avi', 'flv', 'mpegts', 'mpeg', 'mpegvideo', 'asf', 'ogg', 'ivf', 'nut'),
+    *('mxf', 'dv', 'rm', 'wtv', 'h264', 'hevc', 'm4v', 'obu', 'yuv4mpegpipe'),
+)
+# Decoders that can leave out frames to which no other frame refers, packet by packet.
+SKIPPING_DECODERS = ('h264', 'mpeg4', 'mpeg1video', 'mpeg2video')
+# Frames have times with rounding errors: a time within 1 ms of a frame's start belongs to it.
+SLACK_SECONDS = 1e-3
+# PyAV before version 17 converts colors on one thread and has no such argument.
+ONE_THREAD = dict(threads=1) if int(av.__version__.split('.')[0]) >= 17 else {}
+
+
+class VideoFile:
+    """Read frames of a video by their place in the order of presentation.
+
+    Frame n is the n-th frame that decoding the whole file would give. Frames are decoded from
+    the nearest key frame, frames to which no other frame refers are left out unless they are
+    wanted, and only wanted frames are converted to RGB. Files in which a frame cannot be found
+    exactly by its time are decoded from their start.
+
+    The header, and all packets once :attr:`num_frames` or :meth:`read` needs them, are read
+    without decoding. Use it as a context manager, or call :meth:`close`.
+
+    Args:
+        source: Path of a regular file, or a seekable binary file object.
+        name: The file's name in errors; by default the path.
+        num_threads: Threads for decoding. Data loaders have one process per core already.
+        strict: Raise at damage that the decoder notices; by default it conceals what it can.
+
+    Raises:
+        UnreadableVideoError: The file does not exist, is no regular file, or holds no video.
+    """
+
+    def __init__(
+        self,
+        source: str | Path | BinaryIO,
+        name: str | None = None,
+        num_threads: int = 1,
+        strict: bool = False,
+    ) -> None:
+        self.name = str(source) if name is None else name
+        self._source = source
+        self._num_threads = num_threads
+        self._strict = strict
+        self._reformatter = VideoReformatter()
+        self._last_error = ''
+        self._open()
+
+    def _open(self) -> None:
+        with self._errors():
+            # The options are the container's alone: PyAV before version 19 crashes on FLV and
+            # MPEG files if it gets options for streams that these formats announce late.
+            options = dict(format_whitelist=','.join(FORMATS))
+            source = self._source
+            if isinstance(source, str | Path):
+                if not stat.S_ISREG(os.stat(source).st_mode):
+                    raise UnreadableVideoError(self.name, 'it is not a regular file')
+                source = f'file:{source}'
+                options['protocol_whitelist'] = 'file'
+            else:
+                source.seek(0)
+            container = av.open(source, container_options=options)
+            stream = container.streams.best('video')
+            if not isinstance(stream, av.VideoStream):
+                container.close()
+                raise UnreadableVideoError(self.name, 'it holds no video')
+            context = stream.codec_context
+            context.thread_count, context.thread_type = self._num_threads, 'SLICE'
+            if self._strict:
+                context.options = dict(err_detect='explode')
+        self._container, self._stream, self._is_at_start = container, stream, True
+
+    def _rewind(self) -> None:
+        if not self._is_at_start:
+            self._open()
+
+    @cached_property
+    def num_frames(self) -> int:
+        """Number of frames.
+
+        Raises:
+            UnreadableVideoError: The file is truncated or has no frames.
+        """
+        if isinstance(self._index, FrameIndex):
+            num_frames = len(self._index.shown)
+        elif self._index.num_frames is not None:
+            num_frames = self._index.num_frames
+        else:
+            num_frames = sum(1 for _ in self.frames())
+        if not num_frames:
+            raise UnreadableVideoError(self.name, 'it has no frames')
+        return num_frames
+
+    def __len__(self) -> int:
+        return self.num_frames
+
+    @property
+    def rate(self) -> float:
+        """Average number of frames per second; 0 if the file does not tell."""
+        return float(self._stream.average_rate or self._stream.guessed_rate or 0)
+
+    @cached_property
+    def rotation(self) -> int:
+        """Quarter turns, counter-clockwise, that make a stored frame upright."""
+        with self._errors(), closing(self.frames()) as frames:
+            return quarter_turns(next(frames))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the upright frames in pixels."""
+        context = self._stream.codec_context
+        size = context.width, context.height
+        return size[::-1] if self.rotation % 2 else size
+
+    def read(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
+        """Decode frames, each distinct one once.
+
+        Args:
+            indices: Places of frames in the order of presentation, in any order, (N,).
+
+        Returns:
+            Per index an upright frame, (H, W, 3) RGB uint8; no two share memory.
+
+        Raises:
+            IndexError: An index is outside of the video.
+            UnreadableVideoError: A frame cannot be decoded.
+        """
+        wanted, places = np.unique(np.asarray(indices, np.int64), return_inverse=True)
+        if not len(wanted):
+            return []
+        if wanted[0] < 0 or wanted[-1] >= self.num_frames:
+            raise IndexError(
+                f'{self.name} has {self.num_frames} frames; there is none at '
+                f'{wanted[0] if wanted[0] < 0 else wanted[-1]}.'
+            )
+        with self._errors():
+            if isinstance(self._index, FrameIndex):
+                found = self._read_by_time(self._index, wanted)
+            else:
+                found = self._read_by_count(wanted)
+        missing = [int(n) for n in wanted if n not in found]
+        if missing:
+            raise UnreadableVideoError(
+                self.name,
+                f'{len(missing)} of {len(wanted)} frames cannot be decoded, the first one at '
+                f'{missing[0]} of {self.num_frames}{self._last_error}',
+            )
+        images: list[np.ndarray] = []
+        used = set()
+        for n in wanted[places].tolist():
+            images.append(found[n].copy() if n in used else found[n])
+            used.add(n)
+        return images
+
+    def read_at(self, seconds: Sequence[float] | np.ndarray) -> list[np.ndarray]:
+        """Decode the frames shown at some times, without reading the whole file.
+
+        Args:
+            seconds: Ascending times from the start of the video. Times outside of it give its
+                first or last frame.
+
+        Returns:
+            Per time an upright frame, (H, W, 3) RGB uint8; no two share memory.
+
+        Raises:
+            UnreadableVideoError: There is nothing to decode, or a frame has no time.
+        """
+        times = np.asarray(seconds, float) + SLACK_SECONDS
+        with self._errors():
+            images = self._read_at(times)
+        if len(images) < len(times):
+            raise UnreadableVideoError(
+                self.name, f'it shows nothing around {times[0]:.1f} seconds{self._last_error}'
+            )
+        return images
+
+    def frames(self) -> Iterator[av.VideoFrame]:
+        """Decode the whole video.
+
+        Yields:
+            Frames as they are stored, in the order of presentation, with their times.
+
+        Raises:
+            UnreadableVideoError: The file cannot be read; if strict, any damage.
+        """
+        self._rewind()
+        with self._errors():
+            yield from self._decode(self._demux())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._container.close()
+
+    def __enter__(self) -> 'VideoFile':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def _index(self) -> FrameIndex | FrameCount:
+        self._rewind()
+        self._is_at_start = False
+        with self._errors():
+            return index_frames(self._container, self._stream)
+
+    def _read_by_time(self, index: FrameIndex, wanted: np.ndarray) -> dict[int, np.ndarray]:
+        """Decode the frames (N,) from their key frames; returns those that could be decoded."""
+        by_pts = {int(index.pts[index.shown[n]]): int(n) for n in wanted}
+        found: dict[int, np.ndarray] = {}
+        spans = _merge(index.start[wanted].tolist(), index.shown[wanted].tolist())
+        for first, last in spans:
+            self._decode_span(index, first, last, by_pts, found)
+        if len(found) < len(wanted):  # for example after a key frame that is none
+            self._open()
+            self._decode_span(index, 0, spans[-1][1], by_pts, found)
+        return found
+
+    def _decode_span(
+        self,
+        index: FrameIndex,
+        first: int,
+        last: int,
+        by_pts: dict[int, int],
+        found: dict[int, np.ndarray],
+    ) -> None:
+        """Decode packets ``first`` to ``last`` and add the wanted frames to ``found``."""
+        context = self._stream.codec_context
+        can_skip = context.codec.canonical_name in SKIPPING_DECODERS
+
+        def packets() -> Iterator[av.Packet]:
+            for place, packet in self._packets_from(index, first):
+                if packet.pts != index.pts[place]:
+                    raise ValueError('its packets differ from one reading to the next')
+                if can_skip:
+                    context.skip_frame = 'DEFAULT' if packet.pts in by_pts else 'NONREF'
+                yield packet
+                if place == last:
+                    return
+
+        for frame in self._decode(packets()):
+            n = by_pts.get(frame.pts)
+            if n is not None and n not in found:
+                found[n] = self._to_image(frame)
+
+    def _packets_from(self, index: FrameIndex, first: int) -> Iterator[tuple[int, av.Packet]]:
+        """Read packets and their places from packet ``first`` or a key frame before it."""
+        for time in (int(index.pts[first]), int(index.dts[first])):
+            try:
+                self._container.seek(time, stream=self._stream)
+                packets = self._demux()
+                packet = next(packets)
+            except (StopIteration, av.FFmpegError):
+                continue
+            places = np.flatnonzero(index.pts == packet.pts)
+            if len(places) and places[0] <= first and index.is_key[places[0]]:
+                return enumerate(chain([packet], packets), int(places[0]))
+        self._open()
+        return enumerate(self._demux())
+
+    def _read_by_count(self, wanted: np.ndarray) -> dict[int, np.ndarray]:
+        """Decode from the start; returns those of the frames (N,) that could be decoded."""
+        self._rewind()
+        left = set(wanted.tolist())
+        found: dict[int, np.ndarray] = {}
+        for n, frame in enumerate(self._decode(self._demux())):
+            if n in left:
+                found[n] = self._to_image(frame)
+            if n == wanted[-1]:
+                break
+        return found
+
+    def _read_at(self, times: np.ndarray) -> list[np.ndarray]:
+        stream = self._stream
+        if stream.time_base is None:
+            raise ValueError('its times have no unit')
+        start = stream.start_time or 0
+        offset = start + int(max(times[0], 0) / stream.time_base)
+        self._container.seek(offset, stream=stream)
+        images: list[np.ndarray] = []
+        shown = None  # the frame before the one just decoded
+        for frame in self._decode(self._demux()):
+            if frame.pts is None:
+                raise ValueError('a frame has no time; write it again with ffmpeg')
+            time = float((frame.pts - start) * stream.time_base)
+            num_shown = int(np.searchsorted(times, time)) - len(images)
+            if shown is not None and num_shown > 0:
+                images += self._repeat(shown, num_shown)
+            if len(images) == len(times):
+                return images
+            shown = frame
+        if shown is not None:  # the video ends before the last time
+            images += self._repeat(shown, len(times) - len(images))
+        return images
+
+    def _demux(self) -> Iterator[av.Packet]:
+        """Read packets from the present position, without empty ones."""
+        self._is_at_start = False
+        return (packet for packet in self._container.demux(self._stream) if packet.size)
+
+    def _decode(self, packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
+        """Decode packets to the last frame; packets that cannot be decoded are left out."""
+        context = self._stream.codec_context
+        self._last_error = ''
+        for packet in chain(packets, [None]):  # None: the frames that the decoder holds back
+            if packet is None:
+                context.skip_frame = 'DEFAULT'
+            try:
+                yield from context.decode(packet)
+            except av.FFmpegError as error:
+                if self._strict:
+                    raise
+                self._last_error = f' ({one_line(error)})'
+        context.flush_buffers()
+
+    def _to_image(self, frame: av.VideoFrame) -> np.ndarray:
+        rgb = self._reformatter.reformat(frame, format='rgb24', **ONE_THREAD)
+        turns = quarter_turns(frame)
+        image = rgb.to_ndarray()
+        return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
+
+    def _repeat(self, frame: av.VideoFrame, times: int) -> list[np.ndarray]:
+        image = self._to_image(frame)
+        return [image, *(image.copy() for _ in range(times - 1))]
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except UnreadableVideoError:
+            raise
+        except TruncatedVideoError as error:
+            raise UnreadableVideoError(self.name, str(error)) from error
+        except StopIteration:
+            raise UnreadableVideoError(self.name, 'none of its frames can be decoded') from None
+        except (av.FFmpegError, OSError, ValueError, RuntimeError, MemoryError) as error:
+            raise UnreadableVideoError(self.name, one_line(error)) from error
+
+
+def _merge(starts: list[int], places: list[int]) -> list[tuple[int, int]]:
+    """Join frames into spans of packets that are decoded in one go.
+
+    Args:
+        starts: Per frame the packet from which it is decoded.
+        places: Per frame its own packet.
+
+    Returns:
+        First and last packet of each span, ascending, none overlapping.
+    """
+    spans: list[tuple[int, int]] = []
+    for first, last in sorted(zip(starts, places, strict=True)):
+        if spans and first <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], last)
+        else:
+            spans.append((first, last))
+    return spans

@@ -1,0 +1,48 @@
+"""Decoding videos in a pipeline."""
+
+import numpy as np
+from mmaction.registry import TRANSFORMS
+from mmcv.transforms import BaseTransform
+
+
+@TRANSFORMS.register_module()
+class VideoFileDecode(BaseTransform):
+    """Decode the frames that a sampler chose; takes the place of ``DecordDecode``.
+
+    Each distinct frame is decoded once, and no two images share memory. As in the stock
+    decoder, relative boxes (``gt_bboxes``, ``proposals``) become pixels.
+
+    Required keys: ``video_reader`` of ``VideoFileInit`` or ``DecodedVideoInit``,
+    ``frame_inds``. Added keys: ``imgs``, ``original_shape``, ``img_shape``. ``video_reader``
+    is closed and becomes None.
+    """
+
+    reads_files = True
+
+    def transform(self, results: dict) -> dict:
+        """Decode the frames.
+
+        Args:
+            results: A sample on its way through the pipeline.
+
+        Returns:
+            The same dict with the added keys; ``imgs`` is a list of (H, W, 3) RGB uint8.
+
+        Raises:
+            UnreadableVideoError: A frame cannot be decoded.
+        """
+        results['frame_inds'] = np.asarray(results['frame_inds']).reshape(-1)
+        reader = results['video_reader']
+        imgs = reader.read(results['frame_inds'])
+        reader.close()
+        results['video_reader'] = None
+        height, width = imgs[0].shape[:2]
+        results['imgs'] = imgs
+        results['original_shape'] = results['img_shape'] = height, width
+        for key in ('gt_bboxes', 'proposals'):
+            if results.get(key) is not None:
+                results[key] = np.float32(results[key] * [width, height, width, height])
+        return results
+
+    def __repr__(self) -> str:
+        return f'{self.__class__.__name__}()'
