@@ -120,11 +120,11 @@ def know_our_configs() -> None:
 
 
 def resume_from_own_checkpoints() -> None:
-    """Let ``--resume`` read what the runner itself has written.
+    """Let ``--resume`` read the log history that the runner has written.
 
-    torch 2.6 and later unpickle weights alone, and mmengine stores its message hub in the
-    checkpoint (open-mmlab/mmengine#1655). Only ``Runner.resume`` on a local file is opened
-    up; ``load_from``, ``init_cfg`` and addresses on the network stay ``weights_only``.
+    torch 2.6 and later load weights only, and mmengine stores its message hub in the checkpoint
+    (open-mmlab/mmengine#1655). ``Runner.resume`` on a local file also accepts that history. It
+    runs no other code, unless the user has set ``TRUST``.
     """
     import torch
     from mmengine.runner import Runner
@@ -137,10 +137,32 @@ def resume_from_own_checkpoints() -> None:
     def resume_local(self: Runner, filename: str, *args: object, **kwargs: object) -> None:
         if '://' in str(filename):
             return resume(self, filename, *args, **kwargs)
-        with _environment(TRUST):
+        with torch.serialization.safe_globals(_log_history()):
             return resume(self, filename, *args, **kwargs)
 
     Runner.resume = resume_local
+
+
+def _log_history() -> list:
+    """What mmengine's log history consists of, by its names under numpy 1 and 2."""
+    import pickle
+
+    import numpy as np
+    from mmengine.logging import HistoryBuffer
+
+    def method(owner: object, name: str) -> object:  # in place of getattr on any object
+        if owner is not HistoryBuffer:
+            raise pickle.UnpicklingError(f'getattr of {owner}')
+        return getattr(owner, name)
+
+    rebuild_array, rebuild_scalar = np.zeros(1).__reduce__()[0], np.float64(0).__reduce__()[0]
+    names = [
+        (function, f'numpy.{core}.multiarray.{name}')
+        for core in ('core', '_core')
+        for function, name in ((rebuild_array, '_reconstruct'), (rebuild_scalar, 'scalar'))
+    ]
+    dtypes = [type(np.dtype(kind)) for kind in ('f4', 'f8', 'i4', 'i8')]
+    return [HistoryBuffer, np.ndarray, np.dtype, *dtypes, (method, 'builtins.getattr'), *names]
 
 
 def refuse_foreign_code() -> None:

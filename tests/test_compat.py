@@ -101,6 +101,24 @@ def test_foreign_weights_run_no_code(tmp_path: Path):
     assert not (tmp_path / 'sprung').exists()
 
 
+def test_resuming_runs_no_foreign_code(tmp_path: Path):
+    toy_runner(tmp_path / 'a').train()
+    path = str(tmp_path / 'a' / 'epoch_2.pth')
+    stock = torch.load(path, weights_only=False)
+    for trap in (Trap(tmp_path / 'sprung'), Reader()):
+        torch.save(dict(stock, trap=trap), path)
+        with pytest.raises(pickle.UnpicklingError):
+            toy_runner(tmp_path / 'b', load_from=path, resume=True).train()
+    assert not (tmp_path / 'sprung').exists()
+
+
+class Reader:
+    """Unpickled, it reads an attribute of torch."""
+
+    def __reduce__(self):
+        return getattr, (torch.Tensor, 'mro')
+
+
 def normalise(uneven: bool) -> dict[str, torch.Tensor]:
     """One synchronised forward and backward of this rank's share of a batch."""
     from mmengine.dist import get_rank

@@ -9,6 +9,7 @@ import sys
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from cvrl_mm.command_line import check_config_argument, pass_on_randomness
+from cvrl_mm.engine.start_error import StartError
 from cvrl_mm.mmaction_scripts import run_host_tool
 
 if __name__ == '__main__':
@@ -16,4 +17,7 @@ if __name__ == '__main__':
         print(__doc__)
     check_config_argument()
     pass_on_randomness()
-    record(run_host_tool)('train.py')  # torchrun then says which rank failed and why
+    try:
+        record(run_host_tool)('train.py')  # torchrun then says which rank failed and why
+    except StartError as error:
+        raise SystemExit(f'train: {error}') from error

@@ -1,32 +1,41 @@
 """Checkpoints that survive a kill and a full disk."""
 
-import os
 from pathlib import Path
 
 from mmengine.dist import all_gather_object, broadcast_object_list, is_main_process
 from mmengine.fileio import BaseStorageBackend
 from mmengine.hooks import CheckpointHook
+from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, Runner
+from torch import nn
 
-from .checkpoint_files import PART, is_whole, newest_first
+from .checkpoint_files import PART, check_checkpoint, newest_first, non_finite, trained_names
+from .folder_lock import FolderLock
+from .launch import end_with_launcher, launch_id, was_restarted
+from .start_error import StartError
 
-FRESH_START = '.fresh_start'  # written when a run begins: older checkpoints are another run's
+PREEMPTED = 'preempted_{}.pth'  # a checkpoint out of turn, by the number of steps
 
 
 @HOOKS.register_module()
 class AtomicCheckpointHook(CheckpointHook):
-    """mmengine's ``CheckpointHook``, with nothing lost between two checkpoints.
+    """mmengine's ``CheckpointHook``, made safe against kills, full disks and mistakes.
 
-    - A checkpoint appears whole or not at all, and the ones that it outdates are removed after
-      it, not before.
-    - ``--resume`` goes on from the newest checkpoint that can be read.
-    - A job that torchrun has started again goes on by itself from the newest checkpoint
-      that it has written.
+    - A checkpoint appears whole or not at all. Outdated checkpoints are removed after the new one
+      is written, not before.
+    - A checkpoint with weights or momenta that are not finite is not written; the run stops.
+    - ``--resume`` uses the newest checkpoint that is whole and finite. It is loaded as weights
+      only (``torch.load(weights_only=True)``), unless the environment variable
+      ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set.
+    - A job that torchrun or Slurm has restarted resumes by itself, but only from checkpoints that
+      the same launch has written. Each checkpoint stores its launch and a number that grows with
+      each checkpoint in the folder; file times are not used.
+    - One run per folder: a second one is refused. Ranks end when torchrun is killed.
 
     Args:
-        **kwargs: What ``CheckpointHook`` takes. Other ``backend_args`` than the local default
-            are the caller's, who then answers for whole files.
+        **kwargs: The arguments of ``CheckpointHook``. With ``backend_args`` other than the local
+            default, files may appear before they are complete.
     """
 
     file_backend: BaseStorageBackend
@@ -34,54 +43,117 @@ class AtomicCheckpointHook(CheckpointHook):
     def __init__(self, **kwargs: object) -> None:
         kwargs.setdefault('backend_args', dict(backend='whole_files'))
         super().__init__(**kwargs)
+        self._lock: FolderLock | None = None
+        self._origin: dict = dict(launches=[launch_id()], number=0)  # of the last checkpoint
 
     def before_run(self, runner: Runner) -> None:
-        """Choose the checkpoint to go on from.
+        """Lock the folder and choose the checkpoint to resume from.
 
         Raises:
-            RuntimeError: there are checkpoints, but none can be read.
+            StartError: another run uses the folder, or no checkpoint can be used.
         """
-        # Tests come here, too, also those of a training that goes on elsewhere
+        # Tests also come here, possibly in the folder of a training run that is in progress
         if not isinstance(runner._train_loop, BaseLoop) or runner.iter > 0:
             return
-        # torchrun counts on the node that has failed alone, the others join it anew
-        restarts = all_gather_object(int(os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)))
-        restarted = max(restarts) > 0
-        choice = [self._choose(runner, restarted) if is_main_process() else None]
+        end_with_launcher()
+        # torchrun counts restarts only on the node that failed
+        launches, restarts = zip(*all_gather_object((launch_id(), was_restarted())), strict=True)
+        self._origin = dict(launches=sorted(set(launches)), number=0)
+        choice: list = [None]
+        if is_main_process():
+            try:
+                choice = [self._choose(runner, any(restarts))]
+            except (StartError, OSError) as error:  # for all ranks
+                choice = [error]
         broadcast_object_list(choice)
-        if isinstance(choice[0], RuntimeError):
+        if isinstance(choice[0], Exception):
             raise choice[0]
         if choice[0] is not None:
-            runner._resume, runner._load_from = True, choice[0]
+            runner._resume, runner._load_from = choice[0]
 
-    def _choose(self, runner: Runner, restarted: bool) -> str | RuntimeError | None:
-        """Return the checkpoint to resume from, None to leave it to the runner."""
+    def _choose(self, runner: Runner, restarted: bool) -> tuple[bool, str | None] | None:
+        """Return what the runner shall resume and load, None to leave it as it is."""
+        self._lock = FolderLock(Path(runner.work_dir))
         if self.out_dir not in (None, runner.work_dir):
             return None
-        folder, mark = Path(runner.work_dir), Path(runner.work_dir) / FRESH_START
+        folder = Path(runner.work_dir)
         for part in folder.glob('*' + PART):
             part.unlink()
-        asked = runner._resume and runner._load_from is None
-        if not (asked or restarted):
-            mark.touch()
-            return None
-        since_ns = 0 if asked or not mark.exists() else mark.stat().st_mtime_ns
-        checkpoints = newest_first(folder, self.filename_tmpl, since_ns)
-        for path in checkpoints:
-            if is_whole(path):
-                return str(path)
-            runner.logger.warning(f'{path} is damaged; trying the checkpoint before it.')
-        if not checkpoints:
-            return None
-        return RuntimeError(
-            f'None of the {len(checkpoints)} checkpoints in {folder} can be read; move them away '
-            'to start anew, or name a good one with --resume.'
-        )
+        trained = trained_names(_unwrapped(runner))
+        patterns = [self.filename_tmpl, PREEMPTED]
+        everything = newest_first(folder, patterns)
+        self._origin['number'] = max([number for number, _ in everything], default=0)
+        named = runner._load_from if runner._resume else None
+        checkpoints = []
+        if runner._resume and named is None:
+            checkpoints = everything
+        elif restarted:
+            checkpoints = newest_first(folder, patterns, self._origin['launches'])
+        problems = []
+        for _, path in checkpoints:
+            try:
+                check_checkpoint(path, trained)
+                return True, str(path)
+            except StartError as error:
+                problems.append(str(error))
+                runner.logger.warning(f'{error} Trying the checkpoint before it.')
+        if problems:
+            raise StartError(
+                f'None of the {len(problems)} checkpoints in {folder} can be used. The newest: '
+                f'{problems[0]} Move them away to start anew, or name another one with --resume.'
+            )
+        if named is not None and '://' not in str(named):
+            check_checkpoint(Path(named), trained)
+        if runner._resume and named is None:
+            runner.logger.info(f'There is no checkpoint in {folder}: training starts anew')
+            return False, None  # mmengine would follow last_checkpoint to any other folder
+        return None
 
     def before_train(self, runner: Runner) -> None:
-        """Hold removals back until their successor is written."""
+        """Delay removals until the new checkpoint is written."""
         super().before_train(runner)
         self.file_backend = _LateRemoval(self.file_backend)
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Store where the checkpoint comes from.
+
+        Raises:
+            FloatingPointError: weights or momenta are not finite.
+        """
+        broken = non_finite(checkpoint, trained_names(_unwrapped(runner)))
+        if broken:
+            raise FloatingPointError(
+                f'After step {checkpoint["meta"]["iter"]} values are not finite in {len(broken)} '
+                f'tensors ({", ".join(broken[:3])}, ...). Nothing was saved; --resume uses the '
+                'checkpoint before it. Lower the learning rate, or add gradient clipping.'
+            )
+        self._origin['number'] += 1
+        checkpoint['meta']['origin'] = dict(self._origin)
+
+    def save_out_of_turn(self, runner: Runner, epoch: int, step: int) -> None:
+        """Write a checkpoint that the next regular one replaces.
+
+        Args:
+            runner: The runner.
+            epoch: Number of complete epochs.
+            step: Number of steps made.
+        """
+        runner.save_checkpoint(
+            self.out_dir,
+            PREEMPTED.format(step),
+            self.file_client_args,
+            save_optimizer=self.save_optimizer,
+            save_param_scheduler=self.save_param_scheduler,
+            meta=dict(epoch=epoch, iter=step),
+            by_epoch=False,
+            backend_args=self.backend_args,
+            **self.args,
+        )
+
+    def after_run(self, runner: Runner) -> None:
+        """Release the folder."""
+        if self._lock is not None:
+            self._lock.release()
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
         super()._save_checkpoint_with_step(runner, step, meta)
@@ -95,10 +167,17 @@ class AtomicCheckpointHook(CheckpointHook):
         best = [getattr(self, 'best_ckpt_path', None)]
         best += getattr(self, 'best_ckpt_path_dict', {}).values()
         self.file_backend.remove_held_back(keep=[self.last_ckpt, *best])
+        if is_main_process():
+            for path in Path(self.out_dir).glob(PREEMPTED.format('*')):
+                path.unlink()
+
+
+def _unwrapped(runner: Runner) -> nn.Module:
+    return runner.model.module if is_model_wrapper(runner.model) else runner.model
 
 
 class _LateRemoval:
-    """A storage backend that removes files when it is told to."""
+    """A storage backend that removes files only on ``remove_held_back``."""
 
     def __init__(self, backend: BaseStorageBackend) -> None:
         self._backend = backend

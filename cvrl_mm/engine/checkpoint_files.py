@@ -1,14 +1,22 @@
-"""Checkpoint files that are whole."""
+"""Checkpoint files: written atomically, checked before they are used."""
 
 import os
 import re
+import stat
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from mmengine.fileio import LocalBackend, register_backend
+from mmengine.utils import digit_version
+from torch import Tensor, nn
 
-PART = '.part'  # what is not yet a checkpoint ends so
+from .start_error import StartError
+
+PART = '.part'  # suffix of a checkpoint that is being written
+TRUST = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD'  # torch's own variable
 
 
 @register_backend('whole_files')
@@ -16,10 +24,10 @@ class WholeFilesBackend(LocalBackend):
     """The local file system, where a file appears whole or not at all."""
 
     def put(self, obj: bytes, filepath: str | Path) -> None:
-        """Write a file beside its place and move it there once it is on the disk.
+        """Write a file under another name and rename it once it is on the disk.
 
         Raises:
-            OSError: it could not be written; what stood in its place still does.
+            OSError: the file could not be written; a former file of this name is unchanged.
         """
         path = Path(filepath)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,8 +49,10 @@ class WholeFilesBackend(LocalBackend):
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a checkpoint can be read to its end, by the checksums of its parts."""
+    """Whether all parts of a checkpoint can be read and agree with their checksums."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a named pipe would wait
+            return False
         with zipfile.ZipFile(path) as file:
             if file.testzip() is not None:
                 return False
@@ -52,15 +62,113 @@ def is_whole(path: Path) -> bool:
         return False
 
 
-def newest_first(folder: Path, filename_tmpl: str, since_ns: int = 0) -> list[Path]:
+def check_checkpoint(path: Path, trained: set[str] | None = None) -> None:
+    """Check that a run can resume from a checkpoint.
+
+    Args:
+        path: The file.
+        trained: The entries of the state dict that must be finite, see :func:`trained_names`;
+            by default all of them.
+
+    Raises:
+        StartError: the file is damaged, holds more than weights, is not a checkpoint of a
+            training run, or its weights are not finite.
+    """
+    if not is_whole(path):
+        raise StartError(f'{path} is damaged or is not a checkpoint.')
+    if os.environ.get(TRUST):
+        return
+    try:
+        checkpoint = _load(path)
+    except Exception:  # whatever torch makes of the contents
+        raise StartError(
+            f'{path} holds more than weights, so that loading it may run code. If you trust where '
+            f'it comes from, set the environment variable {TRUST}=1 and resume again.'
+        ) from None
+    if not is_checkpoint(checkpoint):
+        raise StartError(f'{path} is not a checkpoint of a training run.')
+    broken = non_finite(checkpoint, trained)
+    if broken:
+        raise StartError(f'{path} has weights that are not finite ({", ".join(broken[:3])}).')
+
+
+def is_checkpoint(checkpoint: Any) -> bool:
+    """Whether a file's contents have the parts that ``Runner.resume`` reads."""
+    if not isinstance(checkpoint, dict):
+        return False
+    meta, history = checkpoint.get('meta'), checkpoint.get('message_hub')
+    if not isinstance(meta, dict) or not isinstance(history, dict):
+        return False
+    counters = [meta.get('epoch'), meta.get('iter')]
+    return isinstance(checkpoint.get('state_dict'), dict) and all(
+        isinstance(count, int) and count >= 0 for count in counters
+    )
+
+
+def trained_names(model: nn.Module) -> set[str]:
+    """The entries of a state dict that training changes: parameters and running statistics."""
+    statistics = ('running_mean', 'running_var')
+    buffers = {name for name, _ in model.named_buffers() if name.endswith(statistics)}
+    return buffers | {name for name, _ in model.named_parameters()}
+
+
+def non_finite(checkpoint: dict, trained: set[str] | None = None) -> list[str]:
+    """The names of tensors with NaN or infinite values, of the model and of the optimizer."""
+    weights = checkpoint['state_dict']
+    if trained is not None:
+        weights = {name: x for name, x in weights.items() if name in trained}
+    tensors = [*_tensors(weights, ''), *_tensors(checkpoint.get('optimizer', {}), 'optimizer')]
+    return [name for name, x in tensors if x.is_floating_point() and not x.isfinite().all()]
+
+
+def newest_first(
+    folder: Path, patterns: list[str], launches: list[str] | None = None
+) -> list[tuple[int, Path]]:
     """List checkpoints, the last one written first.
+
+    The order is that of the numbers which :class:`AtomicCheckpointHook` stores in them, and does
+    not depend on the clock. Checkpoints without a number come last, by step or epoch.
 
     Args:
         folder: Where they are.
-        filename_tmpl: Their names, '{}' in place of the step or epoch.
-        since_ns: Those written before this time, in ns since 1970, are left out.
+        patterns: Their names, '{}' in place of the step or epoch.
+        launches: Only those that one of these launches has written.
+
+    Returns:
+        The number of each (0 without one) and its path.
     """
-    pattern = re.compile(re.escape(filename_tmpl).replace(r'\{\}', r'(\d+)'))
-    matches = [(pattern.fullmatch(p.name), p) for p in folder.glob('*')]
-    aged = [(p.stat().st_mtime_ns, int(m[1]), p) for m, p in matches if m]
-    return [path for ns, _, path in sorted(aged, reverse=True) if ns >= since_ns]
+    regexes = [re.compile(re.escape(p).replace(r'\{\}', r'(\d+)')) for p in patterns]
+    found = []
+    for path in folder.glob('*'):
+        match = next(filter(None, (regex.fullmatch(path.name) for regex in regexes)), None)
+        if match is None:
+            continue
+        number, written_by = _origin(path)
+        if launches is None or set(launches) & set(written_by):
+            found.append((number, int(match[1]), path))
+    return [(number, path) for number, _, path in sorted(found, reverse=True)]
+
+
+def _origin(path: Path) -> tuple[int, list[str]]:
+    """The number and the launches that the hook has stored in a checkpoint, 0 and [] if none."""
+    try:
+        origin = _load(path)['meta']['origin'] if path.is_file() else {}
+        return int(origin['number']), [str(launch) for launch in origin['launches']]
+    except Exception:  # a damaged file, or one of another program
+        return 0, []
+
+
+def _load(path: Path) -> Any:
+    """Load on the CPU as weights alone; with torch 2.1 and later, tensors when they are used."""
+    lazily = {'mmap': True} if digit_version(torch.__version__) >= digit_version('2.1') else {}
+    return torch.load(str(path), map_location='cpu', weights_only=True, **lazily)
+
+
+def _tensors(x: Any, name: str) -> Iterator[tuple[str, Tensor]]:
+    """All tensors within dicts and lists, with their places."""
+    if isinstance(x, Tensor):
+        yield name, x
+    elif isinstance(x, dict | list | tuple):
+        items = x.items() if isinstance(x, dict) else enumerate(x)
+        for key, value in items:
+            yield from _tensors(value, f'{name}.{key}' if name else str(key))

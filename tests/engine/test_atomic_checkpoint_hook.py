@@ -1,14 +1,21 @@
 import errno
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from mmengine.dist import get_rank
+from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from tests.processes import exit_codes, start
+from cvrl_mm.engine import atomic_checkpoint_hook as hook_module
+from cvrl_mm.engine import folder_lock
+from cvrl_mm.engine.launch import launch_id
+from cvrl_mm.engine.start_error import StartError
+from tests.engine.test_checkpoint_files import Code
+from tests.processes import end, exit_codes, start
 from tests.ranks import run_ranks
 from tests.toy import toy_runner
 
@@ -95,29 +102,37 @@ def test_resumes_from_the_newest_that_can_be_read(tmp_path: Path):
     damaged[middle : middle + 400] = os.urandom(400)
     (tmp_path / 'epoch_4.pth').write_bytes(damaged)
     (tmp_path / 'epoch_3.pth').write_bytes((tmp_path / 'epoch_3.pth').read_bytes()[:-50])
-    for age, epoch in enumerate((1, 2, 3, 4)):
-        os.utime(tmp_path / f'epoch_{epoch}.pth', (age, age))
     assert start_epoch(runner(tmp_path, resume=True)) == 2
 
     for path in tmp_path.glob('*.pth'):
         path.write_bytes(b'')
-    with pytest.raises(RuntimeError, match=r'None of the 4 checkpoints .* can be read'):
+    with pytest.raises(RuntimeError, match=r'None of the 4 checkpoints .* can be used'):
         runner(tmp_path, resume=True).train()
 
 
-def test_a_restarted_job_goes_on_from_its_own_checkpoint_alone(tmp_path: Path, monkeypatch):
-    monkeypatch.delenv('TORCHELASTIC_RESTART_COUNT', raising=False)
-    runner(tmp_path, epochs=2, keep=4).train()  # another run in the same folder
-    assert start_epoch(runner(tmp_path)) == 0
-    monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', '1')
-    assert start_epoch(runner(tmp_path)) == 0
-    os.utime(tmp_path / 'epoch_1.pth')
-    assert start_epoch(runner(tmp_path)) == 1
+def launched(monkeypatch: pytest.MonkeyPatch, name: str, restarts: int = 0) -> None:
+    """Stand for a launch by torchrun."""
+    monkeypatch.setattr(hook_module, 'launch_id', lambda: name)
+    monkeypatch.setattr(hook_module, 'was_restarted', lambda: restarts > 0)
+
+
+def test_a_restarted_job_resumes_from_its_own_checkpoints_only(tmp_path: Path, monkeypatch):
+    launched(monkeypatch, 'first')
+    runner(tmp_path, epochs=2, keep=4).train()
     weights = str(tmp_path / 'epoch_2.pth')
+    launched(monkeypatch, 'second')
+    assert start_epoch(runner(tmp_path)) == 0
+    launched(monkeypatch, 'second', restarts=1)
+    assert start_epoch(runner(tmp_path)) == 0  # it had died before its first checkpoint
+    launched(monkeypatch, 'second')
+    runner(tmp_path, epochs=1, keep=4).train()
+    launched(monkeypatch, 'second', restarts=1)
+    os.utime(tmp_path / 'epoch_1.pth', (0, 0))  # the clock was set back
+    assert start_epoch(runner(tmp_path)) == 1
     assert start_epoch(runner(tmp_path, load_from=weights)) == 1
-    os.utime(tmp_path / 'epoch_1.pth', (0, 0))
-    assert start_epoch(runner(tmp_path, load_from=weights)) == 0
-    assert start_epoch(runner(tmp_path, resume=True)) == 2
+    assert start_epoch(runner(tmp_path, resume=True)) == 1  # the last one written
+    launched(monkeypatch, 'first', restarts=1)
+    assert start_epoch(runner(tmp_path)) == 2
 
 
 def test_a_test_leaves_a_training_in_its_folder_alone(tmp_path: Path, monkeypatch):
@@ -127,7 +142,7 @@ def test_a_test_leaves_a_training_in_its_folder_alone(tmp_path: Path, monkeypatc
     tested = runner(tmp_path, load_from=str(tmp_path / 'epoch_1.pth'))
     tested.call_hook('before_run')  # as Runner.test does, which builds no training loop
     assert part.exists()
-    monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', '1')
+    launched(monkeypatch, launch_id(), restarts=1)
     assert start_epoch(runner(tmp_path)) == 1
 
 
@@ -138,12 +153,84 @@ def test_a_named_checkpoint_is_the_one_resumed_from(tmp_path: Path):
 
 
 def first_epoch(folder: Path) -> torch.Tensor:
-    """The epoch to go on from, on two nodes of which the second has failed."""
-    os.environ['TORCHELASTIC_RESTART_COUNT'] = str(get_rank())
-    return torch.tensor(start_epoch(runner(folder)))
+    """The epoch to resume from, on two nodes of which the second has failed."""
+    with pytest.MonkeyPatch.context() as patch:
+        launched(patch, f'node {get_rank()}')
+        runner(folder / 'work').train()
+        launched(patch, f'node {get_rank()}', restarts=get_rank())
+        return torch.tensor(start_epoch(runner(folder / 'work')))
 
 
 def test_one_failed_node_restarts_all(tmp_path: Path):
-    runner(tmp_path).train()
-    os.utime(tmp_path / 'epoch_4.pth')
     assert run_ranks(first_epoch, 2, tmp_path, tmp_path) == [4, 4]
+
+
+class Overflow(Hook):
+    """Make a weight infinite in a step whose own loss is finite."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def after_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
+        if runner.iter + 1 == self.step:
+            runner.model.layer.weight.data[0, 0] = float('inf')
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path):
+    overflowing = runner(tmp_path)
+    overflowing.register_hook(Overflow(step=6))  # the last step of the third epoch
+    with pytest.raises(FloatingPointError, match=r'After step 6 .* \(layer.weight'):
+        overflowing.train()
+    assert names(tmp_path) == ['epoch_2.pth']
+
+
+def test_resumes_from_the_last_finite_checkpoint(tmp_path: Path):
+    runner(tmp_path, keep=4).train()
+    broken = torch.load(tmp_path / 'epoch_4.pth', weights_only=True)
+    broken['state_dict']['layer.bias'][1] = float('nan')
+    torch.save(broken, tmp_path / 'epoch_4.pth')
+    assert start_epoch(runner(tmp_path, resume=True)) == 3
+    with pytest.raises(StartError, match=r'not finite \(layer.bias\)'):
+        runner(tmp_path, resume=True, load_from=str(tmp_path / 'epoch_4.pth')).train()
+
+
+def test_resuming_runs_no_foreign_code(tmp_path: Path, monkeypatch, capsys):
+    runner(tmp_path, epochs=1).train()
+    foreign = torch.load(tmp_path / 'epoch_1.pth', weights_only=True)
+    torch.save(dict(foreign, extra=Code()), tmp_path / 'epoch_1.pth')
+    for named in (None, str(tmp_path / 'epoch_1.pth')):
+        with pytest.raises(StartError, match='TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1'):
+            start_epoch(runner(tmp_path, resume=True, load_from=named))
+    assert 'foreign code runs' not in capsys.readouterr().out
+    monkeypatch.setenv('TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', '1')
+    assert start_epoch(runner(tmp_path, resume=True)) == 1
+
+
+def test_a_pointer_out_of_the_folder_is_not_followed(tmp_path: Path):
+    runner(tmp_path / 'other', epochs=1).train()
+    (tmp_path / 'work').mkdir()
+    (tmp_path / 'work' / 'last_checkpoint').write_text(str(tmp_path / 'other' / 'epoch_1.pth'))
+    assert start_epoch(runner(tmp_path / 'work', resume=True)) == 0
+
+
+def train_until_killed(folder: Path) -> None:
+    unending = runner(folder, epochs=1)
+    unending.train_loop.run = lambda: (folder / 'started').touch() or time.sleep(600)
+    unending.train()
+
+
+def test_a_folder_has_one_run(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(folder_lock, 'WAIT_SECONDS', 1)
+    first = start(train_until_killed, tmp_path)
+    try:
+        while not (tmp_path / 'started').exists() and first.is_alive():
+            time.sleep(0.1)
+        part = tmp_path / 'epoch_1.pth.part'
+        part.write_text('being written')
+        with pytest.raises(StartError, match=rf'in use by .*process {first.pid} on .*--work-dir'):
+            runner(tmp_path).train()
+        assert part.exists()
+    finally:
+        end([first])
+    assert start_epoch(runner(tmp_path)) == 0  # the system has released the lock
+    assert not part.exists()

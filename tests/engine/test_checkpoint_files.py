@@ -1,5 +1,6 @@
 import errno
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mmengine.fileio import get_file_backend
 
-from cvrl_mm.engine.checkpoint_files import is_whole, newest_first
+from cvrl_mm.engine.checkpoint_files import check_checkpoint, is_whole, newest_first
+from cvrl_mm.engine.start_error import StartError
 
 SETTINGS = settings(
     derandomize=True,
@@ -67,10 +69,67 @@ def test_other_files_are_no_checkpoints(content: bytes, tmp_path: Path):
     assert not is_whole(tmp_path / 'a.pth')
 
 
-def test_newest_first(tmp_path: Path):
-    for age, name in enumerate(['epoch_2.pth', 'epoch_10.pth', 'epoch_9.pth', 'best.pth']):
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, ns=(age, age))
-    names = [p.name for p in newest_first(tmp_path, 'epoch_{}.pth')]
-    assert names == ['epoch_9.pth', 'epoch_10.pth', 'epoch_2.pth']  # epoch 10 is an earlier run's
-    assert len(newest_first(tmp_path, 'epoch_{}.pth', since_ns=1)) == 2
+def stored(path: Path, **contents: object) -> Path:
+    parts = dict(meta=dict(epoch=1, iter=2), message_hub={}, state_dict=dict(w=torch.ones(3)))
+    torch.save({**parts, **contents}, path)
+    return path
+
+
+def test_newest_first_by_number_not_by_time(tmp_path: Path):
+    origins = {'epoch_9.pth': 4, 'epoch_2.pth': 5, 'epoch_11.pth': None, 'epoch_10.pth': None}
+    for age, (name, number) in enumerate(origins.items()):
+        origin = dict(number=number, launches=[f'launch {number}'])
+        meta = dict(epoch=1, iter=1, **({} if number is None else dict(origin=origin)))
+        os.utime(stored(tmp_path / name, meta=meta), ns=(age, age))
+    (tmp_path / 'best.pth').touch()
+    (tmp_path / 'epoch_12.pth').write_bytes(b'cut off')
+    found = newest_first(tmp_path, ['epoch_{}.pth'])
+    assert [(number, path.name) for number, path in found] == [
+        (5, 'epoch_2.pth'),
+        (4, 'epoch_9.pth'),
+        (0, 'epoch_12.pth'),
+        (0, 'epoch_11.pth'),
+        (0, 'epoch_10.pth'),
+    ]
+    own = newest_first(tmp_path, ['epoch_{}.pth'], ['launch 5', 'another'])
+    assert own == [(5, tmp_path / 'epoch_2.pth')]
+
+
+class Code:
+    def __reduce__(self) -> tuple:
+        return print, ('foreign code runs',)
+
+
+@pytest.mark.parametrize(
+    'contents, message',
+    [
+        (dict(meta={}), 'is not a checkpoint of a training run'),
+        (dict(meta=dict(epoch='1', iter=1)), 'is not a checkpoint of a training run'),
+        (dict(state_dict=dict(w=torch.tensor([1, float('nan')]))), r'are not finite \(w\)'),
+        (
+            dict(optimizer=dict(state={0: dict(momentum=torch.tensor(float('inf')))})),
+            r'are not finite \(optimizer.state.0.momentum\)',
+        ),
+        (dict(extra=Code()), 'holds more than weights'),
+    ],
+)
+def test_what_no_run_can_resume_from(contents: dict, message: str, tmp_path: Path, capsys):
+    path = stored(tmp_path / 'epoch_1.pth')
+    check_checkpoint(path)
+    with pytest.raises(StartError, match=message):
+        check_checkpoint(stored(path, **contents))
+    assert 'foreign code runs' not in capsys.readouterr().out
+
+
+def test_only_trained_values_must_be_finite(tmp_path: Path):
+    mask = dict(w=torch.ones(2), mask=torch.tensor(-float('inf')))
+    check_checkpoint(stored(tmp_path / 'epoch_1.pth', state_dict=mask), {'w'})
+
+
+def test_files_that_are_no_checkpoints_are_not_read(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / 'iter_6.pth', 'w') as file:
+        file.writestr('data.pkl', b'')
+    os.mkfifo(tmp_path / 'iter_7.pth')
+    for name in ('iter_6.pth', 'iter_7.pth', 'iter_8.pth'):
+        with pytest.raises(StartError, match=f'{name} is damaged or is not a checkpoint'):
+            check_checkpoint(tmp_path / name)
