@@ -1,21 +1,25 @@
-"""Indices that carry the seed and the epoch they are drawn for."""
+"""Indices that carry the seed and the epoch for which a sample is drawn."""
 
 from collections.abc import Iterator
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 import torch
 from mmengine.dataset import InfiniteSampler
+from mmengine.dist import get_rank
 from torch.utils.data import Sampler
 
-from .sample_index import SampleIndex
+from .sample_index import SampleIndex, draws_of
+
+ORDER = 1001  # in the place where the key of a sample has the number of the attempt, at most 20
 
 
 class SeededSampler(Sampler):
-    """Give out another sampler's indices as :class:`SampleIndex`, from any place on.
+    """Yield the indices of another sampler as :class:`SampleIndex`, from any position on.
 
-    An ``InfiniteSampler`` is endless and cannot be rewound; its order, the one of its own
-    seed, is made anew here, and an epoch of it is a pass over the data by all ranks.
+    An ``InfiniteSampler`` is endless and cannot be rewound. Its order is computed here from its own
+    seed, and an epoch of it is a pass over the data by all ranks. The order of a sampler without
+    an epoch, such as torch's ``RandomSampler``, depends on (seed, rank, epoch).
 
     Args:
         sampler: One of mmengine's samplers, or any other.
@@ -29,8 +33,14 @@ class SeededSampler(Sampler):
         self._skip = 0
 
     def skip(self, num_samples: int) -> None:
-        """Let the next iteration begin after so many of this rank's samples."""
+        """Let the next iteration leave out the first samples of this rank."""
         self._skip = num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration, also in the other sampler if it has one."""
+        self.epoch = epoch
+        if hasattr(self.sampler, 'set_epoch'):
+            self.sampler.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[SampleIndex]:
         """Iterate over this rank's samples."""
@@ -39,7 +49,9 @@ class SeededSampler(Sampler):
             yield from self._endless(self.sampler, skip)
             return
         epoch = getattr(self.sampler, 'epoch', self.epoch)
-        for index in islice(self.sampler, skip, None):
+        with draws_of(self.seed, epoch, get_rank(), ORDER):
+            indices = list(self.sampler)
+        for index in indices[skip:]:
             yield SampleIndex(index, self.seed, epoch)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""The same run twice is the same run."""
+"""Deterministic seeding per sample and step."""
 
 from collections.abc import Iterator
 from itertools import repeat
@@ -8,35 +8,38 @@ from mmengine.dataset import InfiniteSampler
 from mmengine.dist import broadcast_object_list, get_rank
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
-from mmengine.runner import IterBasedTrainLoop, Runner
-from mmengine.runner.loops import _InfiniteDataloaderIterator
+from mmengine.runner import EpochBasedTrainLoop, IterBasedTrainLoop, Runner
 
+from cvrl_mm.datasets.continuous_loader import ContinuousLoader, continuous_batches
 from cvrl_mm.datasets.sample_index import seed_generators
 from cvrl_mm.datasets.seeded_sampler import SeededSampler
+from cvrl_mm.datasets.stack_collate import forget_ended_workers
 
-MODEL = 1000  # in the place where a sample's key has the number of the attempt, at most 20
+MODEL = 1000  # in the place where the key of a sample has the number of the attempt, at most 20
 
 
 @HOOKS.register_module()
 class SampleSeedHook(Hook):
-    """Make all draws functions of the seed and of what they are for.
+    """Make random draws independent of workers and restarts.
 
-    A sample's draws depend on (seed, epoch, index), the model's, such as dropout, on (seed,
-    rank, step): not on the number of workers, their persistence or a restart. Samples need a
-    dataset that knows :class:`SampleIndex`, as ``VideoListDataset`` does; other datasets take it
-    for an ordinary index and draw as they used to.
+    The draws of a sample depend on (seed, epoch, index), those of the model, such as dropout, on
+    (seed, rank, step). Samples need a dataset that supports :class:`SampleIndex`, as
+    ``VideoListDataset`` does; other datasets take it for an ordinary index, and their draws are
+    not changed.
 
-    A resumed ``IterBasedTrainLoop`` goes on with the next batch; left alone, mmengine loads and
-    drops every batch of the steps it has already made.
+    Because the draws do not depend on the process, the workers of mmengine's training loops also
+    go on into the next epoch (:class:`ContinuousLoader`), whatever ``persistent_workers`` says. A
+    resumed ``IterBasedTrainLoop`` continues with the next batch; mmengine alone loads and drops the
+    batches of all steps that were made before.
     """
 
     priority = 'VERY_HIGH'
 
     def before_train(self, runner: Runner) -> None:
-        """Put the seeded sampler in place.
+        """Install the seeded sampler and the continuous loader.
 
         Raises:
-            ValueError: the loader draws no batches from a sampler, or the run that is resumed had
+            ValueError: The loader has no batch sampler over a sampler, or the run to resume had
                 another seed.
         """
         loader = runner.train_dataloader
@@ -56,28 +59,36 @@ class SampleSeedHook(Hook):
             )
         self.sampler = SeededSampler(loader.batch_sampler.sampler, self.seed)
         loader.batch_sampler.sampler = self.sampler
-        if isinstance(runner.train_loop, IterBasedTrainLoop):
-            runner.train_loop.dataloader_iterator = self._batches(loader, runner.iter)
+        loop = runner.train_loop
+        if isinstance(loop, IterBasedTrainLoop):
+            loop.dataloader_iterator = self._batches(loader, loop.iter, loop.max_iters)
+        elif isinstance(loop, EpochBasedTrainLoop):
+            loop.dataloader = ContinuousLoader(loader, loop.max_epochs)
 
     # Any: torch's types hide what the samplers of a DataLoader have of their own
-    def _batches(self, loader: Any, steps: int) -> Iterator[list | dict | None]:
-        """Yield nothing for the steps already made, which the loop asks for, then batches."""
-        yield from repeat(None, steps)
-        batches_in_epoch, epoch = steps, 0
+    def _batches(self, loader: Any, step: int, max_steps: int) -> Iterator[list | dict | None]:
+        """Yield None for the steps already made, for which the loop asks, then batches."""
+        yield from repeat(None, step)
+        batches_in_epoch, epoch = step, 0
         if not isinstance(loader.sampler, InfiniteSampler):
-            epoch, batches_in_epoch = divmod(steps, len(loader))
-            loader.sampler.set_epoch(epoch)
+            epoch, batches_in_epoch = divmod(step, len(loader))
         self.sampler.skip(batches_in_epoch * loader.batch_sampler.batch_size)
-        batches = _InfiniteDataloaderIterator(loader)
-        batches._epoch = epoch
-        yield from batches
+        yield from continuous_batches(loader, epoch, max_steps - step)
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Pass on the epoch, for samplers that do not count epochs."""
+        """Pass on the epoch."""
         self.sampler.epoch = runner.epoch
+        if isinstance(runner.train_dataloader, ContinuousLoader):
+            runner.train_dataloader.start_epoch(runner.epoch)
+
+    def after_train(self, runner: Runner) -> None:
+        """End the workers and unmap their memory."""
+        if isinstance(runner.train_loop, IterBasedTrainLoop):
+            runner.train_loop.dataloader_iterator = iter(())
+        forget_ended_workers()
 
     def before_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: dict | None = None
     ) -> None:
-        """Seed what the model draws in this step."""
+        """Seed the draws of the model in this step."""
         seed_generators(self.seed, get_rank(), runner.iter, MODEL)

@@ -1,0 +1,94 @@
+"""Training batches from workers that go on into the next epoch."""
+
+from collections.abc import Iterator
+from copy import copy
+from itertools import count, islice
+from typing import Any
+
+from torch.utils.data import Sampler
+
+
+# Any: torch's types hide what the samplers of a DataLoader have of their own
+def continuous_batches(loader: Any, epoch: int, num_steps: int) -> Iterator[Any]:
+    """Iterate over an epoch and the ones after it with one set of workers.
+
+    A ``DataLoader`` begins to load an epoch when it is iterated over, so that the first batch of
+    each epoch takes as long as one worker needs for a whole batch. Here the workers load the
+    first batches of an epoch while the last ones of the epoch before are trained on.
+
+    Args:
+        loader: A ``DataLoader`` whose batch sampler draws from a :class:`SeededSampler`.
+        epoch: First epoch, counted from 0.
+        num_steps: Number of batches; no more are loaded.
+
+    Returns:
+        The batches.
+    """
+    continuous = copy(loader)
+    batches = _EpochBatches(loader.batch_sampler, epoch, num_steps)
+    # torch refuses to set these attributes, and a new DataLoader would lose a subclass
+    vars(continuous).update(batch_sampler=batches, persistent_workers=False, _iterator=None)
+    return iter(continuous)
+
+
+class _EpochBatches(Sampler):
+    """The batches of a batch sampler, epoch after epoch."""
+
+    def __init__(self, batch_sampler: Any, epoch: int, num_steps: int) -> None:
+        self.batch_sampler, self.epoch, self.num_steps = batch_sampler, epoch, num_steps
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return islice(self._endless(), self.num_steps)
+
+    def __len__(self) -> int:
+        return self.num_steps
+
+    def _endless(self) -> Iterator[list[int]]:
+        for epoch in count(self.epoch):
+            self.batch_sampler.sampler.set_epoch(epoch)
+            yield from self.batch_sampler
+
+
+class ContinuousLoader:
+    """A loader for epoch-based training whose workers go on into the next epoch.
+
+    An iteration that follows :meth:`start_epoch` gives the batches of that epoch. Everything else,
+    further iterations included, is the loader's.
+
+    Args:
+        loader: A ``DataLoader`` whose batch sampler draws from a :class:`SeededSampler`.
+        num_epochs: Number of epochs of the run.
+    """
+
+    def __init__(self, loader: Any, num_epochs: int) -> None:
+        self.loader = loader
+        self.num_epochs = num_epochs
+        self._started: int | None = None
+        self._next = -1
+        self._batches: Iterator[Any] = iter(())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
+    def __len__(self) -> int:
+        """Number of batches of an epoch."""
+        return len(self.loader)
+
+    def start_epoch(self, epoch: int) -> None:
+        """Let the next iteration give the batches of an epoch, counted from 0."""
+        self._started = epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over an epoch."""
+        epoch, self._started = self._started, None
+        return iter(self.loader) if epoch is None else self._batches_of(epoch)
+
+    def _batches_of(self, epoch: int) -> Iterator[Any]:
+        if epoch != self._next:
+            steps = (self.num_epochs - epoch) * len(self)
+            self._batches = continuous_batches(self.loader, epoch, steps)
+        self._next = -1  # until the epoch is complete
+        yield from islice(self._batches, len(self))
+        self._next = epoch + 1
+        if self._next >= self.num_epochs:
+            self._batches = iter(())  # the workers end
