@@ -7,6 +7,7 @@ method's sampler) and ``video_list_dataset.py``.
 
 from .decoded_video_init import DecodedVideoInit
 from .even_clip_sample import EvenClipSample
+from .random_clip_sample import RandomClipSample
 from .sorted_decord_decode import SortedDecordDecode
 from .stack_collate import stack_collate
 from .temporal_interval_sample import TemporalIntervalSample
@@ -18,6 +19,7 @@ from .video_list_dataset import VideoListDataset
 __all__ = [
     'DecodedVideoInit',
     'EvenClipSample',
+    'RandomClipSample',
     'SortedDecordDecode',
     'TemporalIntervalSample',
     'VideoFile',

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 from mmaction.registry import TRANSFORMS
-from mmcv.transforms import BaseTransform
-from mmengine.utils import is_seq_of
 
+from .clip_sample import ClipSample
 from .random_source import RandomSource
 
 # F(t): the probability that the interval is below t frames, for a power b over [0, T].
@@ -19,7 +18,7 @@ CDFS: dict[str, Callable[[float | np.ndarray, float, float], float | np.ndarray]
 
 
 @TRANSFORMS.register_module()
-class TemporalIntervalSample(BaseTransform):
+class TemporalIntervalSample(ClipSample):
     """Draw two clips whose starts lie a random interval apart (Section 3.3, Appendix A).
 
     The interval t between the starts has a density over [0, T], T being the number of
@@ -35,9 +34,7 @@ class TemporalIntervalSample(BaseTransform):
     order. In a video too short for one clip both starts are uniform over its frames and
     the clips wrap around its end, as in the released code.
 
-    Required keys: ``total_frames`` and, where frames are not counted from 0, ``start_index``.
-    Added keys: ``frame_inds`` (2 * clip_len,), ``clip_len``, ``frame_interval``,
-    ``num_clips``.
+    The required and added keys are those of :class:`ClipSample`.
 
     Args:
         clip_len: Frames of a clip.
@@ -52,11 +49,7 @@ class TemporalIntervalSample(BaseTransform):
     def __init__(
         self, clip_len: int, frame_interval: int, density: str = 'decreasing', power: float = 1.0
     ) -> None:
-        if not is_seq_of([clip_len, frame_interval], int) or min(clip_len, frame_interval) < 1:
-            raise ValueError(
-                'clip_len and frame_interval count frames and must be integers of at least 1, '
-                f'got clip_len={clip_len!r} and frame_interval={frame_interval!r}.'
-            )
+        super().__init__(clip_len, frame_interval)
         if density not in CDFS:
             raise ValueError(f'density must be one of {", ".join(CDFS)}, got {density!r}.')
         if not 0 < power < np.inf:
@@ -64,35 +57,12 @@ class TemporalIntervalSample(BaseTransform):
                 f'power must be a positive number, got {power!r}; '
                 "use density='uniform' for a flat density."
             )
-        self.clip_len = clip_len
-        self.frame_interval = frame_interval
         self.density = density
         self.power = float(power)
 
-    def transform(self, results: dict) -> dict:
-        """Write the indices of the two clips' frames, the first clip's first.
-
-        Args:
-            results: A sample on its way through the pipeline.
-
-        Returns:
-            The same dict with the added keys.
-
-        Raises:
-            ValueError: the video has no frames.
-        """
-        num_frames = results['total_frames']
-        if num_frames < 1:
-            name = results.get('filename', results.get('frame_dir', 'a video'))
-            raise ValueError(f'{name} has {num_frames} frames; remove it from the list.')
-        starts = self.draw_starts(num_frames, np.random)
-        within = np.arange(self.clip_len) * self.frame_interval
-        frame_inds = (np.array(starts)[:, None] + within) % num_frames  # (2, clip_len)
-        results['frame_inds'] = frame_inds.reshape(-1) + results.get('start_index', 0)
-        results['clip_len'] = self.clip_len
-        results['frame_interval'] = self.frame_interval
-        results['num_clips'] = 2
-        return results
+    def starts(self, num_frames: int) -> np.ndarray:
+        """Draw the first frames of the two clips, counted from 0, (2,)."""
+        return np.array(self.draw_starts(num_frames, np.random))
 
     def draw_starts(self, num_frames: int, rng: RandomSource) -> tuple[int, int]:
         """Draw the first frames of the two clips, counted from 0.
