@@ -1,11 +1,7 @@
-# R3D-50 on AVA 2.1 from frames, CVRL's weights. Paper: 16.3 % mAP (Table 5).
-_base_ = './ava21_frames_random.py'
-model = dict(
-    backbone=dict(
-        init_cfg=dict(
-            type='Pretrained',
-            checkpoint='work_dirs/pretrain_k400/epoch_800.pth',
-            prefix='backbone.',
-        )
-    )
-)
+# R3D-50 on AVA 2.1 from extracted frames, weights of CVRL. Paper: 16.3 % mAP (Table 5).
+_base_ = [
+    '../_base_/models/ava_fast_rcnn.py',
+    '../_base_/datasets/ava21_frames.py',
+    '../_base_/schedules/ava_sgd_12e.py',
+    '../_base_/detection_runtime.py',
+]

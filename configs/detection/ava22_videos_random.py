@@ -1,8 +1,3 @@
 # R3D-50 on AVA 2.2 from the videos, random weights. Paper: 6.9 % mAP (Table 5).
-_base_ = [
-    '../_base_/models/ava_fast_rcnn.py',
-    '../_base_/datasets/ava22_videos.py',
-    '../_base_/schedules/ava_sgd_12e.py',
-    '../_base_/default_runtime.py',
-]
-custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'], allow_failed_imports=False)
+_base_ = './ava22_videos_cvrl.py'
+model = dict(backbone=dict(init_cfg=None))

@@ -1,20 +1,10 @@
-# R3D-50 on AVA 2.2 with a region proposal network of its own, from CVRL's weights.
+# R3D-50 on AVA 2.2 from the videos, weights of CVRL, with its own region proposal network.
 _base_ = [
     '../_base_/models/ava_faster_rcnn.py',
     '../_base_/datasets/ava22_videos.py',
     '../_base_/schedules/ava_sgd_12e.py',
-    '../_base_/default_runtime.py',
+    '../_base_/detection_runtime.py',
 ]
-custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'], allow_failed_imports=False)
-model = dict(
-    backbone=dict(
-        init_cfg=dict(
-            type='Pretrained',
-            checkpoint='work_dirs/pretrain_k400/epoch_800.pth',
-            prefix='backbone.',
-        )
-    )
-)
 train_dataloader = dict(dataset=dict(proposal_file=None))
 val_dataloader = dict(dataset=dict(proposal_file=None))
 test_dataloader = val_dataloader

@@ -3,10 +3,9 @@ _base_ = [
     '../_base_/models/ava_fast_rcnn.py',
     '../_base_/datasets/synthetic_ava_frames.py',
     '../_base_/schedules/synthetic_ava_adamw.py',
-    '../_base_/default_runtime.py',
+    '../_base_/detection_runtime.py',
 ]
-custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'], allow_failed_imports=False)
 model = dict(
-    backbone=dict(depth=18, width=0.125),
+    backbone=dict(depth=18, width=0.125, init_cfg=None),
     roi_head=dict(bbox_head=dict(in_channels=64, num_classes=4, topk=1)),
 )

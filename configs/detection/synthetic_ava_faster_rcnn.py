@@ -3,11 +3,10 @@ _base_ = [
     '../_base_/models/ava_faster_rcnn.py',
     '../_base_/datasets/synthetic_ava_videos.py',
     '../_base_/schedules/synthetic_ava_adamw.py',
-    '../_base_/default_runtime.py',
+    '../_base_/detection_runtime.py',
 ]
-custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'], allow_failed_imports=False)
 model = dict(
-    backbone=dict(depth=18, width=0.125),
+    backbone=dict(depth=18, width=0.125, init_cfg=None),
     rpn_head=dict(
         in_channels=64,
         feat_channels=64,

@@ -1,9 +1,10 @@
-# Two figures per movie whose motion is their action. To write the set:
+# Movies of two moving figures; the motion is the action. To write the data set:
 #   python tools/data/make_synthetic_ava.py data/synthetic_ava
 annotations = 'data/synthetic_ava/annotations/'
 actions = [12, 17, 64]
 
-clip = dict(type='SampleAVAFrames', clip_len=8, frame_interval=3, test_mode=True)
+sample = dict(type='SampleAVAFrames', clip_len=8, frame_interval=3, test_mode=True)
+decode = dict(type='RawFrameDecode')
 pack = [
     dict(type='FormatShape', input_format='NCTHW', collapse=True),
     dict(type='PackActionInputs'),
@@ -28,7 +29,7 @@ train_dataloader = dict(
         ann_file=annotations + 'train.csv',
         exclude_file=annotations + 'train_excluded.csv',
         proposal_file=annotations + 'train_proposals.pkl',
-        pipeline=[clip, dict(type='RawFrameDecode'), *train_views],
+        pipeline=[sample, decode, *train_views],
     ),
 )
 val_dataloader = dict(
@@ -41,13 +42,14 @@ val_dataloader = dict(
         ann_file=annotations + 'val.csv',
         exclude_file=annotations + 'val_excluded.csv',
         proposal_file=annotations + 'val_proposals.pkl',
-        pipeline=[clip, dict(type='RawFrameDecode'), *test_views],
+        pipeline=[sample, decode, *test_views],
         test_mode=True,
+        key_seconds=(901, 903),
     ),
 )
 test_dataloader = val_dataloader
 val_evaluator = dict(
-    type='AVAMetric',
+    type='AVAKeyframeMetric',
     ann_file=annotations + 'val.csv',
     exclude_file=annotations + 'val_excluded.csv',
     label_file=annotations + 'actions.pbtxt',

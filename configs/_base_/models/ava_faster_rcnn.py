@@ -1,3 +1,4 @@
+# Fast R-CNN with a region proposal network that finds the people
 _base_ = './ava_fast_rcnn.py'
 model = dict(
     type='ActionFasterRCNN',
@@ -34,9 +35,9 @@ model = dict(
             pos_weight=-1,
         ),
         rpn_proposal=dict(nms_pre=1000, max_per_img=100, nms=dict(type='nms', iou_threshold=0.7)),
-        # The evaluation's own IoU: its boxes come from this network
+        # The IoU of the evaluation: this network finds the boxes of training and testing
         rcnn=dict(assigner=dict(pos_iou_thr=0.5, neg_iou_thr=0.5, min_pos_iou=0.5)),
     ),
-    # No second stage moves the boxes or removes doubles
+    # No second stage refines the boxes or removes duplicates
     test_cfg=dict(rpn=dict(nms_pre=1000, max_per_img=20, nms=dict(type='nms', iou_threshold=0.5))),
 )
