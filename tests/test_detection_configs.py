@@ -1,5 +1,6 @@
-"""The detection configs are the paper's and differ where their names say so."""
+"""The detection configs follow the paper and differ only in what their names say."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ from mmengine.config import Config
 
 from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
 
-CONFIGS = Path(__file__).parents[1] / 'configs' / 'detection'
+ROOT = Path(__file__).parents[1]
+CONFIGS = ROOT / 'configs' / 'detection'
 DATA = [f'ava{version}_{source}' for version in (21, 22) for source in ('frames', 'videos')]
 STARTS = {
     'cvrl': 'work_dirs/pretrain_k400/epoch_800.pth',
@@ -39,23 +41,42 @@ def differences(a: str, b: str, ignore: tuple = ()) -> set[str]:
     return {k for k in changed if not k.startswith(ignore)}
 
 
-@pytest.mark.parametrize('data', DATA)
-@pytest.mark.parametrize('start', STARTS)
-def test_table_5s_columns_differ_in_their_weights_and_what_these_have_seen(data: str, start: str):
-    changed = differences(f'{data}_{start}', f'{data}_random', ignore=('.imagenet_pixels',))
-    pixels = {f'.model.data_preprocessor.{key}.{i}' for key in ('mean', 'std') for i in range(3)}
-    assert changed == {
-        *(f'.model.backbone.init_cfg.{k}' for k in ('type', 'checkpoint', 'prefix')),
-        *(pixels if start == 'imagenet' else ()),
-    }
-    init = load(f'{data}_{start}')['model']['backbone']['init_cfg']
-    assert init == dict(type='Pretrained', checkpoint=STARTS[start], prefix='backbone.')
+PIXELS = {f'.model.data_preprocessor.{key}.{i}' for key in ('mean', 'std') for i in range(3)}
 
 
-@pytest.mark.parametrize('data', DATA)
+def test_table_5s_columns_differ_in_their_weights_and_the_pixels_of_pretraining():
+    for start, checkpoint in STARTS.items():
+        init = load(f'ava22_videos_{start}')['model']['backbone']['init_cfg']
+        assert init == dict(type='Pretrained', checkpoint=checkpoint, prefix='backbone.')
+        changed = differences(f'ava22_videos_{start}', 'ava22_videos_cvrl', ('.imagenet_pixels',))
+        expected = {
+            'cvrl': set(),
+            'imagenet': {'.model.backbone.init_cfg.checkpoint', *PIXELS},
+        }.get(start, {'.model.backbone.init_cfg.checkpoint'})
+        assert changed == expected, start
+    random = load('ava22_videos_random')
+    assert random['model']['backbone']['init_cfg'] is None
+    random['model']['backbone'] = load('ava22_videos_cvrl')['model']['backbone']
+    assert random == load('ava22_videos_cvrl')
+
+
+def test_other_versions_and_sources_get_another_start_as_the_documentation_says(tmp_path: Path):
+    """The leaf of docs/detection.md."""
+    text = (ROOT / 'docs' / 'detection.md').read_text(encoding='utf-8')
+    (leaf,) = re.findall(r'^_base_ = \[.*?^\)\n', text, re.DOTALL | re.MULTILINE)
+    assert 'ava21_frames_cvrl' in leaf and len(leaf.splitlines()) < 8
+    configs = tmp_path / 'configs'
+    configs.symlink_to(ROOT / 'configs', target_is_directory=True)
+    (tmp_path / 'leaf.py').write_text(leaf)
+    cfg = Config.fromfile(tmp_path / 'leaf.py').to_dict()
+    imagenet = load('ava22_videos_imagenet')
+    assert cfg['model'] == imagenet['model']
+    assert cfg['train_dataloader'] == load('ava21_frames_cvrl')['train_dataloader']
+
+
 @pytest.mark.parametrize('start', [*STARTS, 'random', 'rpn_cvrl'])
-def test_a_backbone_sees_the_pixels_it_was_trained_on(data: str, start: str):
-    cfg = load(f'{data}_{start}')['model']['data_preprocessor']
+def test_a_backbone_sees_the_pixels_it_was_trained_on(start: str):
+    cfg = load(f'ava22_videos_{start}')['model']['data_preprocessor']
     preprocessor = MODELS.build(cfg)
     frame = torch.tensor([255, 0, 128], dtype=torch.uint8).reshape(3, 1, 1, 1)
     seen = preprocessor(dict(inputs=[frame], data_samples=None))['inputs'].flatten()
@@ -68,7 +89,7 @@ def test_a_backbone_sees_the_pixels_it_was_trained_on(data: str, start: str):
 
 @pytest.mark.parametrize('data', DATA)
 def test_frames_and_videos_show_the_same(data: str):
-    cfg = load(f'{data}_random')
+    cfg = load(f'{data}_cvrl')
     for split in ('train', 'val'):
         dataset = cfg[f'{split}_dataloader']['dataset']
         reader = dataset['pipeline'][0]
@@ -80,9 +101,9 @@ def test_frames_and_videos_show_the_same(data: str):
     assert {evaluator[k] for k in ('ann_file', 'exclude_file', 'label_file')} == annotations
     assert cfg['test_dataloader'] == cfg['val_dataloader']
     assert cfg['test_evaluator'] == cfg['val_evaluator']
-    twin = load(f'ava{data[3:5]}_frames_random')
+    frames = load(f'ava{data[3:5]}_frames_cvrl')
     for split in ('train', 'val'):
-        views = [d[f'{split}_dataloader']['dataset']['pipeline'] for d in (cfg, twin)]
+        views = [d[f'{split}_dataloader']['dataset']['pipeline'] for d in (cfg, frames)]
         first = [[step['type'] for step in view].index('FormatShape') for view in views]
         assert views[0][1 if 'videos' in data else 2 :] == views[1][2:], first
 
@@ -97,6 +118,14 @@ def test_the_schedule_is_the_papers():
     assert (steps['milestones'], steps['gamma']) == ([8, 11], 0.1)
     assert 8 * cfg['train_dataloader']['batch_size'] == 32
     assert cfg['auto_scale_lr']['base_batch_size'] == 32
+
+
+@pytest.mark.parametrize('data', DATA)
+def test_every_key_frame_of_the_benchmark_is_tested(data: str):
+    cfg = load(f'{data}_cvrl')
+    assert cfg['test_dataloader']['dataset']['key_seconds'] == (902, 1798)
+    assert 'key_seconds' not in cfg['train_dataloader']['dataset']
+    assert cfg['test_evaluator']['type'] == 'AVAKeyframeMetric'
 
 
 def test_stage_5_keeps_the_resolution():
@@ -124,7 +153,7 @@ def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize('name', ['ava22_frames_random', 'ava21_videos_random'])
+@pytest.mark.parametrize('name', ['ava22_frames_cvrl', 'ava21_videos_cvrl'])
 def test_the_pipelines_give_clips_with_their_boxes(name: str, movies: Path):
     cfg = Config.fromfile(CONFIGS / f'{name}.py')
     annotations = movies / 'annotations'
@@ -136,6 +165,7 @@ def test_the_pipelines_give_clips_with_their_boxes(name: str, movies: Path):
             exclude_file=None,
             proposal_file=str(annotations / f'{split}_proposals.pkl'),
             timestamp_start=900,
+            **(dict(key_seconds=(901, 903)) if split == 'val' else {}),
             data_prefix=dict(img=str(movies / ('rawframes' if 'frames' in name else 'videos'))),
         )
         data = DATASETS.build(dataset)

@@ -9,7 +9,14 @@ backbone. It needs mmdet, PyAV and either a compiled mmcv or torchvision. In a c
 from . import requirements  # noqa: F401  # first: it says what to install
 from .action_faster_rcnn import ActionFasterRCNN
 from .ava_keyframe_dataset import AVAKeyframeDataset
+from .ava_keyframe_metric import AVAKeyframeMetric
 from .keep_visible_boxes import KeepVisibleBoxes
 from .read_ava_clip import ReadAVAClip
 
-__all__ = ['AVAKeyframeDataset', 'ActionFasterRCNN', 'KeepVisibleBoxes', 'ReadAVAClip']
+__all__ = [
+    'AVAKeyframeDataset',
+    'AVAKeyframeMetric',
+    'ActionFasterRCNN',
+    'KeepVisibleBoxes',
+    'ReadAVAClip',
+]

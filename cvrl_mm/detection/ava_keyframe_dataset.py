@@ -1,7 +1,8 @@
-"""AVA's key frames, checked before the first epoch."""
+"""The key frames of AVA."""
 
 import os.path as osp
 from collections import Counter, defaultdict
+from itertools import product
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -19,33 +20,40 @@ MAX_MISSING = 0.05  # of the movies
 
 @DATASETS.register_module()
 class AVAKeyframeDataset(AVADataset):
-    """MMAction2's ``AVADataset`` with everything it reads checked when it is built.
+    """MMAction2's ``AVADataset`` that checks all its files when it is built.
 
-    Key frames are left out, with a count in the log, if AVA excludes them, if they lie outside
-    what there is of their movie, if the movie is missing (up to 5 % of the movies; more is an
-    error), if no box of theirs touches the frame, and at test time if nobody was detected in
-    them. In evaluation their annotations count as missed all the same. Training takes a key
-    frame without detections with its annotated boxes alone. Boxes that reach out of the frame
-    are cut at its border.
+    The following key frames are left out, and the log says how many:
 
-    In a run with :class:`SampleSeedHook` a sample's draws, another key frame in its place among
-    them, depend on the seed, the epoch and its index alone.
+    - those that AVA excludes;
+    - those of a missing movie (more than 5 % missing movies are an error) or outside the seconds
+      that the file of their movie covers;
+    - those whose annotated boxes all lie outside the frame;
+    - in test mode, those for which the proposal file has no person.
 
-    The proposals are unpickled by ``load_proposals``, which can make arrays and nothing else.
+    The metric counts annotations of key frames that are left out as missed, except those that
+    AVA excludes. In training, a key frame without proposals is used with its annotated boxes.
+    Boxes that reach out of the frame are clipped at its border.
+
+    In a run with :class:`SampleSeedHook`, the random numbers of a sample depend only on the seed,
+    the epoch and the index of the sample, even if another key frame replaces a failed one.
+
+    ``load_proposals`` reads the proposal file; it can create arrays and nothing else.
 
     Args:
-        ann_file: AVA's csv.
-        proposal_file: Person boxes; without it there are none, for a detector that proposes
-            its own.
-        use_frames: Read extracted frames from folders named by the movies; False reads video
-            files ``MOVIE.*``, with ``ReadAVAClip`` in the pipeline.
-        timestamp_start: Second of the movie that the first frame shows: 900 for AVA's cut at
-            this second, 0 for whole movies.
-        **kwargs: What ``AVADataset`` takes.
+        ann_file: AVA's csv file of annotated boxes.
+        proposal_file: File of person boxes. None for detectors that propose their own.
+        use_frames: Whether to read extracted frames from one folder per movie. If False, video
+            files ``MOVIE.*`` are read by ``ReadAVAClip`` in the pipeline.
+        key_seconds: First and last second of the movies between which, in test mode, every second
+            is a key frame, annotated or not. AVA evaluates 902 to 1798, less the excluded ones.
+            None tests annotated key frames only, as MMAction2 does.
+        timestamp_start: Second of the movie that the first frame shows: 900 for files that were
+            cut at this second, 0 for whole movies.
+        **kwargs: Further arguments of ``AVADataset``.
 
     Raises:
-        FileNotFoundError: a file, or more than 5 % of the movies, are missing.
-        ValueError: a file is malformed, or no key frame is left.
+        FileNotFoundError: A file or more than 5 % of the movies are missing.
+        ValueError: A file is malformed, ``key_seconds`` is not a range, or no key frame is left.
     """
 
     def __init__(
@@ -54,8 +62,15 @@ class AVAKeyframeDataset(AVADataset):
         proposal_file: str | None = None,
         use_frames: bool = True,
         start_index: int | None = None,
+        key_seconds: tuple[int, int] | None = None,
         **kwargs: Any,
     ) -> None:
+        if key_seconds is not None and (len(key_seconds) != 2 or key_seconds[0] > key_seconds[1]):
+            raise ValueError(
+                f'key_seconds must be the first and the last second, such as (902, 1798), got '
+                f'{key_seconds}.'
+            )
+        self.key_seconds = key_seconds
         self.person_boxes = None if proposal_file is None else load_proposals(proposal_file)
         if start_index is None:
             start_index = int(use_frames)  # extracted frames count from 1
@@ -72,11 +87,11 @@ class AVAKeyframeDataset(AVADataset):
             return super().__getitem__(int(idx))
 
     def load_data_list(self) -> list[dict]:
-        """Read the csv into one dict a key frame, with boxes cut at the frame's border.
+        """Read the csv file into one dict per key frame, with boxes clipped at the frame's border.
 
         Raises:
-            FileNotFoundError: see the class.
-            ValueError: a line is malformed or names an action that does not exist.
+            FileNotFoundError: See the class.
+            ValueError: A line is malformed or names an action that does not exist.
         """
         self.left_out: Counter[str] = Counter()
         by_frame: dict[tuple[str, int], list[dict]] = defaultdict(list)
@@ -85,7 +100,12 @@ class AVAKeyframeDataset(AVADataset):
             if action:
                 record = self._record(row, action)
                 by_frame[row.video, row.second] += [record] if record else []
-        sources = self._find_sources(sorted({video for video, _ in by_frame}))
+        videos = sorted({video for video, _ in by_frame})
+        if self._tests_all_seconds:
+            first, last = self.key_seconds
+            for frame in product(videos, range(first, last + 1)):
+                by_frame[frame]  # adds an empty list for a key frame without annotations
+        sources = self._find_sources(videos)
         return [
             self._frame(source, video, second, records)
             for (video, second), records in by_frame.items()
@@ -93,10 +113,10 @@ class AVAKeyframeDataset(AVADataset):
         ]
 
     def filter_data(self) -> list[dict]:
-        """Leave out what AVA excludes and, at test time, frames without anybody detected.
+        """Leave out what AVA excludes and, in test mode, key frames without a detected person.
 
         Raises:
-            ValueError: no key frame is left.
+            ValueError: No key frame is left.
         """
         excluded = read_exclusions(self.exclude_file) if self.exclude_file else set()
         kept = []
@@ -113,20 +133,24 @@ class AVAKeyframeDataset(AVADataset):
             logger.warning(f'{self.ann_file}: left out {count}: {reason}')
         if not kept:
             raise ValueError(
-                f'{self.ann_file} leaves no key frame: {dict(self.left_out)}. Look at data_prefix, '
+                f'{self.ann_file} leaves no key frame: {dict(self.left_out)}. Check data_prefix, '
                 f'proposal_file and timestamp_start={self.timestamp_start}.'
             )
         return kept
 
+    @property
+    def _tests_all_seconds(self) -> bool:
+        return self.test_mode and self.key_seconds is not None
+
     def get_data_info(self, idx: int) -> dict:
-        """Get a key frame; boxes and ``proposals`` (N, 4) are fractions of the frame."""
+        """Return a key frame; boxes and ``proposals``, (N, 4), are fractions of the frame."""
         info = super().get_data_info(idx)
         if self.person_boxes is not None:
             info['proposals'] = self._proposals(info['img_key'])
         return info
 
     def _action_index(self, row: ActionRow) -> int:
-        """Position of an action among the classes, 0 if it isn't one of ``custom_classes``."""
+        """Return the index of an action among the classes, 0 if ``custom_classes`` lacks it."""
         if self.custom_classes is not None:
             return self.custom_classes.index(row.action) if row.action in self.custom_classes else 0
         if row.action >= self.num_classes:
@@ -161,7 +185,7 @@ class AVAKeyframeDataset(AVADataset):
             raise FileNotFoundError(
                 f'{len(missing)} of {len(videos)} movies of {self.ann_file} have no readable '
                 f'{"frames" if self.use_frames else "video"} in {folder!r}, the first one is '
-                f'{missing[0]}; look at data_prefix and filename_tmpl={self.filename_tmpl!r}.'
+                f'{missing[0]}; check data_prefix and filename_tmpl={self.filename_tmpl!r}.'
             )
         return sources
 
@@ -172,14 +196,18 @@ class AVAKeyframeDataset(AVADataset):
             self.left_out['movie missing'] += 1
         elif not 0 <= second - self.timestamp_start < source.seconds:
             self.left_out['outside the seconds that there are of the movie'] += 1
-        elif not records:
+        elif not records and not self._tests_all_seconds:
             self.left_out['no box within the frame'] += 1
         else:
             return True
         return False
 
     def _frame(self, source: Source, video: str, second: int, records: list[dict]) -> dict:
-        boxes, labels, people = self.parse_img_record(records)
+        if records:
+            boxes, labels, people = self.parse_img_record(records)
+        else:
+            boxes, labels = np.zeros((0, 4)), np.zeros((0, self.num_classes))
+            people = np.zeros((0,), int)
         return {
             'frame_dir' if self.use_frames else 'filename': source.path,
             'video_id': video,
@@ -194,7 +222,7 @@ class AVAKeyframeDataset(AVADataset):
         return self.person_boxes is not None and not len(self._proposals(key))
 
     def _proposals(self, key: str) -> np.ndarray:
-        """Boxes of the surely detected, or of the surest if nobody is, (N, 4)."""
+        """Return boxes of at least the score threshold, or the one of the highest score, (N, 4)."""
         boxes = (self.person_boxes or {}).get(key, np.zeros((0, 5), np.float32))
         if boxes.shape[1] == 5 and len(boxes):
             scores = boxes[:, 4]

@@ -164,6 +164,32 @@ def test_without_proposals_frames_are_not_tested(build: Builder, log: pytest.Log
     assert 'left out 2: nobody detected' in log.text
 
 
+def test_testing_takes_every_second_of_the_benchmark(build: Builder, tmp_path: Path):
+    (tmp_path / 'excluded.csv').write_text('m1,0902\n')
+    settings = dict(exclude_file=str(tmp_path / 'excluded.csv'), key_seconds=(901, 903))
+    everything = {f'{movie},{second:04d}' for movie in MOVIES for second in (901, 902, 903)}
+    data = build(**settings, test_mode=True)
+    # m2,0900 lies outside the range but is annotated
+    assert {*keys(data)} == everything - {'m1,0902'} | {'m2,0900'}
+    assert keys(build(**settings)) == ['m0,0901', 'm2,0900']  # training: annotated ones
+    assert keys(build(test_mode=True)) == ['m0,0901', 'm1,0902', 'm2,0900']
+
+
+def test_key_frames_without_annotations_have_no_boxes(build: Builder):
+    proposals = {'m0,0902': np.array([SURE])}
+    data = build(proposals=proposals, key_seconds=(902, 902), test_mode=True)
+    assert keys(data) == ['m0,0902']
+    info = data.get_data_info(0)
+    assert (info['gt_bboxes'].shape, info['gt_labels'].shape) == ((0, 4), (0, 4))
+    np.testing.assert_allclose(info['proposals'], [BOX])
+
+
+@pytest.mark.parametrize('key_seconds', [(903, 901), (901,)])
+def test_key_seconds_that_are_no_range_are_refused(build: Builder, key_seconds: tuple):
+    with pytest.raises(ValueError, match=r'key_seconds must be the first and the last second'):
+        build(key_seconds=key_seconds)
+
+
 def test_proposals_outside_the_frame_are_cut_or_dropped(build: Builder):
     boxes = np.array([[-0.1, 0.2, 0.5, 1.2], [1.1, 0.1, 1.2, 0.5]])
     data = build(proposals={'m0,0901': boxes})

@@ -1,4 +1,4 @@
-"""MMAction2's AVA mAP, against a case worked out by hand and a second implementation."""
+"""AVA's mAP, against a case worked out by hand and a second implementation."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from mmaction.evaluation import AVAMetric
+
+from cvrl_mm.detection import AVAKeyframeMetric
 
 # The 60 of AVA's 80 actions that are evaluated
 EVALUATED = [
@@ -52,7 +54,14 @@ class Bench:
         names = ''.join(f'item {{\n  name: "action {i}"\n  id: {i}\n}}\n' for i in classes)
         (folder / 'names.pbtxt').write_text(names)
 
-    def __call__(self, truth: list[tuple], found: dict, excluded: str = '', **kwargs) -> dict:
+    def __call__(
+        self,
+        truth: list[tuple],
+        found: dict,
+        excluded: str = '',
+        metric_type: type[AVAMetric] = AVAKeyframeMetric,
+        **kwargs,
+    ) -> dict:
         """Measure.
 
         Args:
@@ -62,7 +71,7 @@ class Bench:
         lines = [f'm,{s:04d},' + ','.join(map(str, (*b, a, p))) for s, b, a, p in truth]
         (self.folder / 'truth.csv').write_text('\n'.join(lines))
         (self.folder / 'excluded.csv').write_text(excluded)
-        metric = AVAMetric(
+        metric = metric_type(
             ann_file=str(self.folder / 'truth.csv'),
             exclude_file=str(self.folder / 'excluded.csv'),
             label_file=str(self.folder / 'names.pbtxt'),
@@ -78,7 +87,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.chdir(tmp_path)  # where the metric writes what it has found
+    monkeypatch.chdir(tmp_path)  # where MMAction2's metric writes a file
     return Bench(tmp_path, EVALUATED)
 
 
@@ -109,11 +118,28 @@ def test_a_case_worked_out_by_hand(bench: Bench):
     assert result['mAP/person_interaction'] == pytest.approx(1 / 2)
 
 
-def test_excluded_seconds_do_not_find_anything(bench: Bench):
-    truth = [(902, LEFT, 1, 0), (903, LEFT, 1, 0)]
+def test_excluded_seconds_count_neither_as_found_nor_as_missed(bench: Bench):
+    truth = [(902, LEFT, 1, 0), (902, RIGHT, 1, 1), (903, LEFT, 1, 0)]
     found = {s: ([LEFT], [scores(a1=1.0)]) for s in (902, 903)}
-    assert bench(truth, found)['mAP/overall'] == 1
+    assert bench(truth, found)['mAP/overall'] == pytest.approx(2 / 3)
     assert bench(truth, found, excluded='m,0903')['mAP/overall'] == 0.5
+    # MMAction2 counts the annotation at 903 as missed
+    stock = bench(truth, found, excluded='m,0903', metric_type=AVAMetric)
+    assert stock['mAP/overall'] == pytest.approx(1 / 3)
+
+
+def test_detections_count_as_wrong_where_nobody_is_annotated(bench: Bench):
+    truth = [(902, LEFT, 1, 0)]
+    found = {902: ([LEFT], [scores(a1=0.5)]), 903: ([LEFT], [scores(a1=0.9)])}
+    assert bench(truth, found)['mAP/overall'] == 0.5  # the first of two detections is wrong
+    assert bench(truth, found, excluded='m,0903')['mAP/overall'] == 1
+    assert bench(truth, found, metric_type=AVAMetric)['mAP/overall'] == 1
+
+
+def test_nothing_is_left_in_the_working_directory(bench: Bench):
+    before = {*bench.folder.iterdir(), bench.folder / 'truth.csv', bench.folder / 'excluded.csv'}
+    bench([(902, LEFT, 1, 0)], {902: ([LEFT], [scores(a1=0.5)])})
+    assert {*bench.folder.iterdir()} == before
 
 
 @pytest.mark.parametrize('seed', range(2))

@@ -1,4 +1,4 @@
-"""The stock detector on person boxes given beforehand, as the configs compose it."""
+"""MMAction2's detector on given person boxes, as the configs compose it."""
 
 from pathlib import Path
 
@@ -71,3 +71,20 @@ def test_without_proposals_the_annotated_boxes_train(model: nn.Module):
     beside = model.loss(clips, [sample(BOXES + 10)])['loss_action_cls']
     torch.testing.assert_close(loss, beside)
     assert loss.isfinite() and loss > 0
+
+
+def test_dropout_drops_pooled_features():
+    """As SlowFast does; before the maximum over 7 x 7, it would drop next to nothing."""
+    cfg = Config.fromfile(CONFIG).model.roi_head.bbox_head
+    assert cfg.dropout_ratio == 0.5
+    torch.manual_seed(0)
+    head = MODELS.build({**cfg, 'type': f'mmdet.{cfg.type}'})
+    seen = []
+    head.fc_cls.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    feats = torch.rand(64, cfg.in_channels, 1, 7, 7)
+    head.train()(feats)
+    head.eval()(feats)
+    training, testing = seen
+    dropped = training == 0
+    assert 0.45 < dropped.float().mean() < 0.55
+    torch.testing.assert_close(training[~dropped], 2 * testing[~dropped])
