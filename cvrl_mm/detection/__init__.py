@@ -1,7 +1,7 @@
 """Action detection on AVA: annotations, proposals, dataset, clips, detectors, drawing.
 
-In: AVA's annotation files and movies. Out: detections and their mAP, from a Faster R-CNN on a CVRL
-backbone. It needs mmdet, PyAV and either a compiled mmcv or torchvision. In a config:
+In: AVA's annotation files and movies. Out: detections and their mAP, from a Faster R-CNN with a
+CVRL backbone. It needs mmdet, PyAV and either a compiled mmcv or torchvision. In a config:
 ``custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'])``. Start with
 ``ava_keyframe_dataset.py``.
 """

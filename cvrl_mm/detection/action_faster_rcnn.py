@@ -1,4 +1,4 @@
-"""A detector of actions that needs no person boxes."""
+"""An action detector that needs no person boxes."""
 
 from mmaction.structures import ActionDataSample
 from mmdet.models.detectors import TwoStageDetector
@@ -9,20 +9,20 @@ from torch import Tensor
 
 @MODELS.register_module()
 class ActionFasterRCNN(TwoStageDetector):
-    """Faster R-CNN on clips: finds people at the key frame and what they do.
+    """Faster R-CNN on clips: detects people at the key frame and their actions.
 
-    The region proposal network looks at the backbone's features averaged over the clip, whose
-    centre the key frame is; its only class is a person. The action head pools from the same
-    features, over time as well, at the annotated boxes and at the proposals that fit them, and
-    both are trained in one stage. The region proposal network's boxes are final: unlike in
-    detection of objects, the second stage does not refine them, as with given person boxes.
+    The region proposal network has one class, person, and takes the features of the backbone
+    averaged over the clip, with the key frame at its centre. The action head pools the same
+    features over time and space, at the annotated boxes and at the proposals that match them.
+    Both are trained together. As with given person boxes, and unlike in object detection, the
+    second stage does not refine the boxes.
 
-    Arguments are ``TwoStageDetector``'s. ``train_cfg.rpn_proposal`` and ``test_cfg.rpn`` say
-    which boxes reach the action head in training and are returned in testing.
+    The arguments are those of ``TwoStageDetector``. ``train_cfg.rpn_proposal`` selects the boxes
+    for the action head in training, ``test_cfg.rpn`` those that are returned in testing.
     """
 
     def loss(self, inputs: Tensor, data_samples: list[ActionDataSample]) -> dict:
-        """Train people and actions together.
+        """Compute the losses of people and actions.
 
         Args:
             inputs: Clips, (N, C, T, H, W).
@@ -42,16 +42,16 @@ class ActionFasterRCNN(TwoStageDetector):
     def predict(
         self, inputs: Tensor, data_samples: list[ActionDataSample], rescale: bool = True
     ) -> list[ActionDataSample]:
-        """Find people and score their actions.
+        """Detect people and score their actions.
 
         Args:
-            inputs: One clip, (1, C, T, H, W), as MMAction2's action head takes it.
-            data_samples: Its sample.
-            rescale: Boxes are always fractions of the frame, as MMAction2's are.
+            inputs: One clip, (1, C, T, H, W); MMAction2's action head tests no larger batches.
+            data_samples: The sample of the clip.
+            rescale: Unused. Boxes are fractions of the frame, as everywhere in MMAction2.
 
         Returns:
-            The sample with ``pred_instances``: boxes as fractions, (K, 4), and scores,
-            (K, num_classes): probabilities of the actions times that of being a person.
+            The sample with ``pred_instances``: boxes as fractions of the frame, (K, 4), and
+            scores, (K, num_classes): the probability of the action times that of a person.
         """
         feats = self.extract_feat(inputs)
         proposals = self.rpn_head.predict(over_time(feats), data_samples, rescale=False)
@@ -67,9 +67,9 @@ def over_time(feats: Tensor) -> tuple[Tensor]:
 
 
 def as_people(sample: ActionDataSample) -> ActionDataSample:
-    """Annotate everybody as class 0 of 1, whatever they do."""
+    """Replace the actions of all boxes by the single class of the region proposal network."""
     boxes = sample.gt_instances.bboxes
-    # no picture is padded
+    # frames are not padded
     people = ActionDataSample(metainfo={**sample.metainfo, 'pad_shape': sample.img_shape})
     people.gt_instances = InstanceData(bboxes=boxes, labels=boxes.new_zeros(len(boxes)).long())
     return people

@@ -1,4 +1,4 @@
-"""A video with its people and their actions drawn in."""
+"""Videos with the detected people and their actions drawn in."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ from cvrl_mm.datasets.rotation import upright_image
 from .video_detector import Detections
 
 COLOUR, INK = (80, 220, 80), (0, 0, 0)  # BGR
-LINE = 20  # pixels, at a picture height of 480
+LINE = 20  # height of a line of text in pixels, in a frame of height 480
 
 
 def write_annotated_video(
@@ -26,23 +26,24 @@ def write_annotated_video(
     top: int,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Detect once a second and draw what was found into the frames around it.
+    """Detect once per second and draw the detections into the frames around this second.
 
     Args:
         video: File to read.
-        out: File to write, .mp4; it appears when it is whole.
-        detect: Gives the people at a second of the video.
-        actions: What the columns of their scores are called.
-        threshold: Least score of an action that is drawn; a person without any is not.
-        top: At most so many actions of a person.
-        on_progress: Called with the number of frames done and to do, an estimate.
+        out: Mp4 file to write. It appears under this name when it is complete.
+        detect: Returns the detections at a second of the video.
+        actions: Names of the actions, in the order of their scores.
+        threshold: Lowest score of an action that is drawn. A person without such an action is
+            not drawn.
+        top: Largest number of actions per person.
+        on_progress: Called with the number of finished frames and an estimate of all.
 
     Returns:
-        How many boxes were drawn, counted once a second.
+        Number of drawn boxes, counted once per second.
 
     Raises:
-        ValueError: both are the same file.
-        RuntimeError: the video cannot be read, or the other not be written.
+        ValueError: Both are the same file.
+        RuntimeError: The video cannot be read, or the output cannot be written.
     """
     check_out(out, video)
     try:
@@ -71,11 +72,11 @@ def write_annotated_video(
 
 
 def check_out(out: Path, video: Path) -> None:
-    """See, before hours of work, that a file can be written beside the video.
+    """Check before hours of work that the output can be written.
 
     Raises:
-        ValueError: it is the video itself.
-        RuntimeError: there is no folder for it.
+        ValueError: The output is the video itself.
+        RuntimeError: The folder of the output does not exist.
     """
     if out.resolve() == video.resolve():
         raise ValueError(f'{out} is the video itself; name another file to write.')
@@ -85,8 +86,8 @@ def check_out(out: Path, video: Path) -> None:
 
 @contextmanager
 def unfinished(out: Path) -> Iterator[Path]:
-    """Give a name to write to; the file gets its own when it is whole, and goes at an error."""
-    # the suffix stays: the writer tells the format by it
+    """Yield a temporary path that is renamed to ``out`` on success and removed on an error."""
+    # the writer derives the format from the suffix
     part = out.with_name(f'.{out.stem}.{os.getpid()}{out.suffix}')
     try:
         yield part
@@ -96,10 +97,10 @@ def unfinished(out: Path) -> Iterator[Path]:
 
 
 def open_writer(out: Path, rate: float, image: np.ndarray) -> cv2.VideoWriter:
-    """Open a video for frames like this one.
+    """Open a video file for frames of the size of ``image``.
 
     Raises:
-        RuntimeError: it cannot be written.
+        RuntimeError: The file cannot be written.
     """
     size = image.shape[1], image.shape[0]
     writer = cv2.VideoWriter(str(out), cv2.VideoWriter.fourcc(*'mp4v'), rate, size)
@@ -114,7 +115,7 @@ def open_writer(out: Path, rate: float, image: np.ndarray) -> cv2.VideoWriter:
 def confident(
     found: Detections, actions: Sequence[str], threshold: float, top: int
 ) -> list[tuple[np.ndarray, list[str]]]:
-    """Choose what to draw: boxes with the lines of text beside them."""
+    """Select the boxes to draw, each with its lines of text."""
     people = []
     for box, scores in zip(found.boxes, found.scores, strict=True):
         best = [i for i in np.argsort(-scores, kind='stable')[:top] if scores[i] >= threshold]
@@ -124,7 +125,7 @@ def confident(
 
 
 def draw(image: np.ndarray, people: list[tuple[np.ndarray, list[str]]]) -> np.ndarray:
-    """Draw boxes and their lines into a frame, (H, W, 3) BGR uint8, in place."""
+    """Draw boxes and their lines of text into a frame, (H, W, 3) BGR uint8, in place."""
     height, width = image.shape[:2]
     scale = max(height / 480, 0.5)
     line, thickness = round(LINE * scale), max(round(2 * scale), 1)

@@ -1,4 +1,4 @@
-"""AVA's csv files, checked line by line."""
+"""Readers of AVA's csv files that check every line."""
 
 import csv
 from collections.abc import Callable, Iterator
@@ -18,9 +18,9 @@ class ActionRow:
 
     Attributes:
         video: Name of the movie.
-        second: Of the movie.
+        second: Time of the key frame in the movie.
         box: x1, y1, x2, y2 as fractions of the frame, (4,).
-        action: Number of the action, from 1.
+        action: Number of the action, counted from 1.
         person: Number of the person within the movie.
     """
 
@@ -32,21 +32,22 @@ class ActionRow:
 
 
 def read_actions(path: str) -> list[ActionRow]:
-    """Read ``ava_{train,val}_v2.x.csv``. Boxes are returned as they stand.
+    """Read ``ava_{train,val}_v2.x.csv``. Boxes are returned unchanged.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is empty, or a line is malformed; names the first and counts them.
+        FileNotFoundError: The file does not exist.
+        ValueError: The file is empty, or lines are malformed. The message names the first
+            malformed line and their number.
     """
     return _read(path, _parse_action, COLUMNS)
 
 
 def read_exclusions(path: str) -> set[tuple[str, int]]:
-    """Read ``ava_{train,val}_excluded_timestamps_v2.x.csv`` into (video, second).
+    """Read ``ava_{train,val}_excluded_timestamps_v2.x.csv`` into pairs (video, second).
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: a line is malformed.
+        FileNotFoundError: The file does not exist.
+        ValueError: A line is malformed.
     """
     return set(_read(path, _parse_exclusion, 'video, second', may_be_empty=True))
 
@@ -68,13 +69,13 @@ def _read(
     path: str, parse: Callable[[list[str]], Row], columns: str, may_be_empty: bool = False
 ) -> list[Row]:
     if not Path(path).is_file():
-        raise FileNotFoundError(f'There is no {path}; AVA offers its csv files for download.')
+        raise FileNotFoundError(f'The file {path} does not exist; AVA offers it for download.')
     rows, malformed = [], []
     with open(path, newline='', encoding='utf-8') as file:
         for number, cells in _lines(path, file):
             try:
                 rows.append(parse([cell.strip() for cell in cells]))
-            except ValueError:  # also of int(), float() and unpacking
+            except ValueError:  # also from int(), float() and unpacking
                 malformed.append((number, ','.join(cells)))
     if malformed:
         number, line = malformed[0]
@@ -88,10 +89,10 @@ def _read(
 
 
 def _lines(path: str, file: TextIO) -> Iterator[tuple[int, list[str]]]:
-    """Number the lines that are not empty."""
+    """Yield the non-empty lines with their numbers."""
     try:
         for number, cells in enumerate(csv.reader(file), 1):
             if cells:
                 yield number, cells
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f'{path} is no csv file in UTF-8: {error}.') from None
+        raise ValueError(f'{path} is not a csv file in UTF-8: {error}.') from None

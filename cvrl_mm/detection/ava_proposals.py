@@ -1,8 +1,9 @@
-"""Person boxes of AVA's key frames, in the file format of AVA's own proposals.
+"""Files of person boxes at key frames, in the format of the proposals for AVA.
 
-Such a file is a pickled ``{'VIDEO,TTTT': array}`` with T the second of the movie in four digits
-and one row ``x1, y1, x2, y2[, score]`` a person, as fractions of the frame. Unpickling runs
-whatever a file asks for; here it can make arrays of numbers and nothing else.
+Such a file is a pickled dict ``{'VIDEO,TTTT': array}``. TTTT is the second of the movie in four
+digits; each row of the array is a person, ``x1, y1, x2, y2[, score]`` as fractions of the frame.
+Unpickling can execute any code that the file names. The unpickler of this module only creates
+arrays of numbers.
 """
 
 import pickle
@@ -17,7 +18,7 @@ NUMBERS = re.compile(r'[<>|=]?[fiu][1248]')
 
 
 class _DType:
-    """Takes the place of ``numpy.dtype``; knows numbers alone."""
+    """Replacement of ``numpy.dtype`` that accepts only types of numbers."""
 
     def __init__(self, name: str, *flags: object) -> None:
         if not isinstance(name, str) or not NUMBERS.fullmatch(name):
@@ -30,7 +31,7 @@ class _DType:
 
 
 class _Array:
-    """Takes the place of ``numpy.ndarray``."""
+    """Replacement of ``numpy.ndarray``."""
 
     value = np.zeros((0,))
 
@@ -53,11 +54,11 @@ def _from_buffer(content: bytes, dtype: _DType, shape: tuple, order: str) -> _Ar
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    return text.encode('latin1')  # how protocols 0 to 2 hold bytes
+    return text.encode('latin1')  # how protocols 0 to 2 store bytes
 
 
 def _no_bytes() -> bytes:
-    return b''  # and how they hold none
+    return b''  # and how they store empty bytes
 
 
 _ALLOWED = {
@@ -80,32 +81,32 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 
 def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
-    """Load person boxes without running anything that the file may hold.
+    """Load person boxes without executing code from the file.
 
     Args:
-        path: A file as AVA's ``ava_dense_proposals_val.FAIR.recall_93.9.pkl``.
+        path: A file such as ``ava_dense_proposals_val.FAIR.recall_93.9.pkl``.
 
     Returns:
-        For 'VIDEO,TTTT' the boxes, (N, 4) or (N, 5) with the person's score in the last column.
+        Boxes, (N, 4), or (N, 5) with the score of the person in the last column, by 'VIDEO,TTTT'.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file holds anything but such arrays; it has done nothing then.
+        FileNotFoundError: The file does not exist.
+        ValueError: The file contains anything else; nothing of it is executed.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(
-            f'There is no proposal file {path}; AVA offers some for download, and '
-            'tools/data/make_proposals.py makes them for any videos.'
+            f'The proposal file {path} does not exist; docs/detection.md says where to download '
+            'it, and tools/data/make_proposals.py writes one for any videos.'
         )
     with open(path, 'rb') as file:
         try:
             content = _ArrayUnpickler(file, encoding='latin1').load()
             return {_key(k): _boxes(k, v) for k, v in content.items()}
-        # what a damaged or hostile stream makes an unpickler raise
+        # errors that a damaged or malicious file causes in an unpickler
         except (pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError) as error:
             reason = str(error)
         except (AttributeError, EOFError, MemoryError, OverflowError) as error:
-            reason = f'is no such pickle ({type(error).__name__}: {error})'
+            reason = f'is not such a pickle ({type(error).__name__}: {error})'
     raise ValueError(
         f'{path} is refused as a proposal file: it {reason}. Expected is a pickled dict from '
         '"VIDEO,TTTT" to arrays (N, 4) or (N, 5) and nothing else; '
@@ -114,10 +115,10 @@ def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def save_proposals(proposals: dict[str, np.ndarray], path: str | Path) -> None:
-    """Write person boxes so that this module and MMAction2 read them.
+    """Write person boxes that this module and MMAction2 can read.
 
     Raises:
-        ValueError: a key or an array is not of the format.
+        ValueError: A key or an array does not have the format.
     """
     checked = {_key(k): _checked(k, np.asarray(v, np.float32)) for k, v in proposals.items()}
     with open(path, 'wb') as file:

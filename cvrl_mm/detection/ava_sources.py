@@ -1,4 +1,4 @@
-"""Where the pictures of a movie lie, and how many seconds of it there are."""
+"""The folders of frames or the video files of the movies, and how many seconds they cover."""
 
 import os.path as osp
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from ..preparation.repack import SUFFIXES
 
 @dataclass
 class Source:
-    """Pictures of one movie.
+    """The frames or the video file of one movie.
 
     Attributes:
-        path: The folder of its frames, or its video file.
+        path: Folder of the frames, or video file.
         frames: Number of frames.
-        seconds: How long they last.
+        seconds: Duration.
     """
 
     path: str
@@ -25,14 +25,14 @@ class Source:
 
 
 def find_frames(folder: str, template: str, start_index: int, most: int, fps: int) -> Source | None:
-    """Look at a folder of frames; None if it holds none.
+    """Count the frames in a folder; return None if there are none.
 
     Args:
-        folder: Its path.
-        template: Name of a frame, such as 'img_{:05}.jpg'.
-        start_index: Number of the first one.
-        most: Frames that it can hold at most.
-        fps: Frames a second.
+        folder: Path of the folder.
+        template: Template of the file names, such as 'img_{:05}.jpg'.
+        start_index: Number of the first frame.
+        most: Largest possible number of frames.
+        fps: Frames per second.
     """
 
     def there_is(frame: int) -> bool:
@@ -40,7 +40,8 @@ def find_frames(folder: str, template: str, start_index: int, most: int, fps: in
 
     if not there_is(0):
         return None
-    low, high = 0, most  # low is there, high is not: some 15 looks instead of 27,000
+    # Bisection: low exists, high does not. Some 15 look-ups instead of 27,000
+    low, high = 0, most
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if there_is(middle) else (low, middle)
@@ -48,10 +49,10 @@ def find_frames(folder: str, template: str, start_index: int, most: int, fps: in
 
 
 def find_videos(folder: str) -> dict[str, str]:
-    """List the videos of a folder by their names without suffix.
+    """Return the paths of the videos in a folder by their names without suffix.
 
     Raises:
-        ValueError: two have one name.
+        ValueError: Two videos have the same name.
     """
     if not exists(folder):
         return {}
@@ -69,7 +70,7 @@ def find_videos(folder: str) -> dict[str, str]:
 
 
 def probe_video(path: str | None) -> Source | None:
-    """Read frames and seconds from a video's header; None if it is no video."""
+    """Read the numbers of frames and seconds from a header; return None if it is not a video."""
     if path is None:
         return None
     capture = cv2.VideoCapture(path)

@@ -7,21 +7,21 @@ from mmcv.transforms import BaseTransform
 
 @TRANSFORMS.register_module()
 class KeepVisibleBoxes(BaseTransform):
-    """Drop annotated and proposed boxes of which a crop has left less than ``min_size``.
+    """Remove annotated and proposed boxes that are too small after a crop.
 
-    The stock crop presses boxes that lie beside it flat against its border; a region proposal
-    network takes the logarithm of their size. A clip with no annotated box left is given up,
-    and mmengine's dataset draws another one in its place.
+    MMAction2's ``RandomCrop`` clips boxes outside the crop to a width or height of 0, and a region
+    proposal network takes the logarithm of their size. A clip without any remaining annotated box
+    is rejected, and mmengine's dataset draws another one.
 
     Args:
-        min_size: Pixels that width and height must have.
+        min_size: Smallest width and height of a box that is kept, in pixels.
     """
 
     def __init__(self, min_size: float = 4) -> None:
         self.min_size = min_size
 
     def transform(self, results: dict) -> dict | None:
-        """Filter gt_bboxes with gt_labels and entity_ids, and proposals."""
+        """Filter gt_bboxes, gt_labels and entity_ids together, and proposals."""
         seen = self._visible(results['gt_bboxes'])
         if not seen.any():
             return None

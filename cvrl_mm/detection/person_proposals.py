@@ -1,6 +1,7 @@
-"""Person boxes for any videos, from any of mmdet's detectors."""
+"""Person boxes for any videos, from any detector of mmdet."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,8 @@ from mmdet.apis import inference_detector
 from mmdet.models import BaseDetector
 from mmengine.logging import MMLogger
 
-from cvrl_mm.detection.ava_sources import probe_video
-
+from .ava_annotations import ActionRow
+from .ava_sources import probe_video
 from .read_ava_clip import read_frames
 
 
@@ -23,25 +24,25 @@ def make_proposals(
 ) -> dict[str, np.ndarray]:
     """Detect people at key frames.
 
-    A key frame that cannot be decoded is left out and named in the log: one damaged spot does
-    not cost what hours have found.
+    A key frame that cannot be decoded is left out and named in the log, so that one damaged frame
+    does not lose the results of the others.
 
     Args:
-        detector: Of ``mmdet.apis.init_detector``; one of its classes is 'person'.
-        videos: Files; their names without suffix are the movies'.
-        wanted: Key frames as (movie, second); without it every whole second of every video.
-        start: Second of the movie at which its file begins.
-        min_score: Of a person that is kept.
-        on_progress: Called with the number of frames done and to do.
+        detector: Detector from ``mmdet.apis.init_detector`` with a class 'person'.
+        videos: Video files. A file name without its suffix is the name of the movie.
+        wanted: Key frames as (movie, second). None for every whole second of every video.
+        start: Second of the movie at which its file starts.
+        min_score: Lowest score of a box that is kept.
+        on_progress: Called with the numbers of finished and of all key frames.
 
     Returns:
-        For 'MOVIE,TTTT' the boxes, surest first, as fractions and with their scores, (N, 5);
-        N is 0 where nobody was found.
+        Boxes as fractions of the frame with their scores, (N, 5), by 'MOVIE,TTTT', in descending
+        order of the score. N is 0 where nobody was detected.
 
     Raises:
-        ValueError: the detector knows no person, a file is no video, or a wanted second is not
-            in the file.
-        RuntimeError: no key frame at all can be decoded.
+        ValueError: The detector has no class 'person', a file is not a video, or none of the
+            files contains a wanted second.
+        RuntimeError: None of the key frames can be decoded.
     """
     person = person_class(detector)
     frames = list(key_frames(videos, None if wanted is None else set(wanted), start))
@@ -60,6 +61,32 @@ def make_proposals(
     return proposals
 
 
+def wanted_key_frames(
+    videos: Iterable[Path], rows: Sequence[ActionRow] | None, seconds: Sequence[int] | None
+) -> set[tuple[str, int]] | None:
+    """Choose key frames by an annotation file, a range of seconds, or both.
+
+    Args:
+        videos: Video files.
+        rows: Annotations; only their movies are chosen. None for all videos.
+        seconds: First and last second of a range that is chosen completely. None for the
+            annotated seconds.
+
+    Returns:
+        Key frames as (movie, second); None, for all of all videos, if neither is given.
+
+    Raises:
+        ValueError: The range is empty.
+    """
+    if seconds is None:
+        return None if rows is None else {(row.video, row.second) for row in rows}
+    first, last = seconds
+    if first > last:
+        raise ValueError(f'The first second, {first}, comes after the last one, {last}.')
+    movies = {path.stem for path in videos} if rows is None else {row.video for row in rows}
+    return set(product(movies, range(first, last + 1)))
+
+
 def key_frames(
     videos: Iterable[Path], wanted: set[tuple[str, int]] | None, start: int
 ) -> Iterable[tuple[Path, int]]:
@@ -68,7 +95,7 @@ def key_frames(
     for path in videos:
         source = probe_video(str(path))
         if source is None:
-            raise ValueError(f'{path} is no readable video.')
+            raise ValueError(f'{path} is not a readable video.')
         there = range(start, start + int(np.ceil(source.seconds)))
         for second in there:
             if wanted is None or (path.stem, second) in wanted:
@@ -78,36 +105,36 @@ def key_frames(
         movie, second = min(left)
         raise ValueError(
             f'{len(left)} of {len(wanted or ())} wanted key frames are in none of the videos, the '
-            f'first one is {movie},{second:04d}; name more videos, or the second at which they '
-            'start.'
+            f'first one is {movie},{second:04d}; name more videos, or the second at which their '
+            'files start.'
         )
 
 
 def person_class(detector: BaseDetector) -> int:
-    """Look up which of a detector's classes is a person.
+    """Return the index of a detector's class 'person'.
 
     Raises:
-        ValueError: none is.
+        ValueError: The detector has no such class.
     """
     names = list(detector.dataset_meta.get('classes') or ())
     if 'person' not in names:
-        raise ValueError(f"The detector's classes hold no 'person': {names}.")
+        raise ValueError(f"The detector has no class 'person' among its classes: {names}.")
     return names.index('person')
 
 
 def find_people(
     detector: BaseDetector, image: np.ndarray, person: int, min_score: float
 ) -> np.ndarray:
-    """Detect people in one picture.
+    """Detect people in one image.
 
     Args:
-        detector: Of ``mmdet.apis.init_detector``.
+        detector: Detector from ``mmdet.apis.init_detector``.
         image: (H, W, 3) RGB uint8.
-        person: Number of their class.
-        min_score: Of a person that is kept.
+        person: Index of the class 'person'.
+        min_score: Lowest score of a box that is kept.
 
     Returns:
-        Boxes as fractions, with their scores, surest first, (N, 5).
+        Boxes as fractions of the image with their scores, in descending order, (N, 5).
     """
     found = inference_detector(detector, image[..., ::-1]).pred_instances.cpu().numpy()
     kept = (found.labels == person) & (found.scores >= min_score)

@@ -1,4 +1,4 @@
-"""Actions in any video."""
+"""Detection of actions in any video."""
 
 from dataclasses import dataclass
 from os import PathLike
@@ -14,16 +14,16 @@ from mmengine.runner import load_checkpoint
 from cvrl_mm.command_line import read_config
 from cvrl_mm.models.pretrained import check_pretrained
 
-# What reads frames in the configs' pipelines; here a video is read
+# The steps of the configs' pipelines that read frames; ReadAVAClip replaces them here
 READING = ('SampleAVAFrames', 'RawFrameDecode', 'ReadAVAClip')
 
 
 @dataclass
 class Detections:
-    """People at a key frame.
+    """The people at one key frame.
 
     Attributes:
-        boxes: x1, y1, x2, y2 as fractions of the picture, (K, 4).
+        boxes: x1, y1, x2, y2 as fractions of the frame, (K, 4).
         scores: Probabilities of the actions, (K, actions).
     """
 
@@ -32,17 +32,17 @@ class Detections:
 
 
 class VideoActionDetector:
-    """A trained detector of ``configs/detection`` that looks at single seconds of videos.
+    """A trained detector of ``configs/detection`` that is applied to single seconds of videos.
 
     Args:
-        config: The config it was trained with.
-        checkpoint: Its weights.
+        config: The config of the training.
+        checkpoint: The trained weights.
         device: Where to run, such as 'cuda:0'.
-        labels: AVA's label map; without it the config's.
+        labels: AVA's label map. None for the label map of the config.
 
     Raises:
-        FileNotFoundError: there is no label map.
-        CheckpointMisfitError: the checkpoint is not of this config.
+        FileNotFoundError: The label map does not exist.
+        CheckpointMisfitError: The checkpoint does not belong to the config.
     """
 
     def __init__(
@@ -68,27 +68,27 @@ class VideoActionDetector:
 
     @property
     def needs_people(self) -> bool:
-        """Whether it takes person boxes; one with a region proposal network finds them."""
+        """Whether the detector needs person boxes because it has no region proposal network."""
         return not self.model.with_rpn
 
     def detect(self, path: PathLike, second: float, people: np.ndarray | None = None) -> Detections:
-        """Look at the clip around a second of a video.
+        """Detect actions in the clip around one second of a video.
 
         Args:
-            path: The video.
-            second: From its beginning.
-            people: Their boxes as fractions, (K, 4 or 5), if ``needs_people``.
+            path: Video file.
+            second: Time from the start of the file.
+            people: Person boxes as fractions of the frame, (K, 4) or (K, 5), if ``needs_people``.
 
         Raises:
-            ValueError: person boxes are missing.
-            RuntimeError: the video cannot be read.
+            ValueError: Person boxes are missing.
+            RuntimeError: The video cannot be read.
         """
         proposals = {}
         if self.needs_people:
             if people is None:
                 raise ValueError(
-                    'This detector takes person boxes: make them with '
-                    'tools/data/make_proposals.py, or take a config with a region proposal network.'
+                    'This detector needs person boxes: make them with '
+                    'tools/data/make_proposals.py, or use a config with a region proposal network.'
                 )
             if not len(people):
                 return Detections(np.zeros((0, 4)), np.zeros((0, len(self.actions))))
@@ -111,13 +111,13 @@ class VideoActionDetector:
 
 
 def read_action_names(path: str, dataset: dict) -> list[str]:
-    """Read what a detector's actions are called, in the order of its scores.
+    """Read the names of the actions, in the order of a detector's scores.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: The label map does not exist.
     """
     if not Path(path).is_file():
-        raise FileNotFoundError(f'There is no label map {path}; name one, such as AVA offers.')
+        raise FileNotFoundError(f'The label map {path} does not exist; name another one.')
     with open(path) as file:
         names = {item['id']: item['name'] for item in read_labelmap(file)[0]}
     numbers = dataset.get('custom_classes') or range(1, dataset.get('num_classes', 81))

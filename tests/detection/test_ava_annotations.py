@@ -51,7 +51,7 @@ def test_malformed_lines_are_pointed_at_and_counted(tmp_path: Path, line: str):
 
 
 def test_missing_and_empty_files_are_refused(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match='no /nowhere'):
+    with pytest.raises(FileNotFoundError, match='/nowhere does not exist'):
         read_actions('/nowhere')
     with pytest.raises(ValueError, match='is empty'):
         read_actions(write(tmp_path))
@@ -66,7 +66,7 @@ def test_reads_exclusions(tmp_path: Path):
 
 def test_a_file_in_another_encoding_is_named(tmp_path: Path):
     (tmp_path / 'rows.csv').write_bytes(GOOD.encode() + b'\n\xff\xfe')
-    with pytest.raises(ValueError, match=r'rows\.csv is no csv file in UTF-8: .*0xff'):
+    with pytest.raises(ValueError, match=r'rows\.csv is not a csv file in UTF-8: .*0xff'):
         read_actions(str(tmp_path / 'rows.csv'))
 
 

@@ -77,7 +77,7 @@ def test_a_file_that_would_run_something_runs_nothing(tmp_path: Path, nested: bo
         ({'m0,0902': np.array(['a'])}, "type 'U1'"),
         ({902: np.zeros((1, 4))}, 'key 902'),
         ({'m0': np.zeros((1, 4))}, "key 'm0'"),
-        ([np.zeros((1, 4))], 'is no such pickle'),
+        ([np.zeros((1, 4))], 'is not such a pickle'),
     ],
 )
 def test_anything_else_is_refused(tmp_path: Path, content: object, message: str):
@@ -119,7 +119,7 @@ def test_any_file_holds_boxes_or_is_refused(data: st.DataObject, protocol: int, 
 
 
 def test_a_missing_file_is_named():
-    with pytest.raises(FileNotFoundError, match='no proposal file /nowhere'):
+    with pytest.raises(FileNotFoundError, match='proposal file /nowhere does not exist'):
         load_proposals('/nowhere')
 
 

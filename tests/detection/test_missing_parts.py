@@ -41,3 +41,25 @@ def test_an_ava_config_says_what_to_install(missing: str):
     assert run.stdout.strip() == 'the rest works', run.stderr
     last = run.stderr.strip().splitlines()[-1]
     assert last.startswith(f'RuntimeError: AVA detection needs {missing}: run "pip install ')
+
+
+HELP = """
+import sys
+sys.modules.update(dict.fromkeys(('mmdet', 'torchvision', 'mmaction')))  # imports of these fail
+sys.argv = [{tool!r}, '--help']
+import runpy
+runpy.run_path({tool!r}, run_name='__main__')
+"""
+
+
+@pytest.mark.parametrize('tool', ['tools/detect_video.py', 'tools/data/make_proposals.py'])
+def test_help_needs_no_detector(tool: str):
+    run = subprocess.run(
+        [sys.executable, '-c', HELP.format(tool=tool)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert run.returncode == 0, run.stderr
+    assert f'python {tool}' in run.stdout

@@ -8,7 +8,13 @@ from mmengine.logging import MMLogger
 from mmengine.structures import InstanceData
 
 from cvrl_mm.detection import person_proposals
-from cvrl_mm.detection.person_proposals import find_people, make_proposals, person_class
+from cvrl_mm.detection.ava_annotations import ActionRow
+from cvrl_mm.detection.person_proposals import (
+    find_people,
+    make_proposals,
+    person_class,
+    wanted_key_frames,
+)
 from tests.videos import encode
 
 CAT, PERSON = 0, 1
@@ -87,8 +93,19 @@ def test_a_damaged_spot_costs_one_key_frame(
 
 
 def test_mistakes_are_named(detector: SimpleNamespace, tmp_path: Path):
-    with pytest.raises(ValueError, match=r'no\.mp4 is no readable video'):
+    with pytest.raises(ValueError, match=r'no\.mp4 is not a readable video'):
         make_proposals(detector, [tmp_path / 'no.mp4'])
     detector.dataset_meta['classes'] = ('cat', 'dog')
-    with pytest.raises(ValueError, match=r"no 'person': .*'cat', 'dog'"):
+    with pytest.raises(ValueError, match=r"no class 'person' among its classes: .*'cat', 'dog'"):
         person_class(detector)
+
+
+def test_key_frames_are_chosen_by_annotations_and_by_a_range():
+    videos = [Path('a.mp4'), Path('b.mp4')]
+    rows = [ActionRow('a', 902, np.array([0, 0, 1, 1]), 1, 0)]
+    assert wanted_key_frames(videos, None, None) is None
+    assert wanted_key_frames(videos, rows, None) == {('a', 902)}
+    assert wanted_key_frames(videos, rows, (901, 902)) == {('a', 901), ('a', 902)}
+    assert wanted_key_frames(videos, None, (902, 902)) == {('a', 902), ('b', 902)}
+    with pytest.raises(ValueError, match='first second, 903, comes after the last one, 902'):
+        wanted_key_frames(videos, rows, (903, 902))

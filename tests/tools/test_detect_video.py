@@ -49,7 +49,7 @@ def test_with_given_boxes(
     arguments = [movie, *untrained('synthetic_ava_fast_rcnn'), '--out', 'out.mp4']
     with pytest.raises(SystemExit):
         run_script(monkeypatch, 'detect_video.py', *arguments)
-    assert 'takes person boxes: make them with' in capsys.readouterr().err
+    assert 'needs person boxes: make them with' in capsys.readouterr().err
     proposals = 'data/synthetic_ava/annotations/val_proposals.pkl'
     run_script(
         monkeypatch,
@@ -77,4 +77,4 @@ def test_boxes_of_nothing_in_the_video_are_a_mistake(
         with pytest.raises(SystemExit, match='2'):
             run_script(monkeypatch, 'detect_video.py', movie, *arguments, '--start', start)
         said = ' '.join(capsys.readouterr().err.split())
-        assert f"'val_0,0901' to 'val_0,0903', but the video is of the seconds {seconds}" in said
+        assert f"'val_0,0901' to 'val_0,0903', but the video covers the seconds {seconds}" in said

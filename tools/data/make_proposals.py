@@ -1,25 +1,17 @@
-"""Detect people in videos and write AVA's file of proposals, with any detector of mmdet.
+"""Detect people in videos and write a file of person boxes in AVA's format.
+
+Any detector of mmdet with a class 'person' can be used. "mim download mmdet --config
+faster-rcnn_r50_fpn_1x_coco --dest ." downloads the two files of the example.
 
 Example:
     python tools/data/make_proposals.py data/ava/videos proposals.pkl \
         faster-rcnn_r50_fpn_1x_coco.py faster_rcnn_r50_fpn_1x_coco.pth \
-        --csv data/ava/annotations/ava_train_v2.2.csv --device cuda:0
-
-"mim download mmdet --config faster-rcnn_r50_fpn_1x_coco --dest ." gets both of its files.
+        --csv data/ava/annotations/ava_val_v2.2.csv --seconds 902 1798 --device cuda:0
 """
 
 import argparse
 from pathlib import Path
 from pickle import UnpicklingError
-
-from mmdet.apis import init_detector
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from cvrl_mm.command_line import read_config
-from cvrl_mm.detection.ava_annotations import read_actions
-from cvrl_mm.detection.ava_proposals import save_proposals
-from cvrl_mm.detection.ava_sources import find_videos
-from cvrl_mm.detection.person_proposals import make_proposals
 
 
 def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
@@ -27,16 +19,23 @@ def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('videos', type=Path, help='a video or a folder of videos')
+    parser.add_argument('videos', type=Path, help='video file or folder of video files')
     parser.add_argument('out', type=Path, help='file to write')
-    parser.add_argument('config', help="config of mmdet's detector")
-    parser.add_argument('checkpoint', help='its weights')
-    parser.add_argument('--csv', help="key frames of AVA's csv alone; else every second")
+    parser.add_argument('config', help='config of a detector of mmdet')
+    parser.add_argument('checkpoint', help='weights of this detector')
+    parser.add_argument('--csv', help='only the movies and annotated seconds of this file of AVA')
     parser.add_argument(
-        '--start', type=int, default=0, help='second of the movie where its file starts (0)'
+        '--seconds',
+        type=int,
+        nargs=2,
+        metavar=('FIRST', 'LAST'),
+        help='all seconds between these two, annotated or not; AVA evaluates 902 to 1798',
     )
     parser.add_argument(
-        '--min-score', type=float, default=0.05, help='of a person that is kept (%(default)s)'
+        '--start', type=int, default=0, help='second of the movie at which its file starts (0)'
+    )
+    parser.add_argument(
+        '--min-score', type=float, default=0.05, help='lowest score that is kept (%(default)s)'
     )
     parser.add_argument('--device', default='cpu', help='such as cuda:0 (%(default)s)')
     return parser, parser.parse_args()
@@ -45,44 +44,59 @@ def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
 def main() -> None:
     """Detect and write."""
     parser, args = parse_args()
-    videos = [args.videos]
-    wanted = None
     try:
-        make_place(args.out)  # now, not hours later
-        if args.videos.is_dir():
-            videos = [Path(path) for path in find_videos(str(args.videos)).values()]
-            if not videos:
-                raise ValueError(f'There is no video in {args.videos}.')
-        if args.csv is not None:
-            wanted = {(row.video, row.second) for row in read_actions(args.csv)}
-            videos = [path for path in videos if path.stem in {movie for movie, _ in wanted}]
-        # a palette at random, as mmdet would build its data set to look one up
-        config = read_config(args.config, 'model')
-        detector = init_detector(config, args.checkpoint, palette='random', device=args.device)
-        columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
-        with Progress(*columns, TimeRemainingColumn()) as progress:
-            task = progress.add_task('key frames', total=None)
-            proposals = make_proposals(
-                detector,
-                videos,
-                wanted,
-                args.start,
-                args.min_score,
-                lambda done, total: progress.update(task, completed=done, total=total),
-            )
-        save_proposals(proposals, args.out)
+        people, key_frames = detect(args)
     except (ValueError, OSError, RuntimeError, UnpicklingError) as mistake:
         parser.error(str(mistake))
-    people = sum(map(len, proposals.values()))
-    print(f'{args.out}: {people} boxes in {len(proposals)} key frames')
+    print(f'{args.out}: {people} boxes in {key_frames} key frames')
+
+
+def detect(args: argparse.Namespace) -> tuple[int, int]:
+    """Detect people and write them; return the numbers of boxes and of key frames."""
+    # only here, so that --help works without mmdet
+    from cvrl_mm.command_line import read_config
+    from cvrl_mm.detection.ava_annotations import read_actions
+    from cvrl_mm.detection.ava_proposals import save_proposals
+    from cvrl_mm.detection.ava_sources import find_videos
+    from cvrl_mm.detection.person_proposals import make_proposals, wanted_key_frames
+
+    make_place(args.out)  # now, not after hours of work
+    videos = [args.videos]
+    if args.videos.is_dir():
+        videos = [Path(path) for path in find_videos(str(args.videos)).values()]
+        if not videos:
+            raise ValueError(f'There is no video in {args.videos}.')
+    rows = None if args.csv is None else read_actions(args.csv)
+    wanted = wanted_key_frames(videos, rows, args.seconds)
+    if rows is not None:
+        videos = [path for path in videos if path.stem in {row.video for row in rows}]
+    config = read_config(args.config, 'model')
+
+    from mmdet.apis import init_detector
+    from rich.progress import Progress
+
+    # without a palette, mmdet would build its data set to look one up
+    detector = init_detector(config, args.checkpoint, palette='random', device=args.device)
+    with Progress() as progress:
+        task = progress.add_task('key frames', total=None)
+        proposals = make_proposals(
+            detector,
+            videos,
+            wanted,
+            args.start,
+            args.min_score,
+            lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    save_proposals(proposals, args.out)
+    return sum(map(len, proposals.values())), len(proposals)
 
 
 def make_place(out: Path) -> None:
-    """Make the folder of a file that is to be written.
+    """Create the folder of a file that is to be written.
 
     Raises:
-        OSError: it cannot be made.
-        ValueError: the file's own name is that of a folder.
+        OSError: The folder cannot be created.
+        ValueError: The path of the file is that of a folder.
     """
     if out.is_dir():
         raise ValueError(f'{out} is a folder; name a file to write, such as {out}/proposals.pkl.')
