@@ -13,6 +13,7 @@ default_hooks = dict(
     plain_checkpoint=dict(type='WeightsOnlyCheckpointHook'),  # readable as weights alone
     sample_seed=dict(type='SampleSeedHook'),  # a restart changes no draw
     bad_videos=dict(type='BadVideosHook', max_share=0.05),
+    batch_timeout=dict(type='BatchTimeoutHook', timeout_seconds=1800),
     finite_loss=dict(type='FiniteLossHook'),
     fitting_checkpoint=dict(type='StrictLoadHook'),  # no test of what is partly random
 )

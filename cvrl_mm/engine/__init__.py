@@ -11,6 +11,7 @@ from ..registration import register_deprecated
 from .atomic_checkpoint_hook import AtomicCheckpointHook
 from .autocast_optim_wrapper import AutocastOptimWrapper
 from .bad_videos_hook import BadVideosHook
+from .batch_timeout_hook import BatchTimeoutHook
 from .finite_loss_hook import FiniteLossHook
 from .negatives_check_hook import NegativesCheckHook
 from .regularization_loss_hook import RegularizationLossHook
@@ -31,6 +32,7 @@ __all__ = [
     'AtomicCheckpointHook',
     'AutocastOptimWrapper',
     'BadVideosHook',
+    'BatchTimeoutHook',
     'FiniteLossHook',
     'NegativesCheckHook',
     'RegularizationLossHook',

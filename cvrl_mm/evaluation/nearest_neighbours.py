@@ -89,7 +89,7 @@ def knn_classify(
         ValueError: features and labels do not fit together, or ``k`` or ``temperature`` is
             out of its range.
     """
-    if temperature <= 0:
+    if not temperature > 0:  # NaN, too
         raise ValueError(f'temperature must be > 0, got {temperature}.')
     _check_labels(gallery, gallery_labels)
     sims, indices = nearest_neighbours(queries, gallery, k, chunk_size)

@@ -53,8 +53,10 @@ class InfoNCEHead(BaseModule):
                 f'in_channels={in_channels}, hidden_channels={hidden_channels}, '
                 f'out_channels={out_channels}, num_hidden_layers={num_hidden_layers}.'
             )
-        if temperature <= 0:
-            raise ValueError(f'temperature must be > 0 (the paper: 0.1), got {temperature}.')
+        if not 0 < temperature < float('inf'):  # NaN, too
+            raise ValueError(
+                f'temperature must be positive and finite (the paper: 0.1), got {temperature}.'
+            )
         self.temperature = temperature
         norm_cfg = norm_cfg or dict(type='BN1d', momentum=0.003)
         layers, width = [], in_channels
@@ -121,17 +123,18 @@ class InfoNCEHead(BaseModule):
             among the five highest. ``entropy``: of the softmax over second clips, in nats.
 
         Raises:
-            ValueError: there is but one video, and so nothing to contrast it with.
+            ValueError: the batch has fewer than two videos, over all ranks.
         """
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(torch.promote_types(z.dtype, torch.float32)).flatten(0, 1)
-            q = F.normalize(z, dim=1)  # (2n, D)
+            q = normalize(z)  # (2n, D)
             k, first = gather_rows(q)  # (2N, D)
             num_videos = len(k) // 2
             if num_videos < 2:
                 raise ValueError(
-                    'The contrastive loss got a batch of one video and has no negatives; '
-                    'give it at least two, over all ranks, and drop a last batch of one.'
+                    f'The contrastive loss got a batch of {num_videos} videos and has no '
+                    'negatives; give it at least two, over all ranks, and set '
+                    'train_dataloader.drop_last=True if the last batch is smaller.'
                 )
             means = self._score_all(q, k, first) / num_videos
             loss, means = means[0], means.detach().clone()
@@ -201,3 +204,19 @@ class InfoNCEHead(BaseModule):
         for sample, embedding in zip(data_samples, F.normalize(z.mean(1), dim=1), strict=True):
             sample.embedding = embedding
         return data_samples
+
+
+def normalize(z: Tensor) -> Tensor:
+    """Scale rows to unit length.
+
+    A row shorter than 1e-6 (the square root of the released code's epsilon) has no direction to
+    train and gets no gradient, which would be of the order of its inverse length.
+
+    Args:
+        z: (M, D).
+
+    Returns:
+        (M, D); rows of zeros stay zero.
+    """
+    too_short = z.detach().norm(dim=1, keepdim=True) < 1e-6
+    return F.normalize(torch.where(too_short, z.detach(), z), dim=1)

@@ -4,12 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from mmaction.structures import ActionDataSample
 from mmengine.dist import get_rank
 from mmengine.model import MMDistributedDataParallel, convert_sync_batchnorm
 from torch import Tensor
 
-from cvrl_mm.models import InfoNCEHead
+from cvrl_mm.models import InfoNCEHead, infonce_head
 from tests.ranks import run_ranks
 
 GOLDEN = Path(__file__).parents[1] / 'data' / 'loss.npz'
@@ -120,6 +121,26 @@ def test_zero_embeddings_give_no_nan():
     assert z.grad.isfinite().all()
 
 
+def test_an_embedding_of_zero_gets_no_gradient_and_others_the_same():
+    z = torch.randn(3, 2, 4, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    z[1, 0] = 0
+    z.requires_grad_()
+    linear_head().contrast(z)['loss'].backward()
+    assert (z.grad[1, 0] == 0).all()
+    plain = z.detach().clone().requires_grad_()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(infonce_head, 'normalize', lambda x: F.normalize(x, dim=1))
+        linear_head().contrast(plain)['loss'].backward()
+    others = torch.arange(6).view(3, 2) != 2
+    assert torch.equal(z.grad[others], plain.grad[others])
+    assert plain.grad[1, 0].abs().max() > 1e9
+
+
+def test_an_empty_batch_is_called_so():
+    with pytest.raises(ValueError, match='batch of 0 videos'):
+        linear_head().contrast(torch.zeros(0, 2, 4))
+
+
 def test_what_is_not_a_number_finds_no_twin():
     scores = linear_head().contrast(torch.full((6, 2, 4), torch.nan))
     assert scores['accuracy'] == 0 and scores['loss'].isnan()
@@ -134,7 +155,12 @@ def test_predict_averages_the_views_of_a_video():
 
 @pytest.mark.parametrize(
     'wrong',
-    [dict(temperature=0.0), dict(num_hidden_layers=-1), dict(out_channels=0)],
+    [
+        dict(temperature=0.0),
+        dict(temperature=math.nan),
+        dict(num_hidden_layers=-1),
+        dict(out_channels=0),
+    ],
 )
 def test_refuses_arguments_out_of_range(wrong: dict):
     with pytest.raises(ValueError, match=next(iter(wrong))):
@@ -142,7 +168,7 @@ def test_refuses_arguments_out_of_range(wrong: dict):
 
 
 def test_refuses_a_batch_without_negatives():
-    with pytest.raises(ValueError, match='batch of one video'):
+    with pytest.raises(ValueError, match='batch of 1 videos'):
         linear_head().contrast(torch.randn(1, 2, 4))
 
 
