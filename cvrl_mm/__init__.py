@@ -10,5 +10,14 @@ compat.apply()
 
 from . import augmentation, datasets, engine, models  # noqa: E402
 from .evaluation.encoder import load_encoder  # noqa: E402
+from .own_videos import pretrain  # noqa: E402
 
-__all__ = ['__version__', 'augmentation', 'datasets', 'engine', 'load_encoder', 'models']
+__all__ = [
+    '__version__',
+    'augmentation',
+    'datasets',
+    'engine',
+    'load_encoder',
+    'models',
+    'pretrain',
+]

@@ -15,6 +15,7 @@ from .video_file import VideoFile
 from .video_file_decode import VideoFileDecode
 from .video_file_init import VideoFileInit
 from .video_list_dataset import VideoListDataset
+from .video_window import VideoWindow
 
 __all__ = [
     'DecodedVideoInit',
@@ -26,5 +27,6 @@ __all__ = [
     'VideoFileDecode',
     'VideoFileInit',
     'VideoListDataset',
+    'VideoWindow',
     'stack_collate',
 ]

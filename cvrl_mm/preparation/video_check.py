@@ -2,8 +2,9 @@
 
 import multiprocessing as mp
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
+from typing import Any
 
 import numpy as np
 from mmaction.datasets.transforms import DecordDecode, DecordInit
@@ -33,24 +34,30 @@ def find_fault(filename: str) -> str | None:
 
 
 def find_faults(
-    filenames: Sequence[str], num_processes: int, timeout_seconds: float
-) -> Iterator[tuple[int, str | None]]:
+    filenames: Sequence[str],
+    num_processes: int,
+    timeout_seconds: float,
+    check: Callable[[str], Any] | None = None,
+) -> Iterator[tuple[int, Any]]:
     """Check videos in several processes, which a video may hang or crash.
 
     Args:
         filenames: Their paths.
         num_processes: How many to check at a time.
         timeout_seconds: After this time on one video its process is ended.
+        check: Returns the fault of a file or None, or anything else about it; by default
+            :func:`find_fault`.
 
     Yields:
-        The place of a video in the list and its fault or None, in the order they are done.
+        The place of a video in the list and the result of ``check``, in the order in which they
+        finish. For a video that hangs or crashes its process the result is the fault.
     """
     todo = iter(enumerate(filenames))
     checkers: dict[Connection, _Checker] = {}
     try:
         while True:
             while len(checkers) < num_processes and (job := next(todo, None)):
-                checker = _Checker()
+                checker = _Checker(check or find_fault)
                 checker.begin(*job, timeout_seconds)
                 checkers[checker.answers] = checker
             if not checkers:
@@ -75,9 +82,9 @@ def find_faults(
 class _Checker:
     """A process that checks one video after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[str], Any]) -> None:
         self.answers, far_end = mp.Pipe()
-        self.process = mp.Process(target=_serve, args=(far_end,), daemon=True)
+        self.process = mp.Process(target=_serve, args=(far_end, check), daemon=True)
         self.process.start()
         far_end.close()
         self.alive = True
@@ -87,7 +94,7 @@ class _Checker:
         self.deadline = time.monotonic() + timeout_seconds
         self.answers.send(filename)
 
-    def fault(self, answered: bool, timeout_seconds: float) -> str | None:
+    def fault(self, answered: bool, timeout_seconds: float) -> Any:
         if not answered:
             self.alive = False
             return f'no answer within {timeout_seconds:g} s'
@@ -104,10 +111,10 @@ class _Checker:
         self.answers.close()
 
 
-def _serve(questions: Connection) -> None:
+def _serve(questions: Connection, check: Callable[[str], Any]) -> None:
     while True:
         try:
             filename = questions.recv()
         except EOFError:
             return
-        questions.send(find_fault(filename))
+        questions.send(check(filename))

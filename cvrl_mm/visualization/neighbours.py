@@ -107,17 +107,20 @@ def _cell(video: str, label: str, kind: str, text: str, folder: Path, shown: dic
     return f'<td class="{kind}">{picture}{text}<small>{label}</small></td>'
 
 
-def write_preview(video: str | Path, path: str | Path, size: int = 128) -> None:
+def write_preview(
+    video: str | Path, path: str | Path, size: int = 128, num_frames: int = PREVIEW_FRAMES
+) -> None:
     """Write a small moving picture of a video.
 
     Args:
         video: A file that decord reads.
         path: The picture; the suffix gives a format that can move, ``.webp`` or ``.gif``.
         size: Of its longer side, in pixels.
+        num_frames: At most; one gives a picture that does not move.
     """
     reader = VideoReader(str(video), ctx=cpu(0), num_threads=1)
     span = min(len(reader), 4 * PREVIEW_FRAMES)  # some seconds at most, or nothing seems to move
-    places = np.linspace(0, span - 1, min(PREVIEW_FRAMES, span)).round().astype(int)
+    places = np.linspace(0, span - 1, min(num_frames, span)).round().astype(int)
     frames = reader.get_batch(places).asnumpy()  # (T, H, W, 3)
     height, width = frames.shape[1:3]
     scale = size / max(height, width)

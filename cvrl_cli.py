@@ -1,0 +1,153 @@
+"""The console command ``cvrl``.
+
+This module stands beside the package, since importing the package takes seconds: ``cvrl --help``
+and ``cvrl pretrain --help`` answer at once.
+"""
+
+import argparse
+import runpy
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+INTERRUPTED = 130  # exit code of a program that Ctrl-C ended
+TOOLS = {
+    'features': ('extract_features.py', 'write one feature vector per video to a file'),
+    'neighbours': ('show_neighbours.py', 'write a page of videos beside their nearest neighbours'),
+    'probe': ('linear_probe.py', 'train a linear classifier on frozen features'),
+}
+DESCRIPTION = """Pre-train a video encoder on your own videos, without labels.
+
+The videos are opened and reported, settings are chosen and explained in OUT/config.py, and the
+encoder is trained. OUT then holds encoder.safetensors, features.npz, index.html (nearest
+neighbours and a map), report.md and curves.png. The same command continues after an interruption.
+
+Examples:
+    {prog} my_videos/ --out work_dirs/mine --hours 2
+    {prog} --out work_dirs/mine
+
+Several GPUs: torchrun --nproc_per_node=4 tools/pretrain_videos.py my_videos/ --out work_dirs/mine
+"""
+NUMBERS = {
+    'clip-len': (int, 'frames per clip'),
+    'frame-interval': (int, "distance between a clip's neighbouring frames"),
+    'size': (int, 'side of the frames that the encoder sees, in pixels'),
+    'batch-size': (int, 'videos per step on each device'),
+    'lr': (float, 'learning rate'),
+    'workers': (int, 'processes per device that load videos, 0 for none'),
+}
+SWITCHES = {
+    'flip': 'do not mirror clips: where left and right matter',
+    'colour': 'do not change colours: where they matter, or there are none',
+    'zoom': 'crop at most 20 %% of the area instead of 70 %%: where the subject is small',
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a subcommand.
+
+    Args:
+        arguments: Of the command line, without the program's name.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    parser = argparse.ArgumentParser(
+        prog='cvrl', description='CVRL: learn video representations without labels.'
+    )
+    parser.add_argument('--version', action='store_true', help='print the version and exit')
+    commands = parser.add_subparsers(dest='command', metavar='COMMAND')
+    commands.add_parser('pretrain', help='pre-train an encoder on your own videos', add_help=False)
+    for name, (_, text) in TOOLS.items():
+        commands.add_parser(name, help=text, add_help=False)
+    commands.add_parser('doctor', help='check the installation', add_help=False)
+    args, _ = parser.parse_known_args(given[:1])
+    if args.version:
+        print(f'cvrl_mm {version("cvrl_mm")}')
+    elif args.command is None:
+        parser.print_help()
+        raise SystemExit(2)
+    elif args.command == 'pretrain':
+        pretrain(given[1:])
+    else:
+        _run(args.command, given[1:])
+
+
+def pretrain(arguments: Sequence[str], prog: str = 'cvrl pretrain') -> None:
+    """Run ``cvrl pretrain``.
+
+    Args:
+        arguments: Those after the subcommand.
+        prog: What the help calls the program.
+
+    Raises:
+        SystemExit: a mistake of the user, or Ctrl-C.
+    """
+    parser = pretrain_parser(prog)
+    args = vars(parser.parse_args(arguments))
+    if not args['videos'] and not (Path(args['out']) / 'config.py').is_file():
+        parser.error(f'{args["out"]} holds no training to continue; name videos')
+    sys.argv[0] = prog
+    try:
+        from cvrl_mm.command_line import plain_errors
+
+        with plain_errors():
+            from cvrl_mm.own_videos import pretrain as run
+
+            run(args.pop('videos'), args.pop('out'), **args)
+    except KeyboardInterrupt:
+        out = pretrain_parser(prog).parse_args(arguments).out
+        print(f'\nInterrupted. To continue: {prog} --out {out}', file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
+
+
+def pretrain_parser(prog: str) -> argparse.ArgumentParser:
+    """Make the parser of ``cvrl pretrain``."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=DESCRIPTION.format(prog=prog),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        'videos', nargs='*', default=[], help='videos, folders (searched recursively), .txt lists'
+    )
+    parser.add_argument('--out', required=True, help='folder for everything that is written')
+    parser.add_argument('--init', help='checkpoint to start from; its architecture is kept')
+    length = parser.add_argument_group(
+        'length of the training, one of'
+    ).add_mutually_exclusive_group()
+    length.add_argument('--hours', type=float, help='time to train, without inspection and report')
+    length.add_argument('--epochs', type=int, help='passes over the videos')
+    length.add_argument('--steps', type=int, help='steps')
+    group = parser.add_argument_group('settings, chosen if not given')
+    group.add_argument('--encoder', help='small, r3d18 or r3d50')
+    for name, (kind, text) in NUMBERS.items():
+        group.add_argument(f'--{name}', type=kind, help=text)
+    group.add_argument(
+        '--segment-seconds', type=float, help='longer files count as several videos of this length'
+    )
+    group.add_argument('--seed', type=int, help='of all random draws')
+    augmentation = parser.add_argument_group('augmentation')
+    for name, text in SWITCHES.items():
+        augmentation.add_argument(f'--no-{name}', dest=name, action='store_false', help=text)
+    return parser
+
+
+def _run(command: str, arguments: Sequence[str]) -> None:
+    """Run another subcommand as a program of its own name."""
+    sys.argv = [f'cvrl {command}', *arguments]
+    try:
+        if command == 'doctor':
+            from cvrl_mm.doctor.__main__ import main as doctor
+
+            raise SystemExit(doctor(arguments))
+        spec = find_spec('cvrl_mm')
+        if spec is None or spec.origin is None:
+            raise SystemExit('cvrl: the package cvrl_mm is not installed')
+        tools = Path(spec.origin).parent / '.mim' / 'tools'
+        runpy.run_path(str(tools / TOOLS[command][0]), run_name='__main__')
+    except KeyboardInterrupt:
+        print('\nInterrupted.', file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None

@@ -1,0 +1,126 @@
+"""Features of all videos from several encoders, decoding each video once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from ..convert.clip_input import ClipInput
+from ..convert.description import architecture_of
+from ..evaluation.encoder import Encoder, load_encoder
+from ..evaluation.feature_file import FeatureFile
+from ..evaluation.features import build_recognizer
+from ..evaluation.video_files import VideoFiles
+from .settings import Network
+
+NUM_CLIPS = 4  # of a video, evenly spaced
+BATCH_VIDEOS = 4
+
+
+def copy_start(checkpoint: str, path: Path) -> Network:
+    """Copy the weights to start from to where the config names them.
+
+    Args:
+        checkpoint: Anything that ``cvrl_mm.load_encoder`` takes.
+        path: Of the copy, a ``.pth`` file.
+
+    Returns:
+        The architecture and normalisation of the weights.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it does not describe its encoder, or cannot be used.
+    """
+    encoder = load_encoder(checkpoint)
+    encoder.save(path)
+    backbone = dict(encoder.meta['backbone'])
+    clip = torch.zeros(1, 3, 8, 64, 64, dtype=torch.uint8)
+    channels = encoder.features(clip).shape[1]
+    size = 224 if backbone.get('depth', 50) >= 50 else 112
+    given, default = encoder.clip_input, ClipInput()
+    scale = {k: list(getattr(given, k)) for k in ('mean', 'std')}
+    same = (given.mean, given.std) == (default.mean, default.std)
+    return Network(backbone, channels, size, {} if same else scale)
+
+
+def starting_encoder(config: Config) -> Encoder:
+    """Build the encoder as training starts it: random weights, or those of ``--init``.
+
+    Args:
+        config: Of the training.
+    """
+    model = build_recognizer(config)
+    meta = dict(backbone=architecture_of(config.model.backbone.to_dict()))
+    return Encoder(model.backbone, ClipInput.from_config(config), meta).eval()
+
+
+@torch.inference_mode()
+def encode(
+    encoders: Mapping[str, Encoder],
+    root: Path,
+    names: Sequence[str],
+    num_workers: int,
+    device: str,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[dict[str, Tensor], list[str], dict[str, str]]:
+    """Encode clips of all videos.
+
+    Args:
+        encoders: By name, encoders of the same clips.
+        root: The folder that the names are relative to.
+        names: Videos.
+        num_workers: Processes that decode.
+        device: Where to compute.
+        on_progress: Called with the number of encoded videos and the number of all.
+
+    Returns:
+        By name of the encoder features, (V, 4, C) float32 on the CPU; the names of the V videos
+        that could be read; and by name of the others the reason.
+    """
+    clip_input = next(iter(encoders.values())).clip_input
+    shape = clip_input.clip_len, clip_input.frame_interval, NUM_CLIPS, clip_input.size
+    clips = VideoFiles([str(root / name) for name in names], *shape)
+    loader = DataLoader(clips, BATCH_VIDEOS, num_workers=num_workers, collate_fn=list)
+    for encoder in encoders.values():
+        encoder.to(device)
+    feats: dict[str, list[Tensor]] = {name: [] for name in encoders}
+    done, read, failed = 0, [], {}
+    for samples in loader:
+        failed |= {names[s['index']]: s['error'] for s in samples if 'error' in s}
+        readable = [s for s in samples if 'inputs' in s]
+        if readable:
+            batch = torch.cat([s['inputs'] for s in readable])
+            for name, encoder in encoders.items():
+                feats[name].append(encoder.features(batch).cpu().unflatten(0, (-1, NUM_CLIPS)))
+            read += [names[int(s['data_samples'].gt_label)] for s in readable]
+        done += len(samples)
+        on_progress(done, len(names))
+    if not read:
+        raise ValueError(f'None of the videos can be read; the first one: {failed[names[0]]}.')
+    return {name: torch.cat(parts) for name, parts in feats.items()}, read, failed
+
+
+def write_features(folder: Path, names: Sequence[str], feats: np.ndarray) -> list[Path]:
+    """Write one vector per video to ``features.npz``, and ``.parquet`` where pyarrow is installed.
+
+    Args:
+        folder: Where to write.
+        names: (V,).
+        feats: (V, C) float32.
+
+    Returns:
+        The files.
+    """
+    paths = [folder / 'features.npz', folder / 'features.parquet']
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        paths.pop()
+    for path in paths:
+        with FeatureFile(path) as file:
+            file.append(list(names), feats)
+    return paths

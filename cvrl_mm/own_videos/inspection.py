@@ -1,0 +1,183 @@
+"""A look at a user's videos before anything is trained."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from os.path import commonpath
+from pathlib import Path
+
+import numpy as np
+
+from ..evaluation.video_files import find_videos
+from ..preparation.video_check import find_faults
+from .probe import Probe, probe
+
+TIMEOUT_SECONDS = 60
+BLOCK_BYTES = 1 << 22
+MIN_CLASS_VIDEOS = 5  # of a folder that counts as a class
+MAX_PIXELS = 1280 * 720  # larger frames make decoding the bottleneck
+
+
+@dataclass(frozen=True)
+class Video:
+    """A video that can be trained on.
+
+    Attributes:
+        name: Its path relative to the folder that all videos share, with '/' between the parts.
+        probe: What decoding it showed.
+    """
+
+    name: str
+    probe: Probe
+
+    @property
+    def folder(self) -> str:
+        """The first folder of the name, '' where there is none."""
+        return self.name.partition('/')[0] if '/' in self.name else ''
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The videos of a user.
+
+    Attributes:
+        root: The folder that all videos share; their names are relative to it.
+        videos: Those that can be used, each content once, sorted by name.
+        unreadable: By name, why a file cannot be used.
+        copies: By name of a file that is left out, the name of the file with the same bytes.
+    """
+
+    root: Path
+    videos: list[Video]
+    unreadable: dict[str, str]
+    copies: dict[str, str]
+
+    @property
+    def classes(self) -> list[str]:
+        """The folders' names, where they can serve as classes: two or more, each of 5 videos."""
+        count = Counter(video.folder for video in self.videos)
+        enough = len(count) > 1 and min(count.values()) >= MIN_CLASS_VIDEOS
+        return sorted(count) if enough and len(count) < len(self.videos) / 2 else []
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Lengths in seconds, (V,)."""
+        return np.array([video.probe.seconds for video in self.videos])
+
+    def describe(self) -> list[str]:
+        """Lines that report what was found."""
+        probes = [video.probe for video in self.videos]
+        sizes = Counter(f'{p.width}x{p.height}' for p in probes).most_common(3)
+        rates = Counter(f'{p.rate:.3g}' for p in probes).most_common(3)
+        low, middle, high = np.percentile(self.seconds, [5, 50, 95])
+        lines = [
+            f'{len(probes)} videos, {self.seconds.sum() / 3600:.2f} hours, below {self.root}',
+            f'Lengths: {low:.3g} s (5 %), {middle:.3g} s (median), {high:.3g} s (95 %)',
+            f'Sizes: {_counts(sizes)}; frames per second: {_counts(rates)}',
+        ]
+        if self.classes:
+            shown = ', '.join(self.classes[:6]) + (' …' if len(self.classes) > 6 else '')
+            lines.append(
+                f'{len(self.classes)} folders look like classes ({shown}). They are used to '
+                'measure what was learned, never for training.'
+            )
+        if self.unreadable:
+            name, reason = next(iter(self.unreadable.items()))
+            lines.append(f'{len(self.unreadable)} files cannot be used, such as {name}: {reason}')
+        if self.copies:
+            copy, original = next(iter(self.copies.items()))
+            lines.append(
+                f'{len(self.copies)} files are exact copies and are left out, such as {copy} '
+                f'(the same bytes as {original}): a copy would count as another video.'
+            )
+        large = sum(p.width * p.height > MAX_PIXELS for p in probes)
+        if large:
+            lines.append(
+                f'{large} videos are larger than 1280x720. Training decodes each of them many '
+                'times; tools/data/repack.py writes smaller copies, which load faster.'
+            )
+        return lines
+
+    def write(self, path: Path) -> None:
+        """Write a table of all files, separated by tabs: name, what is known, what is wrong."""
+        lines = ['name\twidth\theight\tframes\trate\tnote']
+        for video in self.videos:
+            p = video.probe
+            lines.append(f'{video.name}\t{p.width}\t{p.height}\t{p.frames}\t{p.rate:.6g}\t')
+        lines += [f'{name}\t\t\t\t\tunusable: {why}' for name, why in self.unreadable.items()]
+        lines += [f'{name}\t\t\t\t\tcopy of {other}' for name, other in self.copies.items()]
+        path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+
+
+def inspect(
+    sources: Iterable[str | Path],
+    num_processes: int,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Inspection:
+    """Find videos, open all of them and find exact copies.
+
+    Args:
+        sources: Videos, folders that are searched recursively, and lists (``.txt``).
+        num_processes: Files opened at a time.
+        on_progress: Called with the number of opened files and the number of all files.
+
+    Raises:
+        FileNotFoundError: a source does not exist.
+        ValueError: no video is found, or none can be used.
+    """
+    files = list(dict.fromkeys(Path(path).resolve() for path in find_videos(sources)))
+    root = Path(commonpath([file.parent for file in files]))
+    names = [file.relative_to(root).as_posix() for file in files]
+    unreadable = {name: 'its name has a line break' for name in names if _unlistable(name)}
+    names = sorted(name for name in names if name not in unreadable)
+    videos = []
+    found = find_faults([str(root / n) for n in names], num_processes, TIMEOUT_SECONDS, probe)
+    for done, (place, result) in enumerate(found, 1):
+        if isinstance(result, Probe):
+            videos.append(Video(names[place], result))
+        else:
+            unreadable[names[place]] = result
+        on_progress(done, len(names))
+    videos.sort(key=lambda video: video.name)
+    if not videos:
+        name, reason = next(iter(unreadable.items()))
+        raise ValueError(
+            f'None of the {len(files)} files can be used; the first one is {root / name}: {reason}.'
+        )
+    copies = find_copies(root, [video.name for video in videos])
+    kept = [video for video in videos if video.name not in copies]
+    return Inspection(root, kept, dict(sorted(unreadable.items())), copies)
+
+
+def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
+    """Find files whose bytes are those of an earlier file.
+
+    Args:
+        root: The folder that the names are relative to.
+        names: Files in order.
+
+    Returns:
+        By name of a copy, the name of the first file with the same bytes.
+    """
+    sizes = [(root / name).stat().st_size for name in names]
+    count = Counter(sizes)
+    first: dict[bytes, str] = {}
+    copies = {}
+    for name, size in zip(names, sizes, strict=True):
+        if count[size] > 1:  # only files of equal size are read
+            digest = hashlib.sha256()
+            with (root / name).open('rb') as file:
+                while block := file.read(BLOCK_BYTES):
+                    digest.update(block)
+            if first.setdefault(digest.digest(), name) != name:
+                copies[name] = first[digest.digest()]
+    return copies
+
+
+def _unlistable(name: str) -> bool:
+    return '\n' in name or '\r' in name
+
+
+def _counts(common: list[tuple[str, int]]) -> str:
+    return ', '.join(f'{what} ({count})' for what, count in common)

@@ -1,0 +1,157 @@
+"""Pre-train on a user's own videos: inspection, settings, training and results."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from mmengine.config import Config
+from mmengine.dist import barrier, get_world_size, init_dist, is_distributed, is_main_process
+from rich.console import Console
+
+from ..progress import progress
+from .config_file import INIT, render, write_lists
+from .encoding import copy_start
+from .inspection import inspect
+from .settings import FEW_VIDEOS, Machine, Options, Setting, choose, choose_steps
+from .training import find_checkpoint, is_finished, prepare_process, time_step, train
+
+COMMAND = 'command.json'
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
+    """See :func:`cvrl_mm.pretrain`; all ranks call it."""
+    if not str(out):
+        raise ValueError('out must name the folder that is to be written.')
+    chosen, folder = Options(**options), Path(out).resolve()
+    cores = _cores()
+    prepare_process(cores)
+    if 'RANK' in os.environ and not is_distributed():
+        init_dist('pytorch', backend='nccl' if torch.cuda.is_available() else 'gloo')
+    if is_main_process():
+        _check_parts()
+        _prepare_folder(folder, sources, chosen)
+    _wait()
+    config_file = folder / 'config.py'
+    if not config_file.is_file():
+        _write_config(folder, sources, chosen, cores)
+    cfg = Config.fromfile(config_file)
+    if is_finished(cfg):
+        _say(f'The training is finished ({cfg.train_cfg.max_iters} steps).')
+    else:
+        checkpoint = find_checkpoint(cfg)
+        if checkpoint is not None:
+            _say(f'Continuing from {checkpoint.name} of {cfg.train_cfg.max_iters} steps.')
+        train(config_file)
+    if is_main_process():
+        from .results import write_results  # with scikit-learn and matplotlib
+
+        if (folder / 'report.md').is_file():
+            _say(f'The report is there; remove {folder / "report.md"} to write it anew.')
+        else:
+            write_results(folder, cfg, console)
+        _say(f'Open {folder / "index.html"} in a browser. The numbers are in report.md beside it.')
+        _say(f'In Python: encoder = cvrl_mm.load_encoder({str(folder)!r})')
+    _wait()
+    return folder
+
+
+def _write_config(folder: Path, sources: Sequence, options: Options, cores: int) -> None:
+    """Inspect the videos, choose the settings and write the config."""
+    ranks = get_world_size()
+    gpu = torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else None
+    local_ranks = int(os.environ.get('LOCAL_WORLD_SIZE', 1))
+    trial = folder / '.trial_config.py'
+    if is_main_process():
+        with progress('Opening videos', console) as on_progress:
+            found = inspect(sources, cores, on_progress)
+        for line in found.describe():
+            _say(line)
+        found.write(folder / 'videos.tsv')
+        start = None if options.init is None else copy_start(options.init, folder / INIT)
+        machine = Machine(max(1, cores // local_ranks), ranks, gpu)
+        plan = choose(found, options, machine, start)
+        write_lists(found, plan, folder / 'lists')
+        plan.settings['steps'] = Setting(1000, 'not known yet')
+        trial.write_text(render(found, plan, options, folder), encoding='utf-8')
+    _wait()
+    seconds = float('nan')
+    if options.epochs is None and options.steps is None:
+        if is_main_process():
+            _say('Measuring the time per step …')
+        seconds = time_step(trial)
+    if is_main_process():
+        batch = plan['batch_size'] * ranks
+        plan.settings['steps'] = choose_steps(plan, options, batch, seconds)
+        for name, setting in plan.settings.items():
+            if setting.value is not None:
+                _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
+        if options.init is None and plan.samples < FEW_VIDEOS:
+            _say(
+                f'{plan.samples} videos are few to learn from scratch. --init CHECKPOINT starts '
+                'from an encoder trained on more, such as a converted CVRL checkpoint.'
+            )
+        part = trial.with_name('.config.py')
+        part.write_text(render(found, plan, options, folder), encoding='utf-8')
+        part.replace(folder / 'config.py')
+        trial.unlink()
+        _say(f'Settings and their reasons: {folder / "config.py"}')
+    _wait()
+
+
+def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> None:
+    """Make the folder, or see that it holds this training.
+
+    Raises:
+        ValueError: it holds another one, or there is neither a training nor a source.
+    """
+    asked = dict(videos=[str(Path(s).resolve()) for s in sources], options=asdict(options))
+    note = folder / COMMAND
+    if (folder / 'config.py').is_file() and note.is_file():
+        stored = json.loads(note.read_text(encoding='utf-8'))
+        other = options != Options() and stored['options'] != asked['options']
+        if (sources and stored['videos'] != asked['videos']) or other:
+            raise ValueError(
+                f'{folder} holds a training with {stored}. Give another --out for a new one; to '
+                f'continue it give the same options, or --out alone. To change its settings edit '
+                f'{folder / "config.py"}.'
+            )
+        return
+    if not sources:
+        raise ValueError(f'{folder} holds no training to continue; name the videos to train on.')
+    if folder.is_dir() and any(folder.iterdir()) and not note.is_file():
+        raise ValueError(f'{folder} holds other files; name a new folder.')
+    folder.mkdir(parents=True, exist_ok=True)
+    note.write_text(json.dumps(asked, indent=2) + '\n', encoding='utf-8')
+
+
+def _check_parts() -> None:
+    """See, before the work, that what the results need is installed."""
+    try:
+        import matplotlib  # noqa: F401
+        import PIL  # noqa: F401
+        import sklearn  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f'{error.name} is missing: pip install av matplotlib pillow rich scikit-learn'
+        ) from error
+
+
+def _cores() -> int:
+    if hasattr(os, 'sched_getaffinity'):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _say(text: str) -> None:
+    if is_main_process():
+        console.print(text, markup=False)
+
+
+def _wait() -> None:
+    if is_distributed():
+        barrier()

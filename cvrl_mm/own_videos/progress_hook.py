@@ -1,0 +1,71 @@
+"""A progress bar for a training in a terminal."""
+
+import sys
+from time import monotonic
+
+from mmengine.dist import is_main_process
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+PLAIN_SECONDS = 30  # between two lines where there is no terminal
+
+
+class ProgressHook(Hook):
+    """Show loss, twin retrieval, speed, waiting and the time that is left.
+
+    ``twins`` is the contrastive accuracy: the share of clips whose nearest clip in the batch is
+    the other clip of the same video. Without a terminal a line is printed now and then.
+    """
+
+    priority = 'LOWEST'  # after all hooks that write the numbers
+
+    def before_train(self, runner: Runner) -> None:
+        """Show the bar on the main process."""
+        self.line = monotonic()
+        console = Console(stderr=True)
+        self.plain = not console.is_terminal
+        columns = (
+            TextColumn('Training'),
+            BarColumn(20),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn('left  {task.fields[numbers]}'),
+        )
+        disable = self.plain or not is_main_process()
+        self.bar = Progress(*columns, console=console, disable=disable)
+        self.task = self.bar.add_task('', total=runner.max_iters, numbers='')
+        self.bar.update(self.task, completed=runner.iter)
+        self.bar.start()
+
+    def after_train_iter(
+        self,
+        runner: Runner,
+        batch_idx: int,
+        data_batch: dict | None = None,
+        outputs: dict | None = None,
+    ) -> None:
+        """Update the numbers."""
+        window = runner.log_processor.window_size
+        scalars = runner.message_hub.log_scalars
+
+        def mean(name: str) -> float:
+            scalar = scalars.get(f'train/{name}')
+            return float('nan') if scalar is None else float(scalar.mean(window))
+
+        numbers = (
+            f'loss {mean("loss"):.2f}  twins {mean("accuracy"):.0%}  '
+            f'{mean("videos_per_second"):.0f} videos/s  waiting {mean("waiting_for_data"):.0%}'
+        )
+        done = runner.iter + 1
+        self.bar.update(self.task, completed=done, numbers=numbers)
+        late = monotonic() - self.line > PLAIN_SECONDS or done == runner.max_iters
+        if self.plain and late and is_main_process():
+            self.line = monotonic()
+            print(f'Training {done}/{runner.max_iters}  {numbers}', file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Remove the bar, also after an error."""
+        if hasattr(self, 'bar'):
+            self.bar.stop()

@@ -1,0 +1,181 @@
+"""What a training has given: encoder, features, curves, report and page."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from rich.console import Console
+from sklearn.cluster import KMeans
+from sklearn.manifold import TSNE
+from torch import Tensor
+
+from ..datasets.video_list import read_video_list
+from ..evaluation.encoder import load_encoder
+from ..evaluation.nearest_neighbours import leave_one_out
+from ..progress import progress
+from ..visualization.curves import plot_curves, read_curves
+from ..visualization.feature_page import Point, Row, write_feature_page
+from .encoding import NUM_CLIPS, encode, starting_encoder, write_features
+from .measures import Measure, measure
+from .training import find_checkpoint
+
+SHOWN_VIDEOS = 8
+SHOWN_NEIGHBOURS = 5
+MAX_MAP_VIDEOS = 3000
+MAX_CLUSTERS = 8
+BEFORE, AFTER = 'before training', 'after training'
+
+
+def write_results(folder: Path, cfg: Config, console: Console) -> None:
+    """Write everything that a user takes away.
+
+    Args:
+        folder: Of the own-videos training; ``training`` below it holds the checkpoint.
+        cfg: Of the training.
+        console: Where progress is shown.
+    """
+    checkpoint = find_checkpoint(cfg)
+    if checkpoint is None:
+        raise ValueError(f'{cfg.work_dir} holds no checkpoint.')
+    trained = load_encoder(checkpoint, cfg)
+    trained.save(folder / 'encoder.safetensors')
+
+    listed = read_video_list(str(folder / 'lists/all.txt'))
+    root = Path(cfg.train_dataloader.dataset.data_prefix.video)
+    encoders = {BEFORE: starting_encoder(cfg), AFTER: trained}
+    device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    workers = cfg.train_dataloader.num_workers
+    with progress('Encoding all videos', console) as on_progress:
+        names = [name for name, _ in listed]
+        feats, names, failed = encode(encoders, root, names, workers, device, on_progress)
+    write_features(folder, names, feats[AFTER].mean(1).numpy())
+    plot_curves({'training': read_curves(cfg.work_dir)}, folder / 'curves.png')
+
+    label_of = dict(listed)
+    labels = [label_of[name] for name in names]
+    classes = (folder / 'lists/classes.txt').read_text(encoding='utf-8').splitlines()
+    labels = labels if classes else []
+    held_out = _held_out(folder, names)
+    with progress('Measuring', console) as on_progress:
+        measures: dict[str, list[Measure]] = {}
+        for done, (when, x) in enumerate(feats.items(), 1):
+            measures[when] = measure(x, held_out, labels)
+            on_progress(done, len(feats))
+    table = _table(measures)
+    notes = _notes(cfg, len(names), len(held_out), classes, failed)
+    with progress('Drawing the page', console) as on_progress:
+        mean = feats[AFTER].mean(1)
+        points, groups = _map(mean, names, labels, classes)
+        rows = _rows(mean, names, held_out)
+        page = folder / 'index.html'
+        write_feature_page(page, 'Your videos', notes, table, rows, points, groups, root)
+        on_progress(1, 1)
+    numbers = {when: [asdict(m) for m in found] for when, found in measures.items()}
+    (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
+    (folder / 'report.md').write_text(_report(folder, notes, table), encoding='utf-8')
+
+
+def _held_out(folder: Path, names: Sequence[str]) -> list[int]:
+    """Places of the videos that were not trained on."""
+    train = {name for name, _ in read_video_list(str(folder / 'lists/train.txt'))}
+    return [i for i, name in enumerate(names) if name not in train]
+
+
+def _table(measures: dict[str, list[Measure]]) -> list[list[str]]:
+    head = ['', *measures, 'chance']
+    rows = [
+        [
+            found[0].title + (' (%)' if found[0].percent else ''),
+            *map(str, found),
+            '' if found[0].chance is None else f'{found[0].chance:.1f}',
+        ]
+        for found in zip(*measures.values(), strict=True)
+    ]
+    return [head, *rows]
+
+
+def _notes(
+    cfg: Config, videos: int, held_out: int, classes: list[str], failed: dict[str, str]
+) -> list[str]:
+    started = 'random weights'
+    if cfg.model.backbone.get('init_cfg'):
+        started = cfg.model.backbone.init_cfg.checkpoint
+    notes = [
+        f'{videos} videos, {held_out} of them held out; {cfg.train_cfg.max_iters} steps of '
+        f'{cfg.train_dataloader.batch_size} videos per device, started from {started}. Every '
+        f'video gives {NUM_CLIPS} clips at even distances; its feature is their mean.',
+        'Retrieval looks for a video by another part of it among all videos. It needs no labels: '
+        'an encoder that sees what a video shows finds it. A static scene makes it easy, also for '
+        'random weights.',
+    ]
+    if classes:
+        notes.append(
+            'The folders served as classes here and nowhere else: mean ± standard deviation '
+            'over 20 random splits of 70 % and 30 %. Chance is the share of the largest folder. '
+            'Training saw most of these videos, without labels.'
+        )
+    if failed:
+        name, reason = next(iter(failed.items()))
+        notes.append(f'{len(failed)} videos could not be read, such as {name}: {reason}.')
+    return notes
+
+
+def _rows(feats: Tensor, names: list[str], held_out: list[int]) -> list[Row]:
+    k = min(SHOWN_NEIGHBOURS, len(names) - 1)
+    sims, indices = leave_one_out(feats, k)
+    pool = held_out or list(range(len(names)))
+    shown = np.linspace(0, len(pool) - 1, min(SHOWN_VIDEOS, len(pool))).round().astype(int)
+    return [
+        Row(
+            names[i],
+            [(names[j], s) for j, s in zip(indices[i].tolist(), sims[i].tolist(), strict=True)],
+        )
+        for i in (pool[place] for place in shown)
+    ]
+
+
+def _map(
+    feats: Tensor, names: list[str], labels: list[int], classes: list[str]
+) -> tuple[list[Point], list[str]]:
+    """Place the videos in two dimensions, coloured by folder or else by cluster."""
+    unit = torch.nn.functional.normalize(feats, dim=1).numpy()
+    chosen = np.linspace(0, len(names) - 1, min(len(names), MAX_MAP_VIDEOS)).round().astype(int)
+    unit = unit[chosen]
+    perplexity = min(30.0, max(1.0, (len(unit) - 1) / 3))
+    places = TSNE(init='pca', perplexity=perplexity, random_state=0).fit_transform(unit)
+    places = (places - places.min(0)) / np.maximum(np.ptp(places, axis=0), 1e-9)
+    if labels:
+        groups, colours = classes, [labels[i] for i in chosen]
+    else:
+        number = max(1, min(MAX_CLUSTERS, len(unit) // 10))
+        colours = KMeans(number, n_init=4, random_state=0).fit_predict(unit).tolist()
+        groups = [f'cluster {i + 1}' for i in range(number)]
+    points = [
+        Point(names[i], float(x), float(y), int(colour))
+        for i, (x, y), colour in zip(chosen, places, colours, strict=True)
+    ]
+    return points, groups
+
+
+def _report(folder: Path, notes: list[str], table: list[list[str]]) -> str:
+    head, *rows = [' | '.join(row) for row in table]
+    rule = '|'.join(['---', *['---:'] * (len(table[0]) - 1)])
+    files: dict[str, Any] = {
+        'encoder.safetensors': '`cvrl_mm.load_encoder` reads it',
+        'features.npz': '`names` and `feats`, one row per video',
+        'index.html': 'neighbours and a map of all videos',
+        'curves.png': 'the course of the training',
+        'config.py': 'all settings with their reasons',
+        'videos.tsv': 'all files, also those that cannot be used',
+        'training': 'checkpoints and logs',
+    }
+    lines = ['# Report', '', *(f'{note}\n' for note in notes), f'| {head} |', f'|{rule}|']
+    lines += [f'| {row} |' for row in rows]
+    lines += ['', '| file | content |', '|---|---|']
+    lines += [f'| {name} | {text} |' for name, text in files.items() if (folder / name).exists()]
+    return '\n'.join(lines) + '\n'

@@ -1,0 +1,131 @@
+"""Run the training of an own-videos config in this process."""
+
+import gc
+import logging
+import os
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from uuid import uuid4
+
+import torch
+from mmaction.utils import register_all_modules
+from mmengine.config import Config
+from mmengine.dist import broadcast_object_list
+from mmengine.hooks import Hook
+from mmengine.logging import MMLogger
+from mmengine.runner import Runner, find_latest_checkpoint
+
+from .progress_hook import ProgressHook
+
+TIMED_STEPS = 12
+UNTIMED_STEPS = 4  # the first ones start the workers
+
+
+class QuietRunner(Runner):
+    """A runner that prints warnings alone; its log file holds everything."""
+
+    def build_logger(
+        self, log_level: int | str = 'INFO', log_file: str | None = None, **kwargs: object
+    ) -> MMLogger:
+        """Build the logger and silence its output on the terminal."""
+        logger = super().build_logger(log_level, log_file, **kwargs)
+        for handler in logger.handlers:
+            if type(handler) is logging.StreamHandler:
+                handler.setLevel(logging.WARNING)
+        return logger
+
+
+class StepTimer(Hook):
+    """Note when each step ends."""
+
+    priority = 'LOWEST'
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def after_train_iter(
+        self,
+        runner: Runner,
+        batch_idx: int,
+        data_batch: dict | None = None,
+        outputs: dict | None = None,
+    ) -> None:
+        """Note the time."""
+        self.ends.append(time.perf_counter())
+
+
+def prepare_process(cores: int) -> None:
+    """Register all modules and leave half of the cores of a CPU machine to the loader."""
+    register_all_modules()
+    if not torch.cuda.is_available() and 'OMP_NUM_THREADS' not in os.environ:
+        torch.set_num_threads(max(1, cores // 2))
+
+
+def time_step(config_file: Path) -> float:
+    """Measure the seconds per step, loading included, in a short training that is thrown away.
+
+    Args:
+        config_file: Of the training.
+
+    Returns:
+        The median over some steps, the same on all ranks.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        cfg = _read(config_file)
+        cfg.merge_from_dict({'train_cfg.max_iters': TIMED_STEPS, 'work_dir': folder})
+        cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'RepresentationHook']
+        cfg.default_hooks.checkpoint = None  # mmengine would write its own otherwise
+        cfg.default_hooks.pop('plain_checkpoint', None)
+        timer = StepTimer()
+        runner = QuietRunner.from_cfg(cfg)
+        runner.register_hook(timer)
+        runner.train()
+        del runner
+        gc.collect()  # ends the workers
+        for handler in MMLogger.get_current_instance().handlers:
+            handler.close()  # its file is removed with the folder
+    ends = timer.ends[UNTIMED_STEPS:]
+    seconds = [median(b - a for a, b in pairwise(ends))]
+    broadcast_object_list(seconds)
+    return seconds[0]
+
+
+def train(config_file: Path) -> None:
+    """Train to the end, from the last checkpoint if there is one.
+
+    Args:
+        config_file: Of the training.
+    """
+    cfg = _read(config_file)
+    cfg.resume = find_checkpoint(cfg) is not None
+    runner = QuietRunner.from_cfg(cfg)
+    bar = ProgressHook()
+    runner.register_hook(bar)
+    try:
+        runner.train()
+    finally:
+        bar.close()
+
+
+def find_checkpoint(cfg: Config) -> Path | None:
+    """The last checkpoint of a training, None before the first one."""
+    if not Path(cfg.work_dir).is_dir():
+        return None
+    found = find_latest_checkpoint(cfg.work_dir)
+    return Path(found) if found and Path(found).is_file() else None
+
+
+def is_finished(cfg: Config) -> bool:
+    """Whether the last checkpoint is that of the last step."""
+    found = find_checkpoint(cfg)
+    return found is not None and found.stem == f'iter_{cfg.train_cfg.max_iters}'
+
+
+def _read(config_file: Path) -> Config:
+    cfg = Config.fromfile(config_file)
+    cfg.launcher = 'pytorch' if 'RANK' in os.environ else 'none'
+    cfg.experiment_name = f'own_videos_{uuid4().hex}'  # several runners in one process
+    return cfg

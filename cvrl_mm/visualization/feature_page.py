@@ -1,0 +1,210 @@
+"""A self-contained HTML page about the features of videos."""
+
+import base64
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from .neighbours import write_preview
+
+# Colours that stay apart for most people who see colours differently (Okabe & Ito)
+COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#999999', '#F0E442')
+MAP_SIZE = 640  # pixels
+MARGIN = 10
+PREVIEW_PIXELS = 112
+STYLE = """
+body {font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem}
+table {border-collapse: collapse; max-width: 100%; display: block; overflow-x: auto}
+td, th {padding: .3rem .7rem; text-align: right; font-weight: normal}
+td:first-child, th:first-child {text-align: left}
+.grid td {text-align: center; vertical-align: top; width: 8rem}
+img {display: block; margin: auto; max-width: 7rem}
+small {display: block; color: #555; overflow-wrap: anywhere; max-width: 8rem}
+svg {border: 1px solid #ccc; max-width: 100%; height: auto}
+circle {stroke: #fff; stroke-width: .5; cursor: pointer}
+circle:hover, circle:focus {stroke: #000; stroke-width: 2; outline: none}
+#tip {position: fixed; display: none; background: #fff; border: 1px solid #999; padding: .4rem;
+  pointer-events: none; max-width: 16rem; overflow-wrap: anywhere}
+.key {display: inline-block; width: .8rem; height: .8rem; border-radius: 50%;
+  margin: 0 .3rem 0 1rem}
+@media (max-width: 420px) {body {margin: 1rem auto} td, th {padding: .2rem .3rem}}
+"""
+SCRIPT = """
+const data = JSON.parse(document.getElementById('data').textContent);
+const tip = document.getElementById('tip');
+function show(event) {
+  const point = data.points[event.target.dataset.index];
+  tip.replaceChildren();
+  if (point.picture) {
+    const image = document.createElement('img');
+    image.src = point.picture;
+    tip.append(image);
+  }
+  const text = document.createElement('div');
+  text.textContent = point.name + ' (' + data.groups[point.group] + ')';
+  tip.append(text);
+  const box = event.target.getBoundingClientRect();
+  tip.style.display = 'block';
+  tip.style.left = Math.max(0, Math.min(box.right + 8, innerWidth - tip.offsetWidth)) + 'px';
+  tip.style.top = Math.max(0, Math.min(box.bottom + 8, innerHeight - tip.offsetHeight)) + 'px';
+}
+for (const circle of document.querySelectorAll('circle')) {
+  circle.addEventListener('mouseenter', show);
+  circle.addEventListener('focus', show);
+  circle.addEventListener('mouseleave', () => { tip.style.display = 'none'; });
+  circle.addEventListener('blur', () => { tip.style.display = 'none'; });
+}
+"""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A video on the map.
+
+    Attributes:
+        name: Of the video.
+        x: Place, 0 to 1.
+        y: Place, 0 to 1.
+        group: Index into the groups' names.
+    """
+
+    name: str
+    x: float
+    y: float
+    group: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A video and its nearest neighbours.
+
+    Attributes:
+        name: Of the video.
+        neighbours: Names and cosine similarities, the nearest first.
+    """
+
+    name: str
+    neighbours: Sequence[tuple[str, float]]
+
+
+def write_feature_page(
+    path: Path,
+    title: str,
+    notes: Sequence[str],
+    table: Sequence[Sequence[str]],
+    rows: Sequence[Row],
+    points: Sequence[Point],
+    groups: Sequence[str],
+    root: Path,
+    max_pictures: int = 300,
+) -> None:
+    """Write one HTML file that needs no other file.
+
+    Args:
+        path: The page.
+        title: Of the page.
+        notes: Paragraphs below the title.
+        table: Rows of text; the first one is the head.
+        rows: Videos shown with their nearest neighbours as moving pictures.
+        points: All videos on the map.
+        groups: Names of the colours of the map.
+        root: The folder that the videos' names are relative to.
+        max_pictures: Videos of the map that show a picture when pointed at; more videos are
+            thinned out evenly.
+    """
+    moving = {n for row in rows for n in (row.name, *(name for name, _ in row.neighbours))}
+    chosen = np.linspace(0, len(points) - 1, min(len(points), max_pictures)).round().astype(int)
+    still = {points[i].name for i in chosen}
+    with TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        pictures = {n: embed_preview(root / n, scratch, frames=16) for n in sorted(moving)}
+        stills = {n: embed_preview(root / n, scratch, frames=1) for n in sorted(still)}
+    data = dict(
+        groups=list(groups),
+        points=[dict(name=p.name, group=p.group, picture=stills.get(p.name, '')) for p in points],
+    )
+    parts = [
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f'<title>{html.escape(title)}</title>\n<style>{STYLE}</style>',
+        f'<h1>{html.escape(title)}</h1>',
+        *(f'<p>{html.escape(note)}</p>' for note in notes),
+        _table(table),
+        '<h2>Nearest neighbours</h2>',
+        '<p>Each row shows a video and the videos whose features are most similar to its own '
+        '(cosine similarity below them).</p>',
+        _neighbours(rows, pictures),
+        '<h2>Map of all videos</h2>',
+        '<p>Videos with similar features lie close together (t-SNE); distances between far groups '
+        'mean little. Point at a dot to see its video.</p>',
+        f'<p>{_legend(groups)}</p>',
+        _map(points),
+        '<div id="tip" role="tooltip"></div>',
+        f'<script type="application/json" id="data">{_json(data)}</script>',
+        f'<script>{SCRIPT}</script>\n</html>\n',
+    ]
+    path.write_text('\n'.join(parts), encoding='utf-8')
+
+
+def embed_preview(video: Path, scratch: Path, frames: int) -> str:
+    """Return a small picture of a video as a data address, '' if the video cannot be read."""
+    picture = scratch / 'picture.webp'
+    try:
+        write_preview(video, picture, PREVIEW_PIXELS, frames)
+    except (OSError, RuntimeError, ValueError):
+        return ''
+    return f'data:image/webp;base64,{base64.b64encode(picture.read_bytes()).decode()}'
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = rows
+    lines = ['<tr>' + ''.join(f'<th>{html.escape(cell)}</th>' for cell in head) + '</tr>']
+    lines += ['<tr>' + ''.join(f'<td>{html.escape(c)}</td>' for c in row) + '</tr>' for row in body]
+    return '<table>\n' + '\n'.join(lines) + '\n</table>'
+
+
+def _neighbours(rows: Sequence[Row], pictures: dict[str, str]) -> str:
+    def cell(name: str, text: str) -> str:
+        alt = html.escape(name)
+        picture = f'<img src="{pictures[name]}" alt="{alt}" title="{alt}">'
+        return f'<td>{picture}{text}<small>{alt}</small></td>'
+
+    lines = [
+        f'<tr>{cell(row.name, "video")}'
+        + ''.join(cell(name, f'{similarity:.3f}') for name, similarity in row.neighbours)
+        + '</tr>'
+        for row in rows
+    ]
+    return '<table class="grid">\n' + '\n'.join(lines) + '\n</table>'
+
+
+def _map(points: Sequence[Point]) -> str:
+    def place(share: float) -> str:
+        return f'{MARGIN + share * (MAP_SIZE - 2 * MARGIN):.1f}'
+
+    dots = [
+        f'<circle cx="{place(p.x)}" cy="{place(p.y)}" r="5" '
+        f'fill="{COLOURS[p.group % len(COLOURS)]}" data-index="{i}" tabindex="0" '
+        f'aria-label="{html.escape(p.name)}"/>'
+        for i, p in enumerate(points)
+    ]
+    box = f'viewBox="0 0 {MAP_SIZE} {MAP_SIZE}" width="{MAP_SIZE}" height="{MAP_SIZE}"'
+    return f'<svg {box} role="img" aria-label="map">\n' + '\n'.join(dots) + '\n</svg>'
+
+
+def _legend(groups: Sequence[str]) -> str:
+    return ''.join(
+        f'<span class="key" style="background:{COLOURS[i % len(COLOURS)]}"></span>'
+        + html.escape(group)
+        for i, group in enumerate(groups)
+    )
+
+
+def _json(data: object) -> str:
+    """As text that cannot end the script element."""
+    return json.dumps(data).replace('<', '\\u003c')

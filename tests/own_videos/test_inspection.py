@@ -1,0 +1,87 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cvrl_mm.own_videos.inspection import Inspection, Video, find_copies, inspect
+from cvrl_mm.own_videos.probe import Probe
+from tests.videos import encode
+
+SMALL, LARGE = Probe(64, 48, 60, 30.0), Probe(1920, 1080, 60, 30.0)
+
+
+def videos(*names: str, probe: Probe = SMALL) -> Inspection:
+    return Inspection(Path('/root'), [Video(name, probe) for name in names], {}, {})
+
+
+def test_finds_videos_copies_and_broken_files(tmp_path: Path):
+    (tmp_path / 'b/deep').mkdir(parents=True)
+    encode(tmp_path / 'a.mp4', num_frames=10)
+    encode(tmp_path / 'b/deep/c d.mp4', num_frames=12)
+    shutil.copy(tmp_path / 'a.mp4', tmp_path / 'b/copy.mp4')
+    (tmp_path / 'broken.mp4').write_bytes(b'no video')
+    (tmp_path / 'notes.md').touch()
+    calls = []
+    found = inspect([tmp_path, tmp_path / 'a.mp4'], 2, lambda *x: calls.append(x))
+    assert found.root == tmp_path
+    assert [video.name for video in found.videos] == ['a.mp4', 'b/deep/c d.mp4']
+    assert found.copies == {'b/copy.mp4': 'a.mp4'}
+    assert list(found.unreadable) == ['broken.mp4']
+    assert calls[-1] == (4, 4)
+    text = '\n'.join(found.describe())
+    for part in ('2 videos', '64x32 (2)', 'broken.mp4: ', 'exact copies', 'b/copy.mp4'):
+        assert part in text
+    found.write(tmp_path / 'videos.tsv')
+    lines = (tmp_path / 'videos.tsv').read_text().splitlines()
+    assert len(lines) == 5
+    assert lines[1].split('\t')[:4] == ['a.mp4', '64', '32', '10']
+    assert lines[-1].endswith('copy of a.mp4')
+
+
+def test_names_are_relative_to_the_folder_that_all_share(tmp_path: Path):
+    for name in ('x/fight/1.mp4', 'x/calm/2.mp4'):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        encode(tmp_path / name, num_frames=5 + len(name))
+    for sources in ([tmp_path], [tmp_path / 'x/fight', tmp_path / 'x/calm']):
+        found = inspect(sources, 1)
+        assert found.root == tmp_path / 'x'
+        assert [video.name for video in found.videos] == ['calm/2.mp4', 'fight/1.mp4']
+        assert [video.folder for video in found.videos] == ['calm', 'fight']
+
+
+def test_nothing_usable_is_an_error(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match='no file, folder or list'):
+        inspect([tmp_path / 'missing'], 1)
+    with pytest.raises(ValueError, match='no video'):
+        inspect([tmp_path], 1)
+    (tmp_path / 'a.mp4').write_bytes(b'x')
+    with pytest.raises(ValueError, match=r'None of the 1 files can be used.*a\.mp4: '):
+        inspect([tmp_path], 1)
+
+
+def test_a_name_with_a_line_break_is_left_out(tmp_path: Path):
+    encode(tmp_path / 'a.mp4')
+    encode(tmp_path / 'b\nc.mp4', num_frames=20)
+    found = inspect([tmp_path], 1)
+    assert [video.name for video in found.videos] == ['a.mp4']
+    assert found.unreadable == {'b\nc.mp4': 'its name has a line break'}
+
+
+def test_folders_of_some_videos_each_are_classes():
+    fights = [f'fight/{i}.mp4' for i in range(6)]
+    calm = [f'calm/{i}.mp4' for i in range(5)]
+    assert videos(*fights, *calm).classes == ['calm', 'fight']
+    assert videos(*fights, *calm[:4]).classes == []  # too few
+    assert videos(*fights).classes == []  # one folder
+    assert videos(*(f'{i}/a.mp4' for i in range(9))).classes == []  # one folder per video
+
+
+def test_large_videos_are_mentioned():
+    assert 'repack' in videos('a.mp4', probe=LARGE).describe()[-1]
+    assert 'repack' not in videos('a.mp4').describe()[-1]
+
+
+def test_only_equal_bytes_are_copies(tmp_path: Path):
+    for name, content in dict(a=b'12', b=b'34', c=b'12', d=b'123').items():
+        (tmp_path / name).write_bytes(content)
+    assert find_copies(tmp_path, ['a', 'b', 'c', 'd']) == {'c': 'a'}

@@ -1,0 +1,37 @@
+import pytest
+import torch
+
+from cvrl_mm.own_videos.measures import measure, retrieve, split
+
+
+def test_retrieval_counts_the_videos_that_are_found():
+    gallery = torch.eye(4)
+    queries = gallery[[0, 1, 3, 2]]
+    assert retrieve(queries, gallery, range(4)) == 50
+    assert retrieve(queries, gallery, [0, 1]) == 100
+    assert retrieve(queries, gallery, [2]) == 0
+
+
+def test_separate_classes_and_videos():
+    generator = torch.Generator().manual_seed(0)
+    labels = [i % 2 for i in range(40)]
+    feats = torch.randn(40, 1, 16, generator=generator).repeat(1, 4, 1)
+    feats[:, :, 0] += 10 * (2 * torch.tensor(labels)[:, None] - 1)
+    found = {m.title: m for m in measure(feats, [1, 2], labels)}
+    assert found['last clip finds its first clip'].value == 100
+    assert found['last clip finds its first clip'].chance == 2.5
+    assert found['k-NN accuracy by folder'].value == 100
+    assert found['linear accuracy by folder'].value == 100
+    assert found['linear accuracy by folder'].chance == 50
+    assert found['alignment (lower is closer)'].value == pytest.approx(0, abs=1e-5)
+    assert str(found['k-NN accuracy by folder']) == '100.0 ± 0.0'
+    alone = [m.title for m in measure(feats, [], [])]
+    assert not [title for title in alone if 'folder' in title or 'held-out' in title]
+
+
+def test_splits_keep_the_shares_of_the_classes():
+    labels = torch.tensor([0] * 20 + [1] * 10)
+    train, test = split(labels, seed=1)
+    assert sorted([*train.tolist(), *test.tolist()]) == list(range(30))
+    assert labels[train].bincount().tolist() == [14, 7]
+    assert not torch.equal(train, split(labels, seed=2)[0])

@@ -1,0 +1,98 @@
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mmengine.config import Config
+
+import cvrl_mm
+from cvrl_mm.own_videos.training import find_checkpoint
+from cvrl_mm.synthetic.motion_videos import write_motion_videos
+
+# The smallest training that goes through all stages: 8 steps, after those that measure the time
+QUICK = dict(hours=1e-6, size=32, clip_len=4, batch_size=4, workers=0, seed=1)
+
+
+@pytest.fixture(scope='module')
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 videos in two folders, a broken one and a copy."""
+    root = tmp_path_factory.mktemp('own')
+    write_motion_videos(root / 'set', num_train=24, num_test=1)
+    for i, path in enumerate(sorted((root / 'set/videos').glob('train*.mp4'))):
+        folder = root / 'mine' / ('left' if i < 12 else 'right')
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / path.name)
+    (root / 'mine/left/broken.mp4').write_bytes(b'no video')
+    shutil.copy(root / 'mine/left/train_00000.mp4', root / 'mine/right/copy.mp4')
+    return root / 'mine'
+
+
+@pytest.fixture(scope='module')
+def out(videos: Path) -> Path:
+    return cvrl_mm.pretrain(videos, videos.parent / 'out', **QUICK)
+
+
+def test_everything_is_written(out: Path):
+    encoder = cvrl_mm.load_encoder(out)
+    assert (encoder.clip_len, encoder.size) == (4, 32)
+    assert encoder.features(encoder.transform(_video(out))).shape == (10, 256)
+    saved = np.load(out / 'features.npz')
+    assert saved['feats'].shape == (24, 256) and len(set(saved['names'])) == 24
+    for name in ('index.html', 'curves.png', 'config.py', 'videos.tsv'):
+        assert (out / name).stat().st_size > 100, name
+    numbers = json.loads((out / 'report.json').read_text())
+    assert list(numbers) == ['before training', 'after training']
+    report = (out / 'report.md').read_text()
+    for text in ('24 videos, 5 of them held out', 'last clip finds its first clip', 'by folder'):
+        assert text in report
+    assert 'held-out videos alone' in (out / 'index.html').read_text()
+    table = (out / 'videos.tsv').read_text()
+    assert 'left/broken.mp4' in table and 'right/copy.mp4\t\t\t\t\tcopy of left/' in table
+
+
+def _video(out: Path) -> Path:
+    cfg = Config.fromfile(out / 'config.py')
+    root = Path(cfg.train_dataloader.dataset.data_prefix.video)
+    return root / (out / 'lists/train.txt').read_text().splitlines()[0].rpartition(' ')[0]
+
+
+def test_the_log_has_the_watched_videos(out: Path):
+    rows = next((out / 'training').glob('*/vis_data/scalars.json')).read_text().splitlines()
+    watched = [row for row in map(json.loads, rows) if 'representation/clip_retrieval' in row]
+    assert [row['step'] for row in watched] == list(range(1, 9))
+    assert 'representation/knn_top1' in watched[0]  # by folder
+
+
+def test_a_finished_training_is_left_as_it_is(out: Path, capsys):
+    before = (out / 'encoder.safetensors').stat().st_mtime_ns
+    cvrl_mm.pretrain(out=out)
+    assert (out / 'encoder.safetensors').stat().st_mtime_ns == before
+
+
+def test_a_stopped_training_continues(videos: Path, out: Path, tmp_path: Path):
+    """With more steps in the edited config the run goes on from its last checkpoint."""
+    shutil.copytree(out, tmp_path / 'out')
+    config = tmp_path / 'out/config.py'
+    text = config.read_text().replace(str(out), str(tmp_path / 'out'))
+    config.write_text(text.replace('max_iters=8', 'max_iters=10'))
+    work_dir = tmp_path / 'out/training'
+    (work_dir / 'last_checkpoint').write_text(str(work_dir / 'iter_8.pth'))
+    (tmp_path / 'out/report.md').unlink()
+    cvrl_mm.pretrain(videos, tmp_path / 'out', **QUICK)
+    assert find_checkpoint(Config.fromfile(config)).name == 'iter_10.pth'
+    logs = [path.read_text() for path in sorted(work_dir.glob('*/*.log'))]
+    assert 'resumed' in logs[-1]
+    assert '10 steps' in (tmp_path / 'out/report.md').read_text()
+
+
+def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match='holds a training with'):
+        cvrl_mm.pretrain(videos, out, **(QUICK | dict(seed=2)))
+    with pytest.raises(ValueError, match='holds a training with'):
+        cvrl_mm.pretrain(videos / 'left', out)
+    (tmp_path / 'thesis.txt').touch()
+    with pytest.raises(ValueError, match='holds other files'):
+        cvrl_mm.pretrain(videos, tmp_path)
+    with pytest.raises(ValueError, match='no training to continue'):
+        cvrl_mm.pretrain(out=tmp_path / 'new')

@@ -1,0 +1,38 @@
+from pathlib import Path
+
+import pytest
+
+from cvrl_mm.own_videos.probe import Probe, probe
+from tests.videos import encode, encode_sound, turn
+
+
+def test_properties(tmp_path: Path):
+    encode(tmp_path / 'a.mp4', num_frames=15, size=(64, 32))
+    found = probe(str(tmp_path / 'a.mp4'))
+    assert found == Probe(64, 32, 15, 30.0)
+    assert found.seconds == 0.5
+
+
+def test_a_turned_video_has_the_size_that_is_seen(tmp_path: Path):
+    encode(tmp_path / 'a.mp4', size=(64, 32))
+    turn(tmp_path / 'a.mp4', 90)
+    found = probe(str(tmp_path / 'a.mp4'))
+    assert (found.width, found.height) == (32, 64)
+
+
+def test_unusable_files_have_a_reason(tmp_path: Path):
+    encode_sound(tmp_path / 'sound.mp4')
+    (tmp_path / 'empty.mp4').touch()
+    encode(tmp_path / 'cut.mkv', num_frames=40)
+    data = (tmp_path / 'cut.mkv').read_bytes()
+    (tmp_path / 'noise.mp4').write_bytes(data[: len(data) // 3][::-1])
+    for name in ('sound.mp4', 'empty.mp4', 'noise.mp4', 'missing.mp4'):
+        reason = probe(str(tmp_path / name))
+        assert isinstance(reason, str) and reason and '\n' not in reason, name
+    assert 'no video' in probe(str(tmp_path / 'sound.mp4'))
+
+
+@pytest.mark.parametrize('num_frames', [1, 3])
+def test_very_short_videos(num_frames: int, tmp_path: Path):
+    encode(tmp_path / 'a.mp4', num_frames=num_frames)
+    assert probe(str(tmp_path / 'a.mp4')).frames == num_frames

@@ -1,0 +1,120 @@
+from pathlib import Path
+
+import pytest
+
+from cvrl_mm.own_videos.inspection import Inspection, Video
+from cvrl_mm.own_videos.probe import Probe
+from cvrl_mm.own_videos.settings import (
+    ENCODERS,
+    Machine,
+    Options,
+    choose,
+    choose_steps,
+    number_of_windows,
+    split_watched,
+)
+
+CPU = Machine(cores=2)
+
+
+def made(number: int, frames: int = 60, rate: float = 30.0, side: int = 128) -> Inspection:
+    probe = Probe(2 * side, side, frames, rate)
+    videos = [Video(f'{"ab"[i % 2]}/{i:05}.mp4', probe) for i in range(number)]
+    return Inspection(Path('/root'), videos, {}, {})
+
+
+def test_every_setting_has_a_reason():
+    plan = choose(made(300), Options(), CPU)
+    assert all(setting.reason for setting in plan.settings.values())
+    assert (len(plan.train), len(plan.watched), plan.samples) == (240, 60, 240)
+    assert (plan['encoder'], plan['clip_len'], plan['size']) == ('small', 8, 64)
+    assert plan['batch_size'] == 32 and plan['lr'] == pytest.approx(0.004 / 2**0.5, rel=0.02)
+    assert plan['workers'] == 1 and plan['window_frames'] is None and plan['chunk_size'] is None
+
+
+@pytest.mark.parametrize(
+    ('frames', 'rate', 'interval'),
+    [
+        (300, 30.0, 4),  # the paper's 1.07 s
+        (60, 30.0, 3),  # half of 2 s
+        (600, 60.0, 8),  # twice as many frames in the same time
+        (10, 30.0, 1),  # shorter than a clip
+    ],
+)
+def test_a_clip_spans_the_papers_time_or_half_a_video(frames: int, rate: float, interval: int):
+    assert choose(made(100, frames, rate), Options(), CPU)['frame_interval'] == interval
+
+
+def test_options_overrule():
+    options = Options(encoder='r3d18', clip_len=4, frame_interval=5, size=48, batch_size=6, lr=0.1)
+    plan = choose(made(100), options, CPU)
+    for name in ('encoder', 'clip_len', 'frame_interval', 'size', 'batch_size', 'lr'):
+        assert plan[name] == getattr(options, name)
+        assert plan.settings[name].reason == 'as given'
+
+
+def test_gpus():
+    plan = choose(made(20000, frames=300), Options(), Machine(16, ranks=4, gpu_bytes=80 * 2**30))
+    assert (plan['encoder'], plan['clip_len'], plan['frame_interval']) == ('r3d50', 16, 2)
+    assert plan['size'] == 128  # no larger than the videos
+    assert plan['batch_size'] == 128 and plan['chunk_size'] is None and plan['precision']
+    small = Machine(16, ranks=4, gpu_bytes=4 * 2**30)
+    assert 2 <= choose(made(20000, side=256), Options(), small)['chunk_size'] < 128
+    assert choose(made(300), Options(), small)['encoder'] == 'r3d18'
+
+
+def test_long_files_are_several_videos():
+    plan = choose(made(10, frames=30 * 95), Options(segment_seconds=30), CPU)
+    assert (plan.samples, plan['window_frames']) == (30, 900)
+    assert not plan.held_out and plan.train == plan.watched
+    assert number_of_windows(899, 900) == 1
+    assert number_of_windows(1800, 900) == 2
+
+
+def test_too_few_videos_are_refused():
+    with pytest.raises(ValueError, match=r'7 training videos are too few.*at least 8'):
+        choose(made(7), Options(), CPU)
+    with pytest.raises(ValueError, match=r'batch of 64 .* at most 32'):
+        choose(made(40), Options(batch_size=64), CPU)
+
+
+def test_watched_videos_are_spread_over_the_folders():
+    train, watched = split_watched(made(100).videos, seed=0)
+    assert len(train) == 80 and len(watched) == 20 and not set(train) & set(watched)
+    assert [sum(v.folder == f for v in watched) for f in 'ab'] == [10, 10]
+    assert split_watched(made(100).videos, seed=0)[1] == watched
+    assert split_watched(made(100).videos, seed=1)[1] != watched
+
+
+def test_steps():
+    plan = choose(made(300), Options(), CPU)
+    assert choose_steps(plan, Options(steps=7), 32, float('nan')).value == 7
+    assert choose_steps(plan, Options(epochs=2), 32, float('nan')).value == 15
+    assert choose_steps(plan, Options(hours=1), 32, 1.0).value == 3420
+    default = choose_steps(plan, Options(), 32, 1.8)
+    assert default.value == 2000 and 'about 1.0 hours' in default.reason
+
+
+def test_weights_to_start_from_lower_the_rate():
+    start = ENCODERS['r3d18']
+    plan = choose(made(300), Options(init='encoder.pth'), CPU, start)
+    assert plan.network is start and plan['encoder'] == 'encoder.pth'
+    assert plan['lr'] == pytest.approx(0.004 / 2**0.5 / 4, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        (dict(hours=1, steps=3), 'exclude each other'),
+        (dict(encoder='resnet'), 'one of .*small'),
+        (dict(encoder='small', init='a.pth'), 'own architecture'),
+        (dict(batch_size=1), 'batch_size is too small'),
+        (dict(hours=0), 'hours must be above 0'),
+        (dict(lr=float('nan')), 'lr must be above 0'),
+        (dict(size=16), 'at least 32'),
+        (dict(workers=-1), 'at least 0'),
+    ],
+)
+def test_wrong_options(options: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        Options(**options)

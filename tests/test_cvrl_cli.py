@@ -1,0 +1,70 @@
+import subprocess
+import sys
+
+import pytest
+
+import cvrl_cli
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        'import sys, cvrl_cli\n'
+        'for arguments in (["--help"], ["pretrain", "--help"]):\n'
+        '    try: cvrl_cli.main(arguments)\n'
+        '    except SystemExit as leaving: assert leaving.code == 0\n'
+        'assert not {"torch", "cvrl_mm", "mmengine"} & set(sys.modules)\n'
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, timeout=60, check=True
+    )
+    for word in ('pretrain', 'features', 'neighbours', 'probe', 'doctor', '--hours', '--no-flip'):
+        assert word in done.stdout
+
+
+def test_without_a_command_the_help_is_shown(capsys):
+    with pytest.raises(SystemExit) as leaving:
+        cvrl_cli.main([])
+    assert leaving.value.code == 2
+    assert 'pretrain' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('command', ['features', 'neighbours', 'probe', 'doctor'])
+def test_other_commands_run_their_tools(command: str, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        cvrl_cli.main([command, '--help'])
+    assert leaving.value.code == 0
+    assert 'usage: ' in capsys.readouterr().out
+
+
+def test_options_are_those_of_the_package():
+    from dataclasses import fields
+
+    from cvrl_mm.own_videos.settings import Options
+
+    parser = cvrl_cli.pretrain_parser('cvrl pretrain')
+    names = {action.dest for action in parser._actions} - {'help', 'videos', 'out'}
+    assert names == {field.name for field in fields(Options)}
+
+
+def test_mistakes_are_a_sentence(tmp_path, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        cvrl_cli.main(['pretrain', '--out', str(tmp_path)])
+    assert leaving.value.code == 2
+    assert 'no training to continue' in capsys.readouterr().err
+    with pytest.raises(SystemExit, match=r'^cvrl pretrain: There is no file.*missing'):
+        cvrl_cli.main(['pretrain', str(tmp_path / 'missing'), '--out', str(tmp_path / 'out')])
+    with pytest.raises(SystemExit, match='steps is too small'):
+        cvrl_cli.main(['pretrain', 'x', '--out', str(tmp_path / 'out'), '--steps', '0'])
+
+
+def test_ctrl_c_says_how_to_continue(tmp_path, capsys, monkeypatch):
+    import cvrl_mm.own_videos
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cvrl_mm.own_videos, 'pretrain', interrupted)
+    with pytest.raises(SystemExit) as leaving:
+        cvrl_cli.main(['pretrain', 'x', '--out', 'work_dirs/mine'])
+    assert leaving.value.code == 130
+    assert 'To continue: cvrl pretrain --out work_dirs/mine' in capsys.readouterr().err
