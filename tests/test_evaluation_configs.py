@@ -75,6 +75,18 @@ def test_learning_rate_over_a_run_is_the_papers(name: str, tmp_path: Path):
             assert lr == pytest.approx(cosine * step / (2 * warmup - 1), rel=1e-3, abs=1e-5 * peak)
 
 
+@pytest.mark.parametrize('percent', [1, 10])
+@pytest.mark.parametrize('name', ['semi_k400', 'semi_k600', 'supervised_k400', 'supervised_k600'])
+def test_an_epoch_sees_every_video_of_a_subset(name: str, percent: int):
+    """Sec. 4.1 counts epochs; on 8 ranks, 1 % of Kinetics is two to four batches."""
+    cfg = load(f'{name}_{percent}pct')
+    num_videos = {'400': 240_000, '600': 366_000}[name[-3:]] * percent // 100  # roughly
+    per_rank = math.ceil(num_videos / 8)
+    steps = per_rank / cfg.train_dataloader.batch_size
+    steps = math.floor(steps) if cfg.train_dataloader.drop_last else math.ceil(steps)
+    assert steps * cfg.train_dataloader.batch_size >= per_rank
+
+
 @pytest.mark.parametrize('path', LEAVES, ids=lambda p: p.stem)
 def test_clips_and_views_are_the_papers(path: Path):
     cfg = Config.fromfile(path)

@@ -1,7 +1,9 @@
-"""The official split files of UCF-101, HMDB-51 and Kinetics as lists of videos."""
+"""Video lists from the official split files of UCF-101, HMDB-51 and Kinetics."""
 
 import csv
+import io
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +12,7 @@ VIDEO_ENDINGS = ('.avi', '.mkv', '.mov', '.mp4', '.webm')
 
 @dataclass(frozen=True)
 class OfficialVideo:
-    """A video as a split file names it: without folder and ending."""
+    """A video of a split file: its name without folder and suffix, and its class."""
 
     stem: str
     class_name: str
@@ -23,38 +25,40 @@ def read_ucf101(annotations: Path) -> tuple[list[str], Splits]:
     """Read ``classInd.txt``, ``trainlist0?.txt`` and ``testlist0?.txt``.
 
     Args:
-        annotations: Their folder (published as ``ucfTrainTestlist``).
+        annotations: Folder of these files (published as ``ucfTrainTestlist``).
 
     Returns:
         Class names in the order of their labels, and the videos of ``train_split_1``,
-        ``val_split_1``, …; the test lists are called ``val`` as in MMAction2.
+        ``val_split_1``, …; the test lists are called ``val``, as in MMAction2.
 
     Raises:
-        FileNotFoundError: one of the files is missing.
+        FileNotFoundError: One of the files is missing.
+        ValueError: A file is damaged; the message names the file and the line.
     """
-    classes = [line.split()[1] for line in _lines(annotations / 'classInd.txt')]
+    classes = _read_class_ind(annotations / 'classInd.txt')
     splits = {}
     for number in (1, 2, 3):
         for name, published in (('train', 'trainlist'), ('val', 'testlist')):
             paths = [
-                Path(line.split()[0])  # a train list has a label behind the path
-                for line in _lines(annotations / f'{published}{number:02d}.txt')
+                Path(line.split()[0])  # a training list has a label behind the path
+                for _, line in _lines(annotations / f'{published}{number:02d}.txt')
             ]
             splits[f'{name}_split_{number}'] = [OfficialVideo(p.stem, p.parent.name) for p in paths]
     return classes, splits
 
 
 def read_hmdb51(annotations: Path) -> tuple[list[str], Splits]:
-    """Read ``<class>_test_split?.txt``, where 1 stands for training, 2 for testing, 0 for neither.
+    """Read ``<class>_test_split?.txt``, where 1 means training, 2 testing and 0 neither.
 
     Args:
-        annotations: Their folder (published as ``testTrainMulti_7030_splits``).
+        annotations: Folder of these files (published as ``testTrainMulti_7030_splits``).
 
     Returns:
-        As :func:`read_ucf101`; the labels follow the alphabet.
+        The same as :func:`read_ucf101`. The labels follow the alphabetical order of the classes.
 
     Raises:
-        FileNotFoundError: a class lacks one of its three files, or there are none.
+        FileNotFoundError: One of the three files of a class is missing, or there are no files.
+        ValueError: A file is damaged; the message names the file and the line.
     """
     ending = '_test_split1.txt'
     classes = sorted(p.name.removesuffix(ending) for p in annotations.glob(f'*{ending}'))
@@ -64,10 +68,13 @@ def read_hmdb51(annotations: Path) -> tuple[list[str], Splits]:
     for number in (1, 2, 3):
         sides: dict[str, list[OfficialVideo]] = {'1': [], '2': []}
         for name in classes:
-            for line in _lines(annotations / f'{name}_test_split{number}.txt'):
-                file, side = line.split()
-                if side in sides:
-                    sides[side].append(OfficialVideo(Path(file).stem, name))
+            path = annotations / f'{name}_test_split{number}.txt'
+            for line_number, line in _lines(path):
+                words = line.split()
+                if len(words) != 2 or words[1] not in ('0', '1', '2'):
+                    raise _damaged(path, line_number, line, 'VIDEO and 0, 1 or 2')
+                if words[1] in sides:
+                    sides[words[1]].append(OfficialVideo(Path(words[0]).stem, name))
         splits[f'train_split_{number}'] = sides['1']
         splits[f'val_split_{number}'] = sides['2']
     return classes, splits
@@ -77,16 +84,17 @@ def read_kinetics(train_csv: Path, val_csv: Path) -> tuple[list[str], Splits]:
     """Read the csv files with ``label``, ``youtube_id``, ``time_start`` and ``time_end``.
 
     Args:
-        train_csv: Of the training set; its class names in alphabetical order are the labels.
-        val_csv: Of the validation set.
+        train_csv: File of the training set. Its class names in alphabetical order are the labels.
+        val_csv: File of the validation set.
 
     Returns:
-        As :func:`read_ucf101`, the splits being ``train_list`` and ``val_list``. A stem is
+        The same as :func:`read_ucf101`, with the splits ``train_list`` and ``val_list``. A stem is
         ``<id>_<start>_<end>`` with six digits each, as all download scripts name the clips.
 
     Raises:
-        FileNotFoundError: one of the files is missing.
-        ValueError: a column is missing, or a validation class is none of training.
+        FileNotFoundError: One of the files is missing.
+        ValueError: A column is missing, a line is damaged, or a validation class does not occur in
+            training.
     """
     splits = {'train_list': _read_csv(train_csv), 'val_list': _read_csv(val_csv)}
     classes = sorted({video.class_name for video in splits['train_list']})
@@ -99,17 +107,38 @@ def read_kinetics(train_csv: Path, val_csv: Path) -> tuple[list[str], Splits]:
     return classes, splits
 
 
-def find_videos(root: Path) -> dict[str, list[str]]:
-    """Look for video files at any depth.
+def leave_out_ids(videos: list[OfficialVideo], csv_path: Path) -> list[OfficialVideo]:
+    """Leave out the videos of Kinetics whose YouTube id another csv file contains.
+
+    The training set of Kinetics-600 contains validation videos of Kinetics-400. They must not be
+    seen before an evaluation on Kinetics-400 (Section 4.3).
 
     Args:
-        root: Folder.
+        videos: Videos of :func:`read_kinetics`.
+        csv_path: Official csv file, for example of Kinetics-400's validation set.
 
     Returns:
-        For each stem the paths relative to ``root``, with forward slashes.
+        The remaining videos, in the same order.
 
     Raises:
-        FileNotFoundError: there is no such folder, or no video in it.
+        FileNotFoundError: The csv file is missing.
+        ValueError: The csv file has no column ``youtube_id``, or has no rows.
+    """
+    ids = {row['youtube_id'] for _, row in _rows(csv_path, ('youtube_id',))}
+    return [video for video in videos if _youtube_id(video.stem) not in ids]
+
+
+def find_videos(root: Path) -> dict[str, list[str]]:
+    """Find the video files in a folder and its subfolders.
+
+    Args:
+        root: The folder.
+
+    Returns:
+        Paths relative to ``root``, with forward slashes, by the file name without suffix.
+
+    Raises:
+        FileNotFoundError: The folder does not exist or contains no video.
     """
     found = defaultdict(list)
     for path in root.rglob('*'):
@@ -123,18 +152,18 @@ def find_videos(root: Path) -> dict[str, list[str]]:
 def match(
     videos: list[OfficialVideo], classes: list[str], found: dict[str, list[str]]
 ) -> tuple[list[str], list[str]]:
-    """Look up the videos of a split among the files.
+    """Find the files of a split's videos.
 
     Args:
-        videos: Of the split.
+        videos: Videos of the split.
         classes: Class names in the order of their labels.
-        found: As :func:`find_videos` gives it.
+        found: Result of :func:`find_videos`.
 
     Returns:
-        Lines "path label" of the files that are there, and the names of those that are not.
+        Lines "path label" of the existing files, and the names of the missing ones.
 
     Raises:
-        ValueError: a class is unknown, or it cannot be told which of several files is meant.
+        ValueError: A class is unknown, or several files match one video.
     """
     labels = {name: label for label, name in enumerate(classes)}
     lines, missing = [], []
@@ -147,8 +176,8 @@ def match(
             paths = [path for path in paths if Path(path).parent.name in folders]
             if len(paths) != 1:
                 raise ValueError(
-                    f'{video.stem} ({video.class_name}) is there more than once: '
-                    f'{", ".join(found[video.stem])}; leave one.'
+                    f'There are several files of {video.stem} ({video.class_name}): '
+                    f'{", ".join(found[video.stem])}; keep one.'
                 )
         if paths:
             lines.append(f'{paths[0]} {labels[video.class_name]}')
@@ -157,21 +186,71 @@ def match(
     return lines, missing
 
 
-def _lines(path: Path) -> list[str]:
-    if not path.is_file():
-        raise FileNotFoundError(f'The official split file {path} is missing.')
-    return [line for line in path.read_text(encoding='utf-8').splitlines() if line.strip()]
+def _read_class_ind(path: Path) -> list[str]:
+    """Read lines "NUMBER CLASS", with numbers that count from 1."""
+    classes = []
+    for line_number, line in _lines(path):
+        words = line.split()
+        if len(words) != 2 or words[0] != str(len(classes) + 1) or words[1] in classes:
+            raise _damaged(path, line_number, line, f'"{len(classes) + 1} CLASS" with a new class')
+        classes.append(words[1])
+    if not classes:
+        raise ValueError(f'The official split file {path} is empty.')
+    return classes
 
 
 def _read_csv(path: Path) -> list[OfficialVideo]:
+    videos = []
     columns = ('label', 'youtube_id', 'time_start', 'time_end')
-    rows = list(csv.DictReader(_lines(path)))
-    lacking = [name for name in columns if not rows or name not in rows[0]]
+    for line_number, row in _rows(path, columns):
+        try:
+            start, end = (int(float(row[name])) for name in ('time_start', 'time_end'))
+        except (ValueError, OverflowError):
+            text = ','.join(row[name] for name in columns)
+            raise _damaged(path, line_number, text, 'seconds as numbers') from None
+        videos.append(OfficialVideo(f'{row["youtube_id"]}_{start:06d}_{end:06d}', row['label']))
+    return videos
+
+
+def _youtube_id(stem: str) -> str:
+    return stem.rsplit('_', 2)[0]
+
+
+def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows of a csv file that has these columns, all filled, with line numbers."""
+    reader = csv.DictReader(io.StringIO(_read(path)))
+    lacking = [name for name in columns if name not in (reader.fieldnames or ())]
     if lacking:
         raise ValueError(f'{path} lacks the columns {", ".join(lacking)} of the official csv.')
-    videos = []
-    for row in rows:
-        start, end = (int(float(row[name])) for name in ('time_start', 'time_end'))
-        stem = f'{row["youtube_id"]}_{start:06d}_{end:06d}'
-        videos.append(OfficialVideo(stem, row['label']))
-    return videos
+    row = None
+    for row in reader:
+        if not all(row[name] for name in columns):
+            text = ','.join(row[name] or '' for name in columns)
+            raise _damaged(path, reader.line_num, text, f'values for {", ".join(columns)}')
+        yield reader.line_num, row
+    if row is None:
+        raise ValueError(f'{path} has no rows.')
+
+
+def _lines(path: Path) -> list[tuple[int, str]]:
+    """Return the lines that are not blank with their numbers."""
+    return [(n, line) for n, line in enumerate(_read(path).split('\n'), 1) if line.strip()]
+
+
+def _read(path: Path) -> str:
+    if not path.is_file():
+        raise FileNotFoundError(f'The official split file {path} is missing.')
+    try:
+        return path.read_text(encoding='utf-8-sig')  # also without a byte order mark
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f'The split file {path} is not a text file in UTF-8: {error.reason} at byte '
+            f'{error.start}; download it again.'
+        ) from None
+
+
+def _damaged(path: Path, line_number: int, line: str, expected: str) -> ValueError:
+    return ValueError(
+        f'{path}, line {line_number}: {line.strip()[:80]!r}, expected {expected}; download the '
+        'file again.'
+    )

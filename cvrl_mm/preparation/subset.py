@@ -1,4 +1,4 @@
-"""A share of a labelled list, the same on every machine."""
+"""Subsets of labelled lists that are the same on every machine."""
 
 import hashlib
 from collections import defaultdict
@@ -7,23 +7,23 @@ from pathlib import PurePosixPath
 
 
 def draw_subset(lines: Sequence[str], percent: float, seed: int = 0) -> list[str]:
-    """Draw a share of each class's videos (Sec. 4.1, semi-supervised learning).
+    """Draw a share of the videos of each class (Sec. 4.1, semi-supervised learning).
 
-    A class gives its ``percent``, rounded to the nearest whole number and at least one. Which
-    ones is decided by a hash of the seed and the file's name without folder and ending, so
-    neither the order of the list, nor where it lies, nor a release of Python or numpy changes
-    the draw, and a smaller share lies within a larger one.
+    From each class, ``percent`` of the videos are drawn, rounded to the nearest whole number and
+    at least one. The draw depends on a hash of the seed and of the file's name without folder and
+    suffix. It therefore does not depend on the order of the list, the folder of the videos or the
+    versions of Python and numpy, and a smaller share is a subset of a larger one.
 
     Args:
-        lines: Of a list, each "path label".
+        lines: Lines "path label" of a list.
         percent: Share of each class, in (0, 100].
-        seed: Another one draws other videos.
+        seed: Seed of the draw.
 
     Returns:
-        The lines drawn, in the order of the list.
+        The drawn lines, in the order of the list.
 
     Raises:
-        ValueError: ``percent`` is out of its range, or a line has no label.
+        ValueError: ``percent`` is out of range, or a line has no label.
     """
     if not 0 < percent <= 100:
         raise ValueError(f'percent must lie in (0, 100], got {percent}.')

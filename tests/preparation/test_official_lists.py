@@ -5,6 +5,7 @@ import pytest
 from cvrl_mm.preparation.official_lists import (
     OfficialVideo,
     find_videos,
+    leave_out_ids,
     match,
     read_hmdb51,
     read_kinetics,
@@ -71,6 +72,68 @@ def test_kinetics_as_published(tmp_path: Path):
         read_kinetics(tmp_path / 'train.csv', tmp_path / 'test.csv')
 
 
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        (b'1 Archery\n2\n', r"classInd\.txt, line 2: '2', expected \"2 CLASS\""),
+        (b'1 Archery\n\n3 Diving\n', r"line 3: '3 Diving', expected \"2 CLASS\""),
+        (b'1 Archery\n2 Archery\n', 'line 2: .* with a new class'),
+        (b'1 Arch ery\n', 'line 1'),
+        (b'\n', 'is empty'),
+        (b'1 \xff\xfe\n', 'is not a text file in UTF-8: invalid start byte at byte 2'),
+    ],
+)
+def test_a_damaged_class_list_is_named(tmp_path: Path, text: bytes, message: str):
+    (tmp_path / 'classInd.txt').write_bytes(text)
+    with pytest.raises(ValueError, match=message):
+        read_ucf101(tmp_path)
+
+
+def test_a_damaged_hmdb51_split_is_named(tmp_path: Path):
+    for i in (1, 2, 3):
+        (tmp_path / f'wave_test_split{i}.txt').write_text('a.avi 1\nb.avi\n')
+    with pytest.raises(ValueError, match=r"wave_test_split1\.txt, line 2: 'b\.avi', expected"):
+        read_hmdb51(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ('row', 'message'),
+    [
+        (
+            'surfing,AAAAAAAAAAA,1\n',
+            r"train\.csv, line 2: 'surfing,AAAAAAAAAAA,1,', expected values",
+        ),
+        ('surfing,AAAAAAAAAAA,one,11,train\n', 'line 2: .* expected seconds as numbers'),
+        ('surfing,AAAAAAAAAAA,inf,11,train\n', 'line 2'),
+        (',AAAAAAAAAAA,1,11,train\n', 'line 2'),
+        ('', 'has no rows'),
+        (None, 'lacks the columns label, youtube_id, time_start, time_end'),
+    ],
+)
+def test_a_damaged_kinetics_csv_is_named(tmp_path: Path, row: str | None, message: str):
+    (tmp_path / 'train.csv').write_text('' if row is None else CSV + row)
+    with pytest.raises(ValueError, match=message):
+        read_kinetics(tmp_path / 'train.csv', tmp_path / 'train.csv')
+
+
+def test_byte_order_marks_are_no_part_of_the_first_name(tmp_path: Path):
+    text = CSV + 'surfing,AAAAAAAAAAA,1,11,train\n'
+    (tmp_path / 'train.csv').write_text(text, encoding='utf-8-sig')
+    assert read_kinetics(tmp_path / 'train.csv', tmp_path / 'train.csv')[0] == ['surfing']
+
+
+def test_videos_are_left_out_by_their_youtube_id(tmp_path: Path):
+    ids = ['-_aB_cDe_01', 'BBBBBBBBBBB', '_2345678901']
+    videos = [OfficialVideo(f'{i}_000001_000011', 'surfing') for i in ids]
+    # another cut of the same videos
+    rows = f'surfing,{ids[0]},50,60,validate\nsurfing,{ids[2]},1,11,validate\n'
+    (tmp_path / 'val.csv').write_text(CSV + rows)
+    assert leave_out_ids(videos, tmp_path / 'val.csv') == [videos[1]]
+    (tmp_path / 'val.csv').write_text('a,b\n1,2\n')
+    with pytest.raises(ValueError, match='lacks the columns youtube_id'):
+        leave_out_ids(videos, tmp_path / 'val.csv')
+
+
 def touch(root: Path, *names: str) -> dict[str, list[str]]:
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +154,7 @@ def test_of_two_files_of_one_name_the_folder_decides(tmp_path: Path):
     videos = [OfficialVideo('x', 'ride bike'), OfficialVideo('x', 'walk')]
     lines, _ = match(videos, ['ride bike', 'walk'], found)
     assert lines == ['ride_bike/x.avi 0', 'walk/x.avi 1']
-    with pytest.raises(ValueError, match=r'more than once: .*x\.avi'):
+    with pytest.raises(ValueError, match=r'several files of x \(run\): .*x\.avi'):
         match([OfficialVideo('x', 'run')], ['run'], found)
 
 

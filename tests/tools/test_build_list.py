@@ -61,3 +61,30 @@ def test_kinetics_has_a_folder_for_each_side(tmp_path: Path, monkeypatch):
     (root / 'annotations' / 'train_2.csv').touch()
     with pytest.raises(SystemExit, match=r'one \*train\*\.csv, found 2'):
         run_script(monkeypatch, 'data/build_list.py', 'kinetics', root)
+
+
+def test_k600_leaves_out_validation_videos_of_k400(tmp_path: Path, monkeypatch, capsys):
+    """Section 4.3: those would be trained on before they are evaluated."""
+    root, other = tmp_path / 'kinetics600', tmp_path / 'k400_val.csv'
+    names = ['AAAAAAAAAAA_000001_000011.mp4', 'BBBBBBBBBBB_000002_000012.mp4']
+    touch(root, *(f'videos_{side}/{name}' for side in ('train', 'val') for name in names))
+    (root / 'annotations').mkdir()
+    rows = 'surfing,AAAAAAAAAAA,1,11,x\nsurfing,BBBBBBBBBBB,2,12,x\n'
+    for name in ('train', 'val'):
+        (root / 'annotations' / f'{name}.csv').write_text(CSV + rows)
+    other.write_text(f'{CSV}surfing,BBBBBBBBBBB,5,15,val\n')
+    run_script(monkeypatch, 'data/build_list.py', 'kinetics', root, '--exclude', other)
+    assert f'1 of 2 training videos left out: their ids are in {other}' in capsys.readouterr().out
+    assert (root / 'kinetics600_train_list_videos.txt').read_text() == f'{names[0]} 0\n'
+    assert (root / 'kinetics600_val_list_videos.txt').read_text().count('mp4') == 2
+
+
+def test_only_kinetics_has_ids_to_exclude(ucf101: Path, monkeypatch):
+    with pytest.raises(SystemExit, match='--exclude compares YouTube ids'):
+        run_script(monkeypatch, 'data/build_list.py', 'ucf101', ucf101, '--exclude', 'val.csv')
+
+
+def test_damaged_split_files_end_in_one_sentence(ucf101: Path, monkeypatch):
+    (ucf101 / 'annotations' / 'classInd.txt').write_text('1 Archery\n2\n')
+    with pytest.raises(SystemExit, match=r'^build_list: .*classInd\.txt, line 2: '):
+        run_script(monkeypatch, 'data/build_list.py', 'ucf101', ucf101)

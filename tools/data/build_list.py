@@ -1,15 +1,18 @@
 """Write the video lists of UCF-101, HMDB-51 or Kinetics from the official split files.
 
-ROOT is the data set's folder, where the lists are written too. It holds `annotations` (the split
-files as published) and `videos`, for Kinetics `videos_train` and `videos_val`, sorted into folders
-or not.
-Videos that are not there are left out, counted, and named in `<list>.missing`; then the exit
-status is 1, unless --allow-missing says that this is known.
+ROOT is the folder of the data set. It contains `annotations` (the split files as published) and
+`videos`, for Kinetics `videos_train` and `videos_val`, with or without subfolders. The lists are
+written to ROOT.
+
+Missing videos are left out of the list, counted, and named in `<list>.missing`. The exit status is
+then 1, unless --allow-missing is given.
 
 Example:
     python tools/data/build_list.py ucf101 data/ucf101
     python tools/data/build_list.py hmdb51 data/hmdb51 --annotations testTrainMulti_7030_splits
     python tools/data/build_list.py kinetics data/kinetics400 --allow-missing
+    python tools/data/build_list.py kinetics data/kinetics600 --allow-missing \
+        --exclude data/kinetics400/annotations/val.csv
 """
 
 import argparse
@@ -20,10 +23,16 @@ from cvrl_mm.command_line import plain_errors
 from cvrl_mm.preparation.official_lists import (
     Splits,
     find_videos,
+    leave_out_ids,
     match,
     read_hmdb51,
     read_kinetics,
     read_ucf101,
+)
+
+HINT = (
+    'The training set of Kinetics-600 contains validation videos of Kinetics-400. Before an '
+    'evaluation on Kinetics-400, leave them out with --exclude KINETICS400/annotations/val.csv.'
 )
 
 
@@ -33,9 +42,19 @@ def parse_args() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('dataset', choices=('ucf101', 'hmdb51', 'kinetics'))
-    parser.add_argument('root', type=Path)
-    parser.add_argument('--annotations', type=Path, help='folder of the split files')
-    parser.add_argument('--allow-missing', action='store_true')
+    parser.add_argument('root', type=Path, help='folder of the data set')
+    parser.add_argument(
+        '--annotations', type=Path, help='folder of the split files (ROOT/annotations)'
+    )
+    parser.add_argument(
+        '--allow-missing', action='store_true', help='exit with status 0 if videos are missing'
+    )
+    parser.add_argument(
+        '--exclude',
+        type=Path,
+        metavar='CSV',
+        help='csv file of Kinetics; its YouTube ids are left out of the training list',
+    )
     return parser.parse_args()
 
 
@@ -56,9 +75,20 @@ def read_splits(dataset: str, annotations: Path) -> tuple[list[str], Splits]:
 
 @plain_errors()
 def main() -> None:
-    """Write the lists and say what is missing."""
+    """Write the lists and report missing videos."""
     args = parse_args()
     classes, splits = read_splits(args.dataset, args.annotations or args.root / 'annotations')
+    if args.exclude is not None and args.dataset != 'kinetics':
+        raise ValueError('--exclude compares YouTube ids, which only Kinetics has.')
+    if args.exclude is not None:
+        before = splits['train_list']
+        splits['train_list'] = leave_out_ids(before, args.exclude)
+        number = len(before) - len(splits['train_list'])
+        print(
+            f'{number} of {len(before)} training videos left out: their ids are in {args.exclude}'
+        )
+    elif len(classes) == 600:
+        print(HINT)
     (args.root / 'classes.txt').write_text('\n'.join(classes) + '\n', encoding='utf-8')
     found = {}  # several splits share a folder
     num_missing = 0

@@ -1,4 +1,4 @@
-"""Draw a share of each class of a labelled list, for semi-supervised learning.
+"""Draw a share of the videos of each class of a labelled list, for semi-supervised learning.
 
 Example:
     python tools/data/make_subset.py data/kinetics400/kinetics400_train_list_videos.txt \
@@ -17,16 +17,18 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('list', type=Path, help='lines of "path label"')
+    parser.add_argument('list', type=Path, help='list with lines "path label"')
     parser.add_argument('out', type=Path, help='list to write')
-    parser.add_argument('--percent', type=float, required=True, help='share of each class')
-    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument(
+        '--percent', type=float, required=True, help='share of each class, up to 100'
+    )
+    parser.add_argument('--seed', type=int, default=0, help='seed of the draw (%(default)s)')
     return parser.parse_args()
 
 
 @plain_errors()
 def main() -> None:
-    """Read a list, write its subset, say how large both are."""
+    """Read a list, write its subset and print the sizes of both."""
     args = parse_args()
     lines = args.list.read_text(encoding='utf-8').splitlines()
     subset = draw_subset(lines, args.percent, args.seed)

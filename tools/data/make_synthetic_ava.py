@@ -1,4 +1,4 @@
-"""Write a small data set shaped like AVA: figures whose motion is their action.
+"""Write a small data set in the format of AVA: figures whose motion is their action.
 
 Example:
     python tools/data/make_synthetic_ava.py data/synthetic_ava
@@ -16,14 +16,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('root', type=Path, help='new folder to write to')
-    parser.add_argument('--train', type=int, default=64, help='training movies (%(default)s)')
-    parser.add_argument('--val', type=int, default=16, help='validation movies (%(default)s)')
-    parser.add_argument('--seed', type=int, default=0, help='(%(default)s)')
+    parser.add_argument(
+        '--train', type=int, default=64, help='number of training movies (%(default)s)'
+    )
+    parser.add_argument(
+        '--val', type=int, default=16, help='number of validation movies (%(default)s)'
+    )
+    parser.add_argument('--seed', type=int, default=0, help='seed of all draws (%(default)s)')
     args = parser.parse_args()
     try:
         write_synthetic_ava(args.root, args.train, args.val, args.seed)
     except FileExistsError as mistake:
-        parser.error(f'{mistake.filename} is there already; name a new folder.')
+        parser.error(f'{mistake.filename} exists already; name a new folder.')
 
 
 if __name__ == '__main__':
