@@ -88,6 +88,6 @@ def check_videos(videos: Iterable[str | PathLike]) -> None:
     for video in map(str, videos):
         if not Path(video).is_file():
             raise ValueError(f'There is no video {video}.')
-        fault = find_fault(video)
+        fault = find_fault(video, strict=False)
         if fault is not None:
             raise ValueError(f'The video {video} cannot be read: {fault}.')

@@ -5,14 +5,13 @@ import signal
 from pathlib import Path
 
 import torch
-from mmaction.datasets.transforms import DecordInit
 from mmaction.registry import TRANSFORMS
 from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-import cvrl_mm  # noqa: F401
+from cvrl_mm.datasets import VideoFileInit
 
 CONFIG = Path(__file__).parents[1] / 'configs' / 'cvrl' / 'pretrain_k400.py'
 
@@ -48,8 +47,8 @@ class FailHook(Hook):
 
 
 @TRANSFORMS.register_module()
-class CrashingInit(DecordInit):
-    """Crash at files that are named so, as decord does at some broken ones."""
+class CrashingInit(VideoFileInit):
+    """Crash at files that are named so, as a decoder might at some broken ones."""
 
     def transform(self, results: dict) -> dict:
         if Path(results['filename']).name == 'crash.mp4':

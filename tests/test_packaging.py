@@ -54,9 +54,9 @@ test_dataloader = dict(
         data_prefix=dict(video='videos'),
         test_mode=True,
         pipeline=[
-            dict(type='DecordInit'),
+            dict(type='VideoFileInit'),
             dict(type='SampleFrames', clip_len=8, frame_interval=1, num_clips=1, test_mode=True),
-            dict(type='DecordDecode'),
+            dict(type='VideoFileDecode'),
             dict(type='FormatShape', input_format='NCTHW'),
             dict(type='PackActionInputs'),
         ],

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from decord import VideoReader
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
+from cvrl_mm.datasets import VideoFile
 from cvrl_mm.miniature.report import write_report
 from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, wanted
@@ -159,9 +159,8 @@ def decode(video: Path) -> None:
     """Write the decoded frames of a video beside it, unless they are there."""
     frames, unfinished = video.with_suffix('.npy'), video.with_suffix('.npy.tmp')
     if not frames.exists():
-        reader = VideoReader(str(video), num_threads=1)
-        with unfinished.open('wb') as file:
-            np.save(file, reader.get_batch(range(len(reader))).asnumpy())
+        with VideoFile(video) as reader, unfinished.open('wb') as file:
+            np.save(file, np.stack(reader.read(range(reader.num_frames))))
         unfinished.replace(frames)
 
 

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 source tools/install.sh
 enter_environment .venv
 
-if ! python -c 'import av, cvrl_mm, decord, matplotlib, rich, sklearn' 2>/dev/null; then
+if ! python -c 'import av, cvrl_mm, matplotlib, rich, sklearn' 2>/dev/null; then
   extras=lite,quickstart
   if python -c 'import mmcv.ops' 2>/dev/null; then
     extras=quickstart # the compiled mmcv stays; mmcv-lite would overwrite its files

@@ -4,8 +4,8 @@ slowonly = dict(conv1_kernel=(1, 7, 7), conv1_stride_t=1)
 slowfast_pixels = dict(mean=[114.75, 114.75, 114.75], std=[57.375, 57.375, 57.375])
 
 # The pipelines of kinetics400_clips.py with these clips
-opening = dict(type='DecordInit')
-decoding = dict(type='SortedDecordDecode')
+opening = dict(type='VideoFileInit')
+decoding = dict(type='VideoFileDecode')
 clip_8x8 = dict(clip_len=8, frame_interval=8)
 sample_once = dict(type='SampleFrames', **clip_8x8, num_clips=1)
 sample_ten = dict(type='EvenClipSample', **clip_8x8, num_clips=10)

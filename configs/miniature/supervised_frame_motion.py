@@ -11,7 +11,7 @@ sample_test.update(clip_len=1, frame_interval=1)
 train_pipeline = [
     _base_.open_video,
     sample_train,
-    dict(type='DecordDecode'),
+    dict(type='VideoFileDecode'),
     _base_.crop,
     _base_.resize,
     _base_.flip,

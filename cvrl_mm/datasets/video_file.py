@@ -45,7 +45,13 @@ class VideoFile:
         source: Path of a regular file, or a seekable binary file object.
         name: The file's name in errors; by default the path.
         num_threads: Threads for decoding. Data loaders have one process per core already.
-        strict: Raise at damage that the decoder notices; by default it conceals what it can.
+        strict: Count damage that the decoder notices as errors (:attr:`num_errors`) and leave
+            out the frames. By default the decoder conceals what it can.
+
+    Attributes:
+        stream: PyAV's description of the video.
+        num_errors: Errors of the decoder in the last call of :meth:`read`, :meth:`read_at` or
+            :meth:`frames`.
 
     Raises:
         UnreadableVideoError: The file does not exist, is no regular file, or holds no video.
@@ -63,6 +69,7 @@ class VideoFile:
         self._num_threads = num_threads
         self._strict = strict
         self._reformatter = VideoReformatter()
+        self.num_errors = 0
         self._last_error = ''
         self._open()
 
@@ -88,7 +95,7 @@ class VideoFile:
             context.thread_count, context.thread_type = self._num_threads, 'SLICE'
             if self._strict:
                 context.options = dict(err_detect='explode')
-        self._container, self._stream, self._is_at_start = container, stream, True
+        self._container, self.stream, self._is_at_start = container, stream, True
 
     def _rewind(self) -> None:
         if not self._is_at_start:
@@ -117,7 +124,7 @@ class VideoFile:
     @property
     def rate(self) -> float:
         """Average number of frames per second; 0 if the file does not tell."""
-        return float(self._stream.average_rate or self._stream.guessed_rate or 0)
+        return float(self.stream.average_rate or self.stream.guessed_rate or 0)
 
     @cached_property
     def rotation(self) -> int:
@@ -128,7 +135,7 @@ class VideoFile:
     @property
     def size(self) -> tuple[int, int]:
         """Width and height of the upright frames in pixels."""
-        context = self._stream.codec_context
+        context = self.stream.codec_context
         size = context.width, context.height
         return size[::-1] if self.rotation % 2 else size
 
@@ -153,6 +160,7 @@ class VideoFile:
                 f'{self.name} has {self.num_frames} frames; there is none at '
                 f'{wanted[0] if wanted[0] < 0 else wanted[-1]}.'
             )
+        self.num_errors = 0
         with self._errors():
             if isinstance(self._index, FrameIndex):
                 found = self._read_by_time(self._index, wanted)
@@ -186,6 +194,7 @@ class VideoFile:
             UnreadableVideoError: There is nothing to decode, or a frame has no time.
         """
         times = np.asarray(seconds, float) + SLACK_SECONDS
+        self.num_errors = 0
         with self._errors():
             images = self._read_at(times)
         if len(images) < len(times):
@@ -201,11 +210,29 @@ class VideoFile:
             Frames as they are stored, in the order of presentation, with their times.
 
         Raises:
-            UnreadableVideoError: The file cannot be read; if strict, any damage.
+            UnreadableVideoError: The file cannot be read.
         """
         self._rewind()
+        self.num_errors = 0
         with self._errors():
             yield from self._decode(self._demux())
+
+    def to_image(self, frame: av.VideoFrame, format: str = 'rgb24') -> np.ndarray:
+        """Convert a stored frame into an upright image.
+
+        Args:
+            frame: One of :meth:`frames`.
+            format: 'rgb24' or 'bgr24'.
+
+        Returns:
+            (H, W, 3) uint8.
+
+        Raises:
+            RuntimeError: The video is rotated by no multiple of 90 degrees.
+        """
+        image = self._reformatter.reformat(frame, format=format, **ONE_THREAD).to_ndarray()
+        turns = quarter_turns(frame)
+        return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
 
     def close(self) -> None:
         """Close the file."""
@@ -222,7 +249,7 @@ class VideoFile:
         self._rewind()
         self._is_at_start = False
         with self._errors():
-            return index_frames(self._container, self._stream)
+            return index_frames(self._container, self.stream)
 
     def _read_by_time(self, index: FrameIndex, wanted: np.ndarray) -> dict[int, np.ndarray]:
         """Decode the frames (N,) from their key frames; returns those that could be decoded."""
@@ -245,7 +272,7 @@ class VideoFile:
         found: dict[int, np.ndarray],
     ) -> None:
         """Decode packets ``first`` to ``last`` and add the wanted frames to ``found``."""
-        context = self._stream.codec_context
+        context = self.stream.codec_context
         can_skip = context.codec.canonical_name in SKIPPING_DECODERS
 
         def packets() -> Iterator[av.Packet]:
@@ -261,13 +288,13 @@ class VideoFile:
         for frame in self._decode(packets()):
             n = by_pts.get(frame.pts)
             if n is not None and n not in found:
-                found[n] = self._to_image(frame)
+                found[n] = self.to_image(frame)
 
     def _packets_from(self, index: FrameIndex, first: int) -> Iterator[tuple[int, av.Packet]]:
         """Read packets and their places from packet ``first`` or a key frame before it."""
         for time in (int(index.pts[first]), int(index.dts[first])):
             try:
-                self._container.seek(time, stream=self._stream)
+                self._container.seek(time, stream=self.stream)
                 packets = self._demux()
                 packet = next(packets)
             except (StopIteration, av.FFmpegError):
@@ -285,13 +312,13 @@ class VideoFile:
         found: dict[int, np.ndarray] = {}
         for n, frame in enumerate(self._decode(self._demux())):
             if n in left:
-                found[n] = self._to_image(frame)
+                found[n] = self.to_image(frame)
             if n == wanted[-1]:
                 break
         return found
 
     def _read_at(self, times: np.ndarray) -> list[np.ndarray]:
-        stream = self._stream
+        stream = self.stream
         if stream.time_base is None:
             raise ValueError('its times have no unit')
         start = stream.start_time or 0
@@ -316,11 +343,11 @@ class VideoFile:
     def _demux(self) -> Iterator[av.Packet]:
         """Read packets from the present position, without empty ones."""
         self._is_at_start = False
-        return (packet for packet in self._container.demux(self._stream) if packet.size)
+        return (packet for packet in self._container.demux(self.stream) if packet.size)
 
     def _decode(self, packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
         """Decode packets to the last frame; packets that cannot be decoded are left out."""
-        context = self._stream.codec_context
+        context = self.stream.codec_context
         self._last_error = ''
         for packet in chain(packets, [None]):  # None: the frames that the decoder holds back
             if packet is None:
@@ -328,19 +355,12 @@ class VideoFile:
             try:
                 yield from context.decode(packet)
             except av.FFmpegError as error:
-                if self._strict:
-                    raise
+                self.num_errors += 1
                 self._last_error = f' ({one_line(error)})'
         context.flush_buffers()
 
-    def _to_image(self, frame: av.VideoFrame) -> np.ndarray:
-        rgb = self._reformatter.reformat(frame, format='rgb24', **ONE_THREAD)
-        turns = quarter_turns(frame)
-        image = rgb.to_ndarray()
-        return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
-
     def _repeat(self, frame: av.VideoFrame, times: int) -> list[np.ndarray]:
-        image = self._to_image(frame)
+        image = self.to_image(frame)
         return [image, *(image.copy() for _ in range(times - 1))]
 
     @contextmanager

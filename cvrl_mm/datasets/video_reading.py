@@ -102,8 +102,8 @@ def read(
 
 def one_line(error: BaseException) -> str:
     """Say in one line what an error says, without a decoder's source places and time."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+    if strerror := getattr(error, 'strerror', None):  # of OSError and PyAV's errors
+        return strerror
     text = re.sub(r'\[\d+:\d+:\d+\]\s*\S+?:\d+:\s*', '', str(error))
     text = ' '.join(text.split())
     return f'{type(error).__name__}: {text[:200]}' if text else type(error).__name__

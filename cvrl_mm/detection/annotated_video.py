@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-import av
 import cv2
 import numpy as np
 
-from cvrl_mm.datasets.rotation import upright_image
+from cvrl_mm.datasets import VideoFile
 
 from .video_detector import Detections
 
@@ -46,17 +45,12 @@ def write_annotated_video(
         RuntimeError: The video cannot be read, or the output cannot be written.
     """
     check_out(out, video)
-    try:
-        container = av.open(str(video))
-        stream = container.streams.video[0]
-    except (OSError, av.FFmpegError, IndexError) as error:  # IndexError: no video in it
-        raise RuntimeError(f'Cannot read the video {video}: {error}') from error
-    rate = float(stream.average_rate or stream.guessed_rate or 25)
-    total = stream.frames
     writer, now, drawn, boxes = None, None, [], 0
-    with closing(container), unfinished(out) as part:
-        for number, frame in enumerate(container.decode(stream)):
-            image = upright_image(frame, 'bgr24')
+    with VideoFile(video) as reader, unfinished(out) as part:
+        rate = reader.rate or 25
+        total = reader.stream.frames
+        for number, frame in enumerate(reader.frames()):
+            image = reader.to_image(frame, 'bgr24')
             if (second := int(number / rate + 0.5)) != now:
                 now = second
                 drawn = confident(detect(now), actions, threshold, top)

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 
-import av
 import numpy as np
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
-from cvrl_mm.datasets.rotation import upright_image
-
-SLACK_SECONDS = 1e-3  # timestamps in a file are rounded
+from cvrl_mm.datasets import VideoFile
 
 
 @TRANSFORMS.register_module()
@@ -21,8 +18,8 @@ class ReadAVAClip(BaseTransform):
     the middle. (MMAction2's sampler adds the number of the first frame twice and is therefore one
     frame late.) Beyond the ends of the video, its first or last frame is repeated.
 
-    The reader seeks by time. Decord would scan the whole movie whenever it is opened, and an open
-    decord reader takes hundreds of megabytes.
+    It seeks by time, so that only the part around the clip is read. Numbering the frames, as
+    ``VideoFileInit`` does, would read the whole movie for every clip.
 
     Required keys: filename, timestamp, timestamp_start, fps. Added keys: imgs,
     original_shape, img_shape, frame_inds, clip_len, frame_interval, num_clips,
@@ -83,37 +80,7 @@ def read_frames(path: str, seconds: Sequence[float]) -> list[np.ndarray]:
         One frame per time, (H, W, 3) RGB uint8, rotated as a player shows it.
 
     Raises:
-        RuntimeError: The file cannot be opened or decoded.
+        UnreadableVideoError: The file cannot be opened or decoded.
     """
-    try:
-        with av.open(path) as container:
-            frames = _decode(container, np.asarray(seconds) + SLACK_SECONDS)
-    except (OSError, av.FFmpegError, IndexError) as error:  # IndexError: no video in it
-        raise RuntimeError(f'Cannot read the video {path}: {error}') from error
-    if not frames:
-        raise RuntimeError(f'The video {path} has no frame around {seconds[0]:.1f} seconds.')
-    return frames
-
-
-def _decode(container: av.container.InputContainer, seconds: np.ndarray) -> list[np.ndarray]:
-    stream = container.streams.video[0]
-    stream.codec_context.thread_count = 1  # data loaders run several processes
-    start = stream.start_time or 0
-    container.seek(start + int(max(seconds[0], 0) / stream.time_base), stream=stream)
-    frames: list[np.ndarray] = []
-    image = None
-    shown = None  # the frame before the latest one
-    for frame in container.decode(stream):
-        if frame.pts is None or stream.time_base is None:
-            raise RuntimeError('A frame of the video has no timestamp; convert it with ffmpeg.')
-        time = float((frame.pts - start) * stream.time_base)
-        image = None
-        while shown is not None and len(frames) < len(seconds) and seconds[len(frames)] < time:
-            image = upright_image(shown, 'rgb24') if image is None else image.copy()
-            frames.append(image)
-        if len(frames) == len(seconds):
-            return frames
-        shown = frame
-    while shown is not None and len(frames) < len(seconds):  # the video ends before the clip
-        frames.append(upright_image(shown, 'rgb24'))
-    return frames
+    with VideoFile(path) as video:
+        return video.read_at(seconds)

@@ -31,4 +31,4 @@ def clip_steps(clip_input: ClipInput, num_clips: int) -> list[dict]:
 
 def decoding_steps(steps: list[dict]) -> list[dict]:
     """Add opening and decoding of a file around the sampling."""
-    return [dict(type='DecordInit'), steps[0], dict(type='SortedDecordDecode'), *steps[1:]]
+    return [dict(type='VideoFileInit'), steps[0], dict(type='VideoFileDecode'), *steps[1:]]

@@ -141,7 +141,7 @@ class Run:
         dataset.ann_file = str(self.data / Path(dataset.ann_file).name)
         dataset.data_prefix = dict(video=str(self.data))
         dataset.pipeline = [
-            dict(type='DecodedVideoInit') if step['type'] == 'DecordInit' else step
+            dict(type='DecodedVideoInit') if step['type'] == 'VideoFileInit' else step
             for step in dataset.pipeline
         ]
         loader.num_workers = self.num_workers

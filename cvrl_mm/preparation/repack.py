@@ -62,7 +62,6 @@ def repack(
     Raises:
         ValueError: no videos, one outside of the folder, or two with the same new name.
         FileExistsError: the target holds something else.
-        ImportError: PyAV, of the ``quickstart`` extra, is not installed.
     """
     videos = list(dict.fromkeys(os.path.normpath(video) for video in videos))
     _check(root, videos, target, num_workers)

@@ -4,16 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import av
 import numpy as np
-from decord import DECORDError, VideoReader
 
 from ..datasets.rotation import quarter_turns
-from ..datasets.video_reading import one_line
-
-if TYPE_CHECKING:  # PyAV belongs to an extra
-    import av
+from ..datasets.video_file import VideoFile
+from ..datasets.video_reading import UnreadableVideoError, one_line
 
 DECODED_SHARE = 0.95  # a source of which less can be decoded is truncated
 CLOCK_SECONDS = 2e-3  # MP4 rounds the times of frames to its own clock
@@ -64,8 +61,8 @@ class RepackSettings:
 def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
     """Write ``source`` as H.264 in MP4 without sound, frame by frame at the same times.
 
-    The rotation that a player would apply is applied, as decord does it. The outcome is
-    decoded and compared in its number of frames and their times.
+    The rotation that a player would apply is applied. The outcome is decoded, and its number
+    of frames and their times are compared with those of the source.
 
     Args:
         source: A video.
@@ -73,48 +70,37 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
         settings: How to encode.
 
     Raises:
-        ImportError: PyAV, of the ``quickstart`` extra, is not installed.
-        RepackError: the source is damaged or holds no video, or the outcome differs from it.
+        RepackError: The source is damaged or holds no video, or the outcome differs from it.
     """
     try:
-        import av
-    except ImportError as error:
-        raise ImportError('Repacking needs PyAV: pip install "cvrl_mm[quickstart]".') from error
-
-    # without it FFmpeg paints over what is damaged
-    strict = dict(err_detect='explode')
-    try:
-        with av.open(str(source), options=strict) as reader, av.open(str(target), 'w') as writer:
+        with VideoFile(source, strict=True) as reader, av.open(str(target), 'w') as writer:
             expected = _encode(reader, writer, settings)
-        with av.open(str(target), options=strict) as outcome:
-            seconds = _start_at_zero([_seconds(f) for f in outcome.decode(video=0)])
-        loader = VideoReader(str(target))
-        loader.get_batch([len(loader) - 1])
-    except (av.FFmpegError, DECORDError, OSError, RuntimeError) as error:
+        with VideoFile(target, strict=True) as outcome:
+            seconds = _start_at_zero([_seconds(f) for f in outcome.frames()])
+            num_frames = outcome.num_frames
+            outcome.read([num_frames - 1])
+    except UnreadableVideoError as error:
+        raise RepackError(error.reason) from error
+    except (av.FFmpegError, OSError, RuntimeError) as error:
         raise RepackError(one_line(error)) from error
-    if not len(expected) == len(seconds) == len(loader):
+    if not len(expected) == len(seconds) == num_frames:
         raise RepackError(
-            f'{len(expected)} frames were encoded, {len(seconds)} decoded and {len(loader)} loaded'
+            f'{len(expected)} frames were encoded, {len(seconds)} decoded and {num_frames} counted'
         )
     if np.abs(seconds - expected).max() > CLOCK_SECONDS:
         raise RepackError('its frames have other times than those of the source')
 
 
 def _encode(
-    reader: 'av.container.InputContainer',
-    writer: 'av.container.OutputContainer',
-    settings: RepackSettings,
+    reader: VideoFile, writer: av.container.OutputContainer, settings: RepackSettings
 ) -> np.ndarray:
     """Encode all frames; returns their times in seconds, the first one's 0."""
-    if not reader.streams.video:
-        raise RepackError('it holds no video')
-    stream = reader.streams.video[0]
-    stream.codec_context.thread_count = 1  # videos are encoded side by side
+    stream = reader.stream
     rate = stream.average_rate or Fraction(25)
     output = None
     seconds: list[float] = []
     time_base = _time_base(stream)
-    for frame in _frames(reader, stream, rate):
+    for frame in _frames(reader, rate):
         if output is None:
             output = _add_stream(writer, frame, rate, settings)
             output.codec_context.time_base = time_base
@@ -122,6 +108,8 @@ def _encode(
         writer.mux(output.encode(_resize(frame, output)))
     if output is None:
         raise RepackError('none of its frames can be decoded')
+    if reader.num_errors:
+        raise RepackError(f'it is damaged: {reader.num_errors} decoder errors')
     writer.mux(output.encode())
     times = _start_at_zero(seconds)
     promised = float((stream.duration or 0) * time_base)
@@ -131,14 +119,12 @@ def _encode(
     return times
 
 
-def _frames(
-    reader: 'av.container.InputContainer', stream: 'av.VideoStream', rate: Fraction
-) -> Iterator['av.VideoFrame']:
-    """Decode frames, upright and at times that grow."""
-    time_base = _time_base(stream)
+def _frames(reader: VideoFile, rate: Fraction) -> Iterator[av.VideoFrame]:
+    """Decode frames, upright and at increasing times."""
+    time_base = _time_base(reader.stream)
     step = max(1, round(1 / (rate * time_base)))
     last = -step
-    for frame in reader.decode(stream):
+    for frame in reader.frames():
         if frame.pts is None:
             time = last + step
         elif last >= frame.pts:
@@ -151,7 +137,7 @@ def _frames(
         yield frame
 
 
-def _turn(frame: 'av.VideoFrame') -> 'av.VideoFrame':
+def _turn(frame: av.VideoFrame) -> av.VideoFrame:
     """Rotate a frame as its display matrix says."""
     turns = quarter_turns(frame)
     if not turns:
@@ -163,11 +149,11 @@ def _turn(frame: 'av.VideoFrame') -> 'av.VideoFrame':
 
 
 def _add_stream(
-    writer: 'av.container.OutputContainer',
-    frame: 'av.VideoFrame',
+    writer: av.container.OutputContainer,
+    frame: av.VideoFrame,
     rate: Fraction,
     settings: RepackSettings,
-) -> 'av.VideoStream':
+) -> av.VideoStream:
     options = dict(crf=str(settings.crf), preset=settings.preset)
     output = writer.add_stream('libx264', rate=rate, options=options)
     output.width, output.height = settings.size(frame.width, frame.height)
@@ -179,7 +165,7 @@ def _add_stream(
     return output
 
 
-def _resize(frame: 'av.VideoFrame', output: 'av.VideoStream') -> 'av.VideoFrame':
+def _resize(frame: av.VideoFrame, output: av.VideoStream) -> av.VideoFrame:
     time, time_base = frame.pts, frame.time_base
     width, height = output.width, output.height
     resized = frame.reformat(width, height, 'yuv420p', interpolation='BICUBIC', threads=1)
@@ -187,13 +173,13 @@ def _resize(frame: 'av.VideoFrame', output: 'av.VideoStream') -> 'av.VideoFrame'
     return resized
 
 
-def _time_base(stream: 'av.VideoStream') -> Fraction:
+def _time_base(stream: av.VideoStream) -> Fraction:
     if stream.time_base is None:
         raise RepackError('its times have no unit')
     return stream.time_base
 
 
-def _seconds(frame: 'av.VideoFrame') -> float:
+def _seconds(frame: av.VideoFrame) -> float:
     if frame.time is None:
         raise RepackError('a frame has no time')
     return frame.time

@@ -1,4 +1,4 @@
-"""Finding the videos that a training run could not read."""
+"""Finding videos that cannot be read or are damaged."""
 
 import multiprocessing as mp
 import time
@@ -7,27 +7,36 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import numpy as np
-from mmaction.datasets.transforms import DecordDecode, DecordInit
 
-from ..datasets.video_reading import UnreadableVideoError, read
+from ..datasets.video_file import VideoFile
+from ..datasets.video_reading import UnreadableVideoError
 
 NUM_FRAMES = 32
 
 
-def find_fault(filename: str) -> str | None:
-    """Open a video as the loader does and decode 32 frames spread over its whole length.
+def find_fault(filename: str, strict: bool = True) -> str | None:
+    """Decode a video.
 
     Args:
         filename: Its path.
+        strict: Decode the whole video and count the decoder's errors. Otherwise decode 32 frames
+            spread over it, as training would, and accept damage that the decoder conceals.
 
     Returns:
         What is wrong with it, one line, or None.
     """
     try:
-        results = read(DecordInit(), dict(filename=filename), None)
-        last = results['total_frames'] - 1
-        results['frame_inds'] = np.linspace(0, last, min(NUM_FRAMES, last + 1)).astype(int)
-        read(DecordDecode(), results, None)
+        with VideoFile(filename, strict=strict) as video:
+            num_frames = video.num_frames
+            if not strict:
+                places = np.linspace(0, num_frames - 1, min(NUM_FRAMES, num_frames))
+                video.read(places.astype(int))
+                return None
+            num_decoded = sum(1 for _ in video.frames())
+            if video.num_errors:
+                return f'{video.num_errors} decoder errors, {num_decoded} frames decoded'
+            if num_decoded != num_frames:
+                return f'{num_decoded} of {num_frames} frames can be decoded'
     except UnreadableVideoError as error:
         return error.reason
     return None
@@ -39,18 +48,18 @@ def find_faults(
     timeout_seconds: float,
     check: Callable[[str], Any] | None = None,
 ) -> Iterator[tuple[int, Any]]:
-    """Check videos in several processes, which a video may hang or crash.
+    """Check videos in several processes, so that a video may hang or crash the decoder.
 
     Args:
         filenames: Their paths.
-        num_processes: How many to check at a time.
-        timeout_seconds: After this time on one video its process is ended.
+        num_processes: Number of videos that are checked at a time.
+        timeout_seconds: Time limit per video, after which its process is ended.
         check: Returns the fault of a file or None, or anything else about it; by default
             :func:`find_fault`.
 
     Yields:
-        The place of a video in the list and the result of ``check``, in the order in which they
-        finish. For a video that hangs or crashes its process the result is the fault.
+        Index of a video in the list and the result of ``check``, in the order of completion.
+        For a video that hangs or crashes its process, the result is the fault.
     """
     todo = iter(enumerate(filenames))
     checkers: dict[Connection, _Checker] = {}

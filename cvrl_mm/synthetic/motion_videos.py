@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import av
 import numpy as np
 
 from .motion_scene import CLASSES, MotionScene
@@ -110,15 +111,7 @@ def encode(path: Path, frames: np.ndarray) -> None:
     Args:
         path: An ``.mp4`` file.
         frames: (T, H, W, 3) uint8, RGB; H and W even.
-
-    Raises:
-        ImportError: PyAV, of the ``quickstart`` extra, is not installed.
     """
-    try:
-        import av
-    except ImportError as error:
-        raise ImportError('Encoding needs PyAV: pip install "cvrl_mm[quickstart]".') from error
-
     with av.open(str(path), 'w') as container:
         stream = container.add_stream('libx264', rate=FRAME_RATE, options=X264_OPTIONS)
         stream.height, stream.width = frames.shape[1:3]

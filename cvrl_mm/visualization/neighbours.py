@@ -7,8 +7,9 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from decord import VideoReader, cpu
 from PIL import Image
+
+from ..datasets import VideoFile
 
 PREVIEW_FRAMES = 16
 PREVIEW_MS = 100  # that a frame is shown
@@ -113,16 +114,16 @@ def write_preview(
     """Write a small moving picture of a video.
 
     Args:
-        video: A file that decord reads.
+        video: A video file.
         path: The picture; the suffix gives a format that can move, ``.webp`` or ``.gif``.
         size: Of its longer side, in pixels.
         num_frames: At most; one gives a picture that does not move.
     """
-    reader = VideoReader(str(video), ctx=cpu(0), num_threads=1)
-    span = min(len(reader), 4 * PREVIEW_FRAMES)  # some seconds at most, or nothing seems to move
-    places = np.linspace(0, span - 1, min(num_frames, span)).round().astype(int)
-    frames = reader.get_batch(places).asnumpy()  # (T, H, W, 3)
-    height, width = frames.shape[1:3]
+    with VideoFile(video) as reader:
+        span = min(reader.num_frames, 4 * PREVIEW_FRAMES)  # a few seconds, so that motion shows
+        places = np.linspace(0, span - 1, min(num_frames, span)).round().astype(int)
+        frames = reader.read(places)
+    height, width = frames[0].shape[:2]
     scale = size / max(height, width)
     shape = max(1, round(width * scale)), max(1, round(height * scale))
     first, *others = (

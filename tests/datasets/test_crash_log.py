@@ -3,16 +3,15 @@ import signal
 import sys
 from pathlib import Path
 
-from mmaction.datasets.transforms import DecordInit
 from torch.utils.data import DataLoader
 
-from cvrl_mm.datasets import VideoListDataset
+from cvrl_mm.datasets import VideoFileInit, VideoListDataset
 from cvrl_mm.datasets import crash_log as reading_note
 from cvrl_mm.datasets.crash_log import CrashLogs
 from tests.processes import run_program
 
 
-class DyingInit(DecordInit):
+class DyingInit(VideoFileInit):
     def transform(self, results: dict) -> dict:
         name = Path(results['filename']).name
         if name.startswith('crash'):

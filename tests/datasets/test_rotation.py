@@ -3,9 +3,9 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from decord import VideoReader
 
-from cvrl_mm.datasets.rotation import quarter_turns, upright_image
+from cvrl_mm.datasets import VideoFile
+from cvrl_mm.datasets.rotation import quarter_turns
 from tests.videos import encode, turn
 
 
@@ -16,13 +16,15 @@ def last_frame(path: Path) -> av.VideoFrame:
 
 @pytest.mark.parametrize(('degrees', 'turns'), [(0, 0), (90, 3), (180, 2), (270, 1)])
 def test_as_decord_does(tmp_path: Path, degrees: int, turns: int):
+    decord = pytest.importorskip('decord')
     encode(tmp_path / 'v.mp4')
     turn(tmp_path / 'v.mp4', degrees)
     frame = last_frame(tmp_path / 'v.mp4')
     assert quarter_turns(frame) == turns
-    image = upright_image(frame, 'rgb24')
-    assert np.array_equal(image, VideoReader(str(tmp_path / 'v.mp4'))[11].asnumpy())
-    assert np.array_equal(image[..., ::-1], upright_image(frame, 'bgr24'))
+    video = VideoFile(tmp_path / 'v.mp4')
+    image = video.to_image(frame)
+    assert np.array_equal(image, decord.VideoReader(str(tmp_path / 'v.mp4'))[11].asnumpy())
+    assert np.array_equal(image[..., ::-1], video.to_image(frame, 'bgr24'))
     assert image.flags['C_CONTIGUOUS']
 
 

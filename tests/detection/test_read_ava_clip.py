@@ -3,7 +3,6 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from decord import VideoReader
 from mmaction.registry import TRANSFORMS
 
 from cvrl_mm.detection import ReadAVAClip
@@ -74,11 +73,12 @@ def test_ends_repeat_the_outermost_frame(videos: dict[int, Path]):
 
 @pytest.mark.parametrize('degrees', [0, 90, 180, 270])
 def test_frames_are_upright_as_decord_gives_them(tmp_path: Path, degrees: int):
+    decord = pytest.importorskip('decord')
     path = str(tmp_path / 'v.mp4')
     encode(Path(path))
     turn(Path(path), degrees)
     frames = read_frames(path, [0.1, 0.2, 9])
-    assert np.array_equal(frames, VideoReader(path).get_batch([3, 6, 11]).asnumpy())
+    assert np.array_equal(frames, decord.VideoReader(path).get_batch([3, 6, 11]).asnumpy())
     size = (64, 32) if degrees in (90, 270) else (32, 64)
     results = dict(filename=path, timestamp=0, timestamp_start=0, fps=30)
     assert ReadAVAClip(2, 1)(results)['original_shape'] == size
@@ -107,7 +107,7 @@ def test_gives_what_the_transforms_behind_need(videos: dict[int, Path]):
 def test_unreadable_files_are_named(tmp_path: Path):
     (tmp_path / 'broken.mp4').write_bytes(b'no video')
     for name in ('broken.mp4', 'missing.mp4'):
-        with pytest.raises(RuntimeError, match=f'Cannot read the video .*{name}'):
+        with pytest.raises(RuntimeError, match=f'{name} cannot be read'):
             read_frames(str(tmp_path / name), [1.0])
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from decord import VideoReader
 
+from cvrl_mm.datasets import VideoFile
 from cvrl_mm.preparation.repack_video import PRESETS, RepackError, RepackSettings, repack_video
 from tests.videos import turn
 
@@ -49,7 +49,8 @@ def encode(
 
 
 def frames(path: Path) -> np.ndarray:
-    return VideoReader(str(path))[:].asnumpy().astype(int)
+    with VideoFile(path) as video:
+        return np.stack(video.read(range(video.num_frames))).astype(int)
 
 
 def stored(path: Path) -> tuple[list[float], list[bool], int]:
@@ -163,8 +164,8 @@ def test_a_source_that_promises_more_is_refused(tmp_path: Path):
 
 def test_an_outcome_that_differs_is_refused(tmp_path: Path, monkeypatch):
     source = encode(tmp_path / 'a.mp4')
-    monkeypatch.setattr(VideoReader, '__len__', lambda reader: 19)
-    with pytest.raises(RepackError, match='20 frames were encoded, 20 decoded and 19 loaded'):
+    monkeypatch.setattr(VideoFile, 'num_frames', 19)
+    with pytest.raises(RepackError, match='20 frames were encoded, 20 decoded and 19 counted'):
         repack_video(source, tmp_path / 'b.mp4', SMALL)
 
 

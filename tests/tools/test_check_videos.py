@@ -23,10 +23,10 @@ def test_writes_a_clean_list_and_the_reasons(run, tmp_path: Path):
     (tmp_path / 'empty.mp4').touch()
     (tmp_path / 'list.txt').write_text('ä 馬.mp4 7\nempty.mp4 1\nvanished.mp4 2\nä 馬.mp4\n')
     output = run(tmp_path / 'list.txt', '--prefix', tmp_path, '--processes', 1)
-    assert '2 of 4 videos can be read' in output and 'Checking' in output
+    assert '2 of 4 videos are good' in output and 'Checking' in output
     assert (tmp_path / 'list.clean.txt').read_text('utf-8') == 'ä 馬.mp4 7\nä 馬.mp4\n'
     assert (tmp_path / 'list.bad_videos.txt').read_text('utf-8').splitlines() == [
-        f'{tmp_path}/empty.mp4\tRuntimeError: Error reading 0 bytes...',
+        f'{tmp_path}/empty.mp4\tInvalid data found when processing input',
         f'{tmp_path}/vanished.mp4\tNo such file or directory',
     ]
 

@@ -29,9 +29,9 @@ features_dataloader = dict(
         ann_file='',
         data_prefix=dict(video=''),
         pipeline=[
-            dict(type='DecordInit'),
+            dict(type='VideoFileInit'),
             dict(type='SampleFrames', clip_len=4, frame_interval=2, num_clips=1, test_mode=True),
-            dict(type='DecordDecode'),
+            dict(type='VideoFileDecode'),
             dict(type='Resize', scale=(32, 32), keep_ratio=False),
             dict(type='FormatShape', input_format='NCTHW'),
             dict(type='PackActionInputs')]))

@@ -8,9 +8,9 @@ from cvrl_mm.synthetic.motion_videos import write_motion_videos
 from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
 
 SAMPLE = [
-    dict(type='DecordInit'),
+    dict(type='VideoFileInit'),
     dict(type='TemporalIntervalSample', clip_len=4, frame_interval=2),
-    dict(type='DecordDecode'),
+    dict(type='VideoFileDecode'),
 ]
 AUGMENT = dict(
     type='ConsistentAugment',

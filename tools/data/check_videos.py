@@ -1,23 +1,26 @@
-"""Find the videos of a list that cannot be read, and write a list without them.
+"""Find the videos of a list that cannot be read or are damaged, and write a list without them.
 
 Example:
     python tools/data/check_videos.py data/kinetics400/kinetics400_train_list_videos.txt \
         --prefix data/kinetics400/videos_train
 
-Every video is opened and decoded as in training, many at a time. Beside the clean list,
-LIST.clean.txt, stands LIST.bad_videos.txt: path and reason, apart by a tab.
+Every video is decoded completely, several at a time, and errors of the decoder count as damage.
+With --lenient, 32 frames per video are decoded as in training, which accepts damage that the
+decoder conceals. Two lists are written: LIST.clean.txt without the bad videos, and
+LIST.bad_videos.txt with path and reason, separated by a tab.
 """
 
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from mmengine.fileio import list_from_file
 from rich.progress import track
 
 from cvrl_mm.datasets.video_list import read_video_list
-from cvrl_mm.preparation.video_check import find_faults
+from cvrl_mm.preparation.video_check import find_fault, find_faults
 
 
 def main() -> None:
@@ -28,8 +31,13 @@ def main() -> None:
     parser.add_argument('list', help='lines of "path" or "path label"')
     parser.add_argument('--prefix', default='', help='folder that the paths are relative to')
     parser.add_argument('--out', help='the clean list; beside LIST unless given')
-    parser.add_argument('--processes', type=int, default=os.cpu_count(), help='videos at a time')
-    parser.add_argument('--timeout', type=float, default=60, help='seconds for one video')
+    parser.add_argument(
+        '--processes', type=int, default=os.cpu_count(), help='number of videos checked at a time'
+    )
+    parser.add_argument(
+        '--lenient', action='store_true', help='accept damage that the decoder conceals'
+    )
+    parser.add_argument('--timeout', type=float, default=60, help='time limit per video in seconds')
     args = parser.parse_args()
     if args.processes < 1 or args.timeout <= 0:
         parser.error('--processes must be at least 1 and --timeout above 0')
@@ -40,7 +48,8 @@ def main() -> None:
         sys.exit(str(error))
 
     files = [os.path.join(args.prefix, path) for path in paths]
-    checks = find_faults(files, args.processes, args.timeout)
+    check = partial(find_fault, strict=not args.lenient)
+    checks = find_faults(files, args.processes, args.timeout, check)
     faults = dict(track(checks, description='Checking', total=len(files)))
     bad = {i: fault for i, fault in sorted(faults.items()) if fault}
     lines = list_from_file(args.list)
@@ -51,9 +60,9 @@ def main() -> None:
     report.write_text(
         ''.join(f'{files[i]}\t{fault}\n' for i, fault in bad.items()), encoding='utf-8'
     )
-    print(f'{len(files) - len(bad)} of {len(files)} videos can be read: {out}')
+    print(f'{len(files) - len(bad)} of {len(files)} videos are good: {out}')
     if bad:
-        print(f'{len(bad)} cannot: {report}')
+        print(f'{len(bad)} are not: {report}')
 
 
 if __name__ == '__main__':

@@ -1,8 +1,8 @@
 data_root = 'data/kinetics400/'
 
 # Each step has a name: a config that changes one step defines it anew and lists the pipeline again
-open_video = dict(type='DecordInit')
-decode = dict(type='SortedDecordDecode')
+open_video = dict(type='VideoFileInit')
+decode = dict(type='VideoFileDecode')
 # Clips of 32 frames, stride 2 (Sec. 4.1): one at random for training, one in the middle for the
 # validation during training, ten for testing; random and test clips start as in the released code
 sample_train = dict(type='RandomClipSample', clip_len=32, frame_interval=2)

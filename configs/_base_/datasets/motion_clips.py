@@ -9,7 +9,7 @@ resize = dict(type='Resize', scale=(32, 32), keep_ratio=False)
 train_pipeline = [
     _base_.open_video,
     sample_train,
-    dict(type='DecordDecode'),
+    dict(type='VideoFileDecode'),
     _base_.crop,
     resize,
     _base_.flip,

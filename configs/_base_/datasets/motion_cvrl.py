@@ -1,9 +1,9 @@
 # The set that tools/data/make_motion_videos.py writes: 64x64, 40 frames, labels 0 to 15
 data_root = 'data/motion/'
 
-open_video = dict(type='DecordInit')
+open_video = dict(type='VideoFileInit')
 sample = dict(type='TemporalIntervalSample', clip_len=8, frame_interval=2)
-decode = dict(type='SortedDecordDecode')
+decode = dict(type='VideoFileDecode')
 # Algorithm 1; colours change half as much as on Kinetics, the blur is that of smaller frames
 crop = dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0))
 resize = dict(type='Resize', scale=(32, 32), keep_ratio=False)
