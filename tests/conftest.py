@@ -1,7 +1,4 @@
-import faulthandler
 import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import mmengine.config.config
@@ -13,19 +10,6 @@ from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 # On cores that other tests or jobs share, waiting threads cost several times what they compute.
 torch.set_num_threads(int(os.environ.setdefault('OMP_NUM_THREADS', '1')))
-
-MAX_SECONDS_PER_TEST = 600
-STDERR = os.fdopen(os.dup(sys.__stderr__.fileno()), 'w')  # which pytest does not capture
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol() -> Iterator[None]:
-    """End a process whose test hangs, with its stacks; pytest-xdist then starts another one."""
-    faulthandler.dump_traceback_later(MAX_SECONDS_PER_TEST, file=STDERR, exit=True)
-    try:
-        return (yield)
-    finally:
-        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(autouse=True, scope='session')

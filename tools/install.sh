@@ -1,25 +1,54 @@
-# Sourced by quickstart.sh and test.sh: enter_environment DIR makes a virtual environment where there
-# is none, and activates it.
-python_for_us() {
-  local candidate
-  for candidate in python3.11 python3.12 python3.10 python3; do
-    if "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' \
-      2>/dev/null; then
-      echo "$candidate"
-      return
-    fi
+# Sourced by quickstart.sh, test.sh and .ci/run.
+
+# The supported Pythons, newest first.
+PYTHONS='3.13 3.12 3.11 3.10'
+
+# python_of VERSION...: print the first of these Pythons that this machine has, on the PATH or
+# installed by pyenv.
+python_of() {
+  local version candidate
+  for version in "$@"; do
+    for candidate in "python$version" \
+      "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$version".*/bin/python python3; do
+      if "$candidate" -c "import sys, venv, ssl; sys.exit('%d.%d' % sys.version_info[:2] != '$version')" \
+        </dev/null 2>/dev/null; then
+        echo "$candidate"
+        return
+      fi
+    done
   done
-  echo 'Python 3.10, 3.11 or 3.12 is needed, and none is on the PATH.' >&2
   return 1
 }
 
+# enter_environment DIR VERSION...: make a virtual environment where there is none, with the first of
+# these Pythons that this machine has, and activate it.
 enter_environment() {
-  if [ ! -x "$1/bin/python" ]; then
-    local python
-    python=$(python_for_us)
-    echo "Making a virtual environment in $1 with $("$python" --version)"
-    "$python" -m venv "$1"
+  local folder=$1 python
+  shift
+  if [ ! -x "$folder/bin/python" ]; then
+    if ! python=$(python_of "$@"); then
+      echo "Python $* is needed (one of them), and none was found on the PATH or in pyenv." >&2
+      return 1
+    fi
+    echo "Making a virtual environment in $folder with $("$python" --version)"
+    "$python" -m venv "$folder"
   fi
   # shellcheck disable=SC1091
-  source "$1/bin/activate"
+  source "$folder/bin/activate"
+}
+
+# install_once CONSTRAINTS ARGUMENTS...: "pip install ARGUMENTS" in the active environment, unless the
+# same was installed before and what it depends on has not changed.
+install_once() {
+  local constraints=$1 stamp state
+  shift
+  stamp=$VIRTUAL_ENV/installed-$(printf '%s ' "$@" | cksum | tr -d ' ')
+  state=$(cat setup.cfg pyproject.toml "$constraints" | cksum)
+  if [ "$(cat "$stamp" 2>/dev/null)" != "$state" ]; then
+    if pip show --quiet mmcv 2>/dev/null; then
+      pip uninstall --yes --quiet mmcv # of an earlier version of these scripts, for another torch
+    fi
+    pip install --disable-pip-version-check --constraint "$constraints" "$@"
+    echo "$state" >"$stamp"
+  fi
 }

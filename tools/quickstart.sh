@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# See CVRL work on a machine with only Python 3.10 to 3.12, no GPU needed: tools/quickstart.sh [arguments]
+# See CVRL work on a machine with Python 3.10 to 3.13, no GPU needed: tools/quickstart.sh [arguments]
 #
 # Installs into .venv beside this folder (once), writes a small set of videos, pre-trains on it without
 # labels, and leaves a table and pictures in quickstart/. Arguments are those of quickstart.py.
@@ -9,13 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/install.sh
-enter_environment .venv
-
-if ! python -c 'import av, cvrl_mm, matplotlib, rich, sklearn' 2>/dev/null; then
-  extras=lite,quickstart
-  if python -c 'import mmcv.ops' 2>/dev/null; then
-    extras=quickstart # the compiled mmcv stays; mmcv-lite would overwrite its files
-  fi
-  PIP_DISABLE_PIP_VERSION_CHECK=1 pip install -c constraints.txt --editable ".[$extras]"
-fi
+# shellcheck disable=SC2086
+enter_environment .venv $PYTHONS
+install_once constraints.txt --editable '.[lite,quickstart]'
 exec python tools/quickstart.py "$@"

@@ -1,23 +1,26 @@
 #!/usr/bin/env bash
-# Install what the tests need, compiled mmcv included, and run them: tools/test.sh [pytest's arguments]
+# Install what the tests need and run them: tools/test.sh [--oldest] [pytest's arguments]
 #
-# Two processes share the tests; "-n 0" runs them in one.
+# Works in .venv beside this folder, with the newest supported Python of this machine and the versions
+# of constraints.txt. Nothing is compiled. Two processes share the tests; "-n 0" runs them in one.
 #
-# Works in .venv beside this folder; the first run compiles mmcv (about 5 minutes on 2 cores), later
-# ones find it there or in pip's cache.
+# --oldest: only the core, with the oldest supported versions (Python 3.10 and
+# constraints-oldest.txt), in .venv-oldest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/install.sh
-enter_environment .venv
 
-export PIP_CONSTRAINT="$PWD/constraints.txt" PIP_DISABLE_PIP_VERSION_CHECK=1
-pip install --quiet 'setuptools<81' wheel ninja torch numpy
-if ! python -c 'import mmcv.ops' 2>/dev/null; then
-  echo 'Installing mmcv with compiled operators'
-  pip uninstall --quiet --yes mmcv mmcv-lite
-  MMCV_WITH_OPS=1 FORCE_CUDA=0 pip install --quiet --no-build-isolation mmcv
+if [ "${1-}" = --oldest ]; then
+  shift
+  enter_environment .venv-oldest 3.10
+  install_once constraints-oldest.txt --quiet --editable '.[lite,tests]'
+  exec python -m pytest --numprocesses 2 --dist worksteal \
+    tests/{models,datasets,augmentation,engine,evaluation} tests/test_{compat,registration,resume}.py "$@"
 fi
-pip install --quiet --editable '.[detection,tests]'
+
+# shellcheck disable=SC2086
+enter_environment .venv $PYTHONS
+install_once constraints.txt --quiet --editable '.[lite,detection,tests]'
 if [ ! -d .venv/mim/mim ]; then
   # In a folder of its own, for the packaging test alone: openmim asks for an old setuptools, and
   # model-index brings a top-level package named tests.
