@@ -24,6 +24,7 @@ def apply() -> None:
     require_mmcv()
     stand_in_for_drn()
     operators_from_torchvision()
+    names_of_numpy_1()
     know_our_configs()
     resume_from_own_checkpoints()
     refuse_foreign_code()
@@ -88,6 +89,38 @@ def operators_from_torchvision() -> None:
         from . import mmcv_ops
 
         mmcv_ops.install()
+
+
+# Names that numpy 2 has removed, the modules of mmaction2 1.2 that use them, and their successors.
+NUMPY_1_USERS = (
+    'mmaction.datasets.transforms.pose_transforms',
+    'mmaction.evaluation.functional.accuracy',
+    'mmaction.evaluation.metrics.multimodal_metric',
+    'mmaction.utils.misc',
+)
+NUMPY_1_NAMES = dict(in1d='isin', trapz='trapezoid', Inf='inf')
+
+
+def names_of_numpy_1() -> None:
+    """Let MMAction2's evaluation run under numpy 2, which has removed names that it uses.
+
+    These modules get a ``np`` that also has the names; numpy itself stays as it is. Ends with an
+    mmaction2 that supports numpy 2 (1.2.0 was its last release before that).
+    """
+    import numpy as np
+
+    if all(hasattr(np, name) for name in NUMPY_1_NAMES):
+        return
+
+    class NumPy(ModuleType):
+        """numpy with the names of its version 1."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, NUMPY_1_NAMES.get(name, name))
+
+    numpy = NumPy('numpy')
+    for user in NUMPY_1_USERS:
+        importlib.import_module(user).np = numpy  # type: ignore[attr-defined]
 
 
 def know_our_configs() -> None:

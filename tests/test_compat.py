@@ -5,8 +5,11 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from mmaction.datasets.transforms import PoseCompact
+from mmaction.evaluation import RetrievalRecall, average_recall_at_avg_proposals
 from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
@@ -46,6 +49,27 @@ def test_drn_is_stood_in_for_only_where_it_is_missing(monkeypatch, tmp_path: Pat
     compat.stand_in_for_drn()
     with pytest.raises(ImportError, match='mmaction2#2714'):
         sys.modules[name].drn.DRN()
+
+
+def test_mmactions_evaluation_runs_under_any_numpy():
+    results = dict(v=np.array([[0, 0.5, 0.9], [0.5, 1, 0.8]]))
+    truth = dict(v=np.array([[0, 0.5], [0.5, 1]]))
+    _, recall, _, area = average_recall_at_avg_proposals(
+        truth, results, total_num_proposals=2, temporal_iou_thresholds=np.array([0.5])
+    )
+    assert recall[-1] == 1 and 0 < area <= 100  # trapz
+    recalls = RetrievalRecall.calculate([[1, 2]], [[2]], (1, 2), True, True)
+    assert recalls == [0, 100]  # in1d
+    whole = PoseCompact()(
+        dict(img_shape=(32, 32), keypoint=np.array([[[[4.0, 4], [20, 20]]]], np.float32))
+    )
+    assert whole['img_shape'] == (20, 20)  # Inf
+
+
+def test_numpy_itself_stays_as_it_is():
+    names = {name for name in compat.NUMPY_1_NAMES if hasattr(np, name)}
+    compat.names_of_numpy_1()
+    assert {name for name in compat.NUMPY_1_NAMES if hasattr(np, name)} == names
 
 
 def test_configs_can_be_inherited_by_package(tmp_path: Path):

@@ -1,6 +1,5 @@
 """The operators for mmcv-lite against results of mmcv 2.1.0's compiled ones."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 import torch
 
 from cvrl_mm import mmcv_ops
+from tests.processes import run_program
 
 pytest.importorskip('torchvision')
 GOLDEN = {
@@ -218,11 +218,8 @@ assert MODELS.get('mmdet.AVARoIHead')
 
 def test_mmdet_loads_whatever_was_imported_before():
     pytest.importorskip('mmdet')
-    run = subprocess.run(
+    run = run_program(
         [sys.executable, '-W', 'ignore', '-c', IMPORTED_BEFORE],
-        capture_output=True,
-        text=True,
-        timeout=200,
     )
     assert run.stdout.strip() == 'True', run.stderr
     assert run.returncode == 0, run.stderr

@@ -1,11 +1,12 @@
 """Without mmdet or torchvision's operators the rest works, and a config says what to install."""
 
 import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import run_program
 
 ROOT = Path(__file__).parents[2]
 WITHOUT = """
@@ -31,12 +32,9 @@ Config.fromfile('configs/detection/ava22_videos_cvrl.py')
 def test_an_ava_config_says_what_to_install(missing: str):
     if missing == 'torchvision' and importlib.util.find_spec('mmcv._ext'):
         pytest.skip('a compiled mmcv needs no torchvision')
-    run = subprocess.run(
+    run = run_program(
         [sys.executable, '-W', 'ignore', '-c', WITHOUT.format(missing=missing)],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=200,
     )
     assert run.stdout.strip() == 'the rest works', run.stderr
     last = run.stderr.strip().splitlines()[-1]
