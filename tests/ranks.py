@@ -1,6 +1,7 @@
 """Run a function in several gloo ranks on this machine."""
 
 import os
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -44,4 +45,7 @@ def _rank(rank: int, function: Callable, world_size: int, folder: str, args: tup
     try:
         torch.save(function(*args), f'{folder}/{rank}.pt')
     finally:
+        # torch 2.4 destroys a group without releasing Python's lock, and hangs if a thread of gloo
+        # has yet to release a tensor, which needs the lock.
+        time.sleep(0.1)
         dist.destroy_process_group()

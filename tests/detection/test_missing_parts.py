@@ -52,11 +52,9 @@ runpy.run_path({tool!r}, run_name='__main__')
 
 @pytest.mark.parametrize('tool', ['tools/detect_video.py', 'tools/data/make_proposals.py'])
 def test_help_needs_no_detector(tool: str):
-    run = subprocess.run(
+    run = run_program(
         [sys.executable, '-c', HELP.format(tool=tool)],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
         timeout=100,
     )
     assert run.returncode == 0, run.stderr
