@@ -55,7 +55,7 @@ def test_help_needs_no_detector(tool: str):
     run = run_program(
         [sys.executable, '-c', HELP.format(tool=tool)],
         cwd=ROOT,
-        timeout=100,
+        timeout_seconds=100,
     )
     assert run.returncode == 0, run.stderr
     assert f'python {tool}' in run.stdout
