@@ -5,6 +5,7 @@ architecture, padding, input, origin, training config and licence.
 
 Examples:
     python tools/convert_checkpoint.py tf r3d_1x_k400_800ep.tar.gz r3d50_k400_released.pth
+    python tools/convert_checkpoint.py export epoch_800.pth encoder.onnx
     python tools/convert_checkpoint.py encoder epoch_800.pth encoder.safetensors --license MIT
 
 In a config that starts from the former:
@@ -26,6 +27,7 @@ from cvrl_mm.convert import (
     inflate_resnet,
     save_weights,
 )
+from cvrl_mm.convert.export_graph import DTYPES, check_export, export_encoder
 from cvrl_mm.evaluation.encoder import load_encoder
 
 COMMANDS = dict(
@@ -45,13 +47,17 @@ def parse_args() -> argparse.Namespace:
     commands = parser.add_subparsers(dest='command', required=True)
     texts = {name: text for name, (_, text) in COMMANDS.items()}
     texts['encoder'] = 'a weights file for cvrl_mm.load_encoder: .safetensors or .pth'
+    texts['export'] = 'a graph that runs without this package: .onnx or .pt2'
     for name, text in texts.items():
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument('source', metavar='IN', help='the checkpoint to read')
-        command.add_argument('out', metavar='OUT', help='the file to write: .pth or .safetensors')
-        command.add_argument('--license', help='of the weights; stored in OUT')
-        if name == 'encoder':
+        command.add_argument('out', metavar='OUT', help='the file to write')
+        if name != 'export':
+            command.add_argument('--license', help='of the weights; stored in OUT')
+        if name in ('encoder', 'export'):
             command.add_argument('--config', help='of the training, where IN does not tell it')
+        if name == 'export':
+            command.add_argument('--dtype', choices=DTYPES, default='float32')
     return parser.parse_args()
 
 
@@ -59,8 +65,13 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Convert and write."""
     args = parse_args()
-    if args.command == 'encoder':
+    if args.command == 'export':
+        check_export(args.out, args.dtype)
+    if args.command in ('encoder', 'export'):
         encoder = load_encoder(args.source, args.config and read_config(args.config, 'model'))
+        if args.command == 'export':
+            export_encoder(encoder, args.out, args.dtype)
+            return
         encoder.meta |= dict(license=args.license) if args.license else {}
         encoder.save(args.out)
         return

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from cvrl_mm import load_encoder
+from cvrl_mm.convert import export_graph
 
 ROOT = Path(__file__).parents[2]
 TF = ROOT / 'tests' / 'data' / 'released_backbone' / 'r3d_50_w0.125_backbone-1'
@@ -52,7 +53,7 @@ def test_help_has_an_example(convert, capsys):
     assert 'convert_checkpoint.py tf r3d_1x_k400_800ep.tar.gz' in capsys.readouterr().out
 
 
-def test_an_encoder_file_has_its_config_and_licence(tmp_path, convert):
+def test_an_encoder_file_has_its_config_and_licence(tmp_path, convert, monkeypatch):
     convert('tf', TF, tmp_path / 'full.pth', '--license', 'Apache-2.0')
     convert('encoder', tmp_path / 'full.pth', tmp_path / 'encoder.safetensors')
     encoder = load_encoder(tmp_path / 'encoder.safetensors')
@@ -66,5 +67,13 @@ def test_an_encoder_file_has_its_config_and_licence(tmp_path, convert):
     convert(*args, '--license', 'MIT')
     encoder = load_encoder(tmp_path / 'mine.pth')
     assert (encoder.clip_len, encoder.size, encoder.meta['license']) == (8, 112, 'MIT')
+    with pytest.raises(SystemExit, match=r'ends in \.onnx or \.pt2'):
+        convert('export', tmp_path / 'full.pth', tmp_path / 'encoder.pth')
+    exported = []
+    monkeypatch.setattr(export_graph, 'export_encoder', lambda *args: exported.append(args))
+    monkeypatch.setattr(export_graph, 'check_export', lambda *args: None)
+    convert('export', tmp_path / 'full.pth', tmp_path / 'encoder.pt2', '--dtype', 'bfloat16')
+    (((encoder, *rest)),) = exported
+    assert (encoder.size, *rest) == (256, str(tmp_path / 'encoder.pt2'), 'bfloat16')
     with pytest.raises(SystemExit, match='There is no config'):
         convert(*args[:-1], tmp_path / 'nowhere.py')
