@@ -157,20 +157,26 @@ def resume_from_own_checkpoints() -> None:
 
     torch 2.6 and later load weights only, and mmengine stores its message hub in the checkpoint
     (open-mmlab/mmengine#1655). ``Runner.resume`` on a local file also accepts that history. It
-    runs no other code, unless the user has set ``TRUST``.
+    runs no other code, unless the user has set ``TRUST``. Before 2.6 torch cannot make such an
+    exception, and the file is trusted, as without this package.
     """
     import torch
     from mmengine.runner import Runner
     from mmengine.utils import digit_version
 
-    if digit_version(torch.__version__) < digit_version('2.6') or _is_ours(Runner.resume):
+    if _is_ours(Runner.resume):
         return
     resume = Runner.resume
+    has_exceptions = digit_version(torch.__version__) >= digit_version('2.6')
 
     def resume_local(self: Runner, filename: str, *args: object, **kwargs: object) -> None:
         if '://' in str(filename):
             return resume(self, filename, *args, **kwargs)
-        with torch.serialization.safe_globals(_log_history()):
+        with (
+            torch.serialization.safe_globals(_log_history())
+            if has_exceptions
+            else _environment(TRUST)
+        ):
             return resume(self, filename, *args, **kwargs)
 
     Runner.resume = resume_local

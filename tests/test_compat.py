@@ -14,6 +14,7 @@ from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.runner.loops import _InfiniteDataloaderIterator
+from mmengine.utils import digit_version
 from torch.utils.data import DataLoader
 
 from cvrl_mm import compat
@@ -99,7 +100,7 @@ def test_stock_checkpoint_resumes(tmp_path: Path):
     toy_runner(tmp_path / 'a').train()
     path = str(tmp_path / 'a' / 'epoch_2.pth')
     with pytest.raises(pickle.UnpicklingError):  # it holds mmengine's message hub
-        torch.load(path)
+        torch.load(path, weights_only=True)
     runner = toy_runner(
         tmp_path / 'b', train_cfg=dict(by_epoch=True, max_epochs=3), load_from=path, resume=True
     )
@@ -125,6 +126,10 @@ def test_foreign_weights_run_no_code(tmp_path: Path):
     assert not (tmp_path / 'sprung').exists()
 
 
+@pytest.mark.skipif(
+    digit_version(torch.__version__) < digit_version('2.6'),
+    reason='this torch cannot load weights and a log history alone',
+)
 def test_resuming_runs_no_foreign_code(tmp_path: Path):
     toy_runner(tmp_path / 'a').train()
     path = str(tmp_path / 'a' / 'epoch_2.pth')
