@@ -25,7 +25,8 @@ def run_ranks(
         RuntimeError: a rank failed; the message has its traceback.
         TimeoutError: a rank did not end in time; the message has the stacks.
     """
-    (folder / 'rendezvous').unlink(missing_ok=True)
+    for left in (folder / 'rendezvous', *(folder / f'{rank}.pt' for rank in range(world_size))):
+        left.unlink(missing_ok=True)
     ranks = [
         start(_rank, rank, function, world_size, str(folder), args) for rank in range(world_size)
     ]
@@ -42,10 +43,10 @@ def _rank(rank: int, function: Callable, world_size: int, folder: str, args: tup
         world_size=world_size,
         timeout=timedelta(seconds=TIMEOUT_SECONDS),
     )
-    try:
-        torch.save(function(*args), f'{folder}/{rank}.pt')
-    finally:
-        # torch 2.4 destroys a group without releasing Python's lock, and hangs if a thread of gloo
-        # has yet to release a tensor, which needs the lock.
-        time.sleep(0.1)
-        dist.destroy_process_group()
+    torch.save(function(*args), f'{folder}/{rank}.tmp')
+    os.replace(f'{folder}/{rank}.tmp', f'{folder}/{rank}.pt')
+    # Another rank may still be receiving. The group is not destroyed: torch 2.4 holds Python's lock
+    # while it does so, and hangs if a thread of gloo has yet to release a tensor.
+    while not all(os.path.exists(f'{folder}/{other}.pt') for other in range(world_size)):
+        time.sleep(0.01)
+    os._exit(0)
