@@ -7,7 +7,7 @@ from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
 from mmengine.fileio import exists
 
-from .crash_log import CrashLogs
+from .bad_video_record import BadVideoRecord
 from .sample_index import SampleIndex, draws_of
 from .video_list import VideoList
 from .video_reading import UnreadableVideoError, read, reads_files
@@ -19,22 +19,26 @@ MAX_REPLACEMENTS = 20
 
 @DATASETS.register_module()
 class VideoListDataset(VideoDataset):
-    """MMAction2's ``VideoDataset`` for lists and files that are not perfect.
+    """MMAction2's ``VideoDataset`` for lists with missing labels and files with faults.
 
-    A line is ``path`` or ``path label``, the path relative to ``data_prefix['video']``; it may
-    hold spaces. Pre-training needs no labels. A hundred files, spread over the list, are
-    looked for, so that a wrong prefix shows before the first epoch.
+    A line of the list is ``path`` or ``path label``. The path is relative to
+    ``data_prefix['video']`` and may contain spaces. Pre-training needs no labels. The dataset
+    checks that 100 files, spread over the list, exist, so that a wrong prefix is found before the
+    first epoch.
 
-    In a run with :class:`SampleSeedHook` a sample's draws depend on the seed, the epoch and
-    its index alone, and a video that cannot be read is replaced by another, drawn from the
-    same three. The sample carries its ``filename`` in its meta information, and in ``unreadable``
-    pairs of a file and a reason, which :class:`BadVideosHook` collects. Without that hook, as in
-    evaluation, every sample counts and such a video is an error.
+    In a run with :class:`SampleSeedHook`, the draws of a sample depend only on the seed, the epoch
+    and the index. A video that cannot be read is replaced by another one, drawn from the same
+    three numbers. The meta information of the sample has its ``filename`` and, in ``unreadable``,
+    pairs of a file and a reason for :class:`BadVideosHook`. Without :class:`SampleSeedHook`, as in
+    evaluation, a video that cannot be read is an error.
+
+    ``record`` holds what is known about unreadable videos; a hook may replace it by one that is
+    shared with other datasets.
 
     Args:
-        timeout_seconds: Longest time for opening or decoding one file; a decoder that takes
-            longer hangs.
-        **kwargs: What ``VideoDataset`` takes: ``ann_file``, ``pipeline``, ``data_prefix``, …
+        timeout_seconds: Longest time for opening or decoding one file. A file that takes longer
+            counts as unreadable.
+        **kwargs: The arguments of ``VideoDataset``: ``ann_file``, ``pipeline``, ``data_prefix``, …
 
     Raises:
         FileNotFoundError: the list, or more than 5 % of the files looked for, do not exist.
@@ -45,28 +49,15 @@ class VideoListDataset(VideoDataset):
 
     def __init__(self, *args: object, timeout_seconds: float = 60, **kwargs: object) -> None:
         self.timeout_seconds = timeout_seconds
-        self._unreadable: dict[str, str] = {}  # by no draw: the file and the reason
-        self.notes = CrashLogs()
+        self.record = BadVideoRecord()
         super().__init__(*args, **kwargs)
 
-    def leave_out(self, unreadable: dict[str, str]) -> None:
-        """Take files for unreadable without opening them.
-
-        Args:
-            unreadable: By file, the reason.
-        """
-        self._unreadable.update(unreadable)
-
-    def crashed(self) -> dict[str, str]:
-        """The files that crashed workers of this dataset: by file, the reason."""
-        return self.notes.crashed()
-
     def __getitem__(self, idx: int) -> dict:
-        """Load a sample, or the one that stands in for it.
+        """Load a sample, or its replacement.
 
         Raises:
             UnreadableVideoError: the index is a plain one and its video cannot be read.
-            RuntimeError: neither could the 20 videos drawn in its place.
+            RuntimeError: the 20 videos drawn in its place cannot be read either.
         """
         if not isinstance(idx, SampleIndex):
             return super().__getitem__(idx)
@@ -87,15 +78,16 @@ class VideoListDataset(VideoDataset):
         )
 
     def prepare_data(self, idx: int) -> dict | None:
-        """Run the pipeline; opening and decoding are watched.
+        """Run the pipeline, with a time limit for opening and decoding.
 
         Raises:
             UnreadableVideoError: the video cannot be read.
         """
         results = self.get_data_info(idx)
         filename = results['filename']
-        if filename in self._unreadable:
-            raise UnreadableVideoError(filename, self._unreadable[filename])
+        reason = self.record.reason(filename)
+        if reason is not None:
+            raise UnreadableVideoError(filename, reason)
         for transform in self.pipeline.transforms:
             if reads_files(transform):
                 results = self._read(transform, results)
@@ -108,13 +100,13 @@ class VideoListDataset(VideoDataset):
     def _read(self, transform: Callable[[dict], dict | None], results: dict) -> dict | None:
         is_open = 'total_frames' in results
         try:
-            with self.notes.noted(results['filename']):
+            with self.record.reading(results['filename']):
                 return read(transform, results, self.timeout_seconds)
         except UnreadableVideoError as error:
-            # What a draw has no part in and time does not heal is not tried again: a decoder
-            # that hangs costs a thread, decord loses 20 KiB at a broken file.
+            # Permanent failures that do not depend on the drawn frames are not retried: a decoder
+            # that hangs costs a thread, and decord leaks 20 KiB per broken file.
             if not is_open and not isinstance(error.__cause__, OSError | MemoryError):
-                self._unreadable[error.filename] = error.reason
+                self.record.leave_out({error.filename: error.reason})
             raise
 
     def _load(self, place: int, unreadable: list[tuple[str, str]]) -> dict:
@@ -126,7 +118,7 @@ class VideoListDataset(VideoDataset):
         return data
 
     def full_init(self) -> None:
-        """Load the list; what is still a :class:`VideoList` then needs no serialisation."""
+        """Load the list. A :class:`VideoList` is compact already and is not serialised."""
         if self._fully_initialized:
             return
         serialize, self.serialize_data = self.serialize_data, False

@@ -1,14 +1,14 @@
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 from torch.utils.data import DataLoader
 
-from cvrl_mm.datasets import VideoFileInit, VideoListDataset
-from cvrl_mm.datasets import crash_log as reading_note
+from cvrl_mm.datasets import VideoFileInit, VideoListDataset, crash_log
 from cvrl_mm.datasets.crash_log import CrashLogs
-from tests.processes import run_program
+from tests.processes import exit_codes, run_program, start
 
 
 class DyingInit(VideoFileInit):
@@ -28,7 +28,7 @@ def load(folder: Path) -> None:
         for _ in DataLoader(dataset, num_workers=1, collate_fn=list):
             pass
     finally:
-        print(dataset.crashed())
+        print(dataset.record.crashed())
 
 
 def run(tmp_path: Path, *names: str) -> str:
@@ -49,7 +49,7 @@ def run(tmp_path: Path, *names: str) -> str:
 
 def test_a_file_that_crashes_the_decoder_is_named(tmp_path: Path):
     said = run(tmp_path, 'good 1.mp4', 'crash 2.mp4', 'good 3.mp4')
-    died = f'A loader worker died while it read {tmp_path}/crash 2.mp4, '
+    died = f'A loader worker ended while it read {tmp_path}/crash 2.mp4, '
     assert died + 'at which the decoder crashed.' in said
     crashed = {f'{tmp_path}/crash 2.mp4': 'the decoder crashed: Segmentation fault'}
     assert str(crashed) in said
@@ -67,10 +67,48 @@ def test_a_worker_that_is_killed_is_no_fault_of_the_file(tmp_path: Path):
     assert 'it read' not in said and '{}' in said
 
 
-def test_a_note_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatch):
-    notes = CrashLogs()
-    monkeypatch.setattr(reading_note, 'get_worker_info', lambda: 'a worker')
-    monkeypatch.setattr(notes, 'folder', tmp_path / 'no folder' / 'notes')
-    with notes.noted('a.mp4'):
+def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatch):
+    logs = CrashLogs()
+    monkeypatch.setattr(crash_log, 'get_worker_info', lambda: 'a worker')
+    monkeypatch.setattr(logs, 'folder', tmp_path / 'no folder' / 'logs')
+    with logs.reading('a.mp4'):
         pass
-    assert notes.crashed() == {}
+    assert logs.crashed() == {}
+
+
+def read_and_die(temporary: Path, owner: Path, filename: str, signum: int) -> None:
+    """Read without loader workers."""
+    tempfile.tempdir = str(temporary)
+    with CrashLogs(owner).reading('another.mp4'):
+        pass
+    with CrashLogs(owner).reading(filename):
+        os.kill(os.getpid(), signum)
+
+
+def test_a_crash_without_workers_is_known_to_the_next_start(tmp_path: Path, monkeypatch):
+    (tmp_path / 'tmp').mkdir()
+    names = {'run': 'a\tb\u2028c.mp4', 'other': 'other.mp4', 'killed': 'killed.mp4'}
+    signals = [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL]
+    ended = [
+        start(read_and_die, tmp_path / 'tmp', tmp_path / run, name, signum)
+        for (run, name), signum in zip(names.items(), signals, strict=True)
+    ]
+    assert exit_codes(ended) == [-signum for signum in signals]
+    monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path / 'tmp'))
+    crashed = {names['run']: 'the decoder crashed: Segmentation fault'}
+    assert CrashLogs(tmp_path / 'run').earlier_crashes() == crashed
+    (left,) = (tmp_path / 'tmp').iterdir()  # the other run's; nobody needs the rest
+    assert CrashLogs(tmp_path / 'run').earlier_crashes() == {} and left.exists()
+    crashed = {'other.mp4': 'the decoder crashed: Aborted'}
+    assert CrashLogs(tmp_path / 'other').earlier_crashes() == crashed
+    assert not list((tmp_path / 'tmp').iterdir())
+
+
+def test_folders_of_running_processes_are_kept(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path))
+    logs = CrashLogs(tmp_path / 'run')
+    with logs.reading('a.mp4'):
+        assert CrashLogs().earlier_crashes() == {}
+        assert logs.folder.exists()
+    logs.remove()
+    assert not logs.folder.exists()

@@ -191,7 +191,7 @@ def test_a_file_that_is_left_out_is_not_opened(mixed: Path, monkeypatch):
     data, first = mixed_dataset(mixed), SampleIndex(0, seed=7, epoch=0)
     left_out = data.get_data_info(0)['filename']
     assert data[first]['data_samples'].filename == left_out
-    data.leave_out({left_out: 'it crashed a worker'})
+    data.record.leave_out({left_out: 'it crashed a worker'})
     opened = count_calls(VideoFileInit, monkeypatch)
     stand_in = data[first]['data_samples']
     assert stand_in.unreadable[0] == (left_out, 'it crashed a worker')

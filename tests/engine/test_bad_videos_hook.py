@@ -63,10 +63,6 @@ class Videos(VideoListDataset):
             (folder / name).touch()
         (folder / 'list.txt').write_text('\n'.join(names))
         super().__init__(str(folder / 'list.txt'), [], data_prefix=dict(video=str(folder)))
-        self.left_out: dict[str, str] = {}
-
-    def leave_out(self, unreadable: dict[str, str]) -> None:
-        self.left_out.update(unreadable)
 
     def __getitem__(self, index: int) -> dict:
         return dict(x=torch.ones(4))
@@ -80,7 +76,7 @@ def test_leaves_out_what_crashed_a_run_before(tmp_path: Path):
     again._train_dataloader['dataset'] = ConcatDataset(lists)
     again.train()
     for videos in again.train_dataloader.dataset.datasets:  # the runner has copied them
-        assert videos.left_out == {'crash.mp4': 'the decoder crashed: Segmentation fault'}
+        assert videos.record.left_out == {'crash.mp4': 'the decoder crashed: Segmentation fault'}
     assert (tmp_path / 'bad_videos.txt').read_text() == record
 
 
