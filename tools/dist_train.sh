@@ -19,6 +19,11 @@ host=$([ "${NODE_RANK:-0}" = 0 ] && echo 1 || echo 0)
 export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 rendezvous=(--rdzv_backend=c10d --rdzv_endpoint="$address:${PORT:-29500}" --rdzv_id=cvrl_mm)
 case $address in 127.* | localhost) rendezvous+=(--local_addr=127.0.0.1) ;; esac
+# Run each rank on the cores beside its GPU, where torchrun can do so (torch 2.9 and numactl)
+if command -v nvidia-smi >/dev/null && command -v numactl >/dev/null &&
+  python -m torch.distributed.run --help | grep -e --numa-binding >/dev/null; then
+  rendezvous+=(--numa-binding=node)
+fi
 PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}" exec python -m torch.distributed.run \
   --nnodes="${NNODES:-1}" "${rendezvous[@]}" --rdzv_conf="is_host=$host" \
   --max_restarts="${MAX_RESTARTS:-0}" --nproc_per_node="$2" \

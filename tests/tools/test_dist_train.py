@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,29 @@ def test_two_ranks_train_stop_and_resume(motion_set: Path, tmp_path: Path):
     assert [s['step'] for s in steps] == [1, 2, 3, 4]  # 16 videos by 2 ranks of 4, two epochs
     for curve in ('loss', 'accuracy', 'accuracy_top5', 'entropy', 'regularization_loss', 'lr'):
         assert all(s[curve] >= 0 for s in steps), curve
+
+
+@pytest.mark.parametrize('missing', [None, 'nvidia-smi', 'numactl', 'option'])
+def test_ranks_are_bound_to_the_cores_beside_their_gpu(missing: str | None, tmp_path: Path):
+    known = '' if missing == 'option' else '[--numa-binding MODE]'
+    programs = {
+        'python': f'case "$*" in *--help*) echo "{known}" ;; *) echo "$@" ;; esac',
+        'nvidia-smi': 'exit 0',
+        'numactl': 'exit 0',
+    }
+    for name, script in programs.items():
+        if name != missing:
+            (tmp_path / name).write_text(f'#!/bin/sh\n{script}\n')
+            (tmp_path / name).chmod(0o755)
+    for name in ('bash', 'dirname', 'grep', 'sh'):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    run = run_program(
+        [str(tmp_path / 'bash'), 'tools/dist_train.sh', 'config.py', '2'],
+        cwd=ROOT,
+        env={'PATH': str(tmp_path)},
+    )
+    assert run.returncode == 0 and 'train.py config.py --launcher pytorch' in run.stdout
+    assert ('--numa-binding=node' in run.stdout) == (missing is None)
 
 
 @pytest.mark.parametrize('script', ['dist_train.sh', 'dist_test.sh', 'slurm_train.sh'])
