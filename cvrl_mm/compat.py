@@ -30,6 +30,7 @@ def apply() -> None:
     refuse_foreign_code()
     open_loaders_at_the_first_step()
     run_ranks_on_cpu()
+    keep_batch_norm_asynchronous()
     wait_before_forks_of_ranks()
 
 
@@ -349,6 +350,30 @@ def run_ranks_on_cpu() -> None:
     nn.SyncBatchNorm.forward = forward_on_cpu  # type: ignore[method-assign]  # to replace it
 
 
+def keep_batch_norm_asynchronous() -> None:
+    """Let ``SyncBatchNorm`` not wait for the GPU in each forward pass.
+
+    Upstream: pytorch/pytorch#78656. torch drops the statistics of ranks with an empty batch by a
+    mask that the host reads, except while a CUDA graph is captured. In training with a batch
+    on each rank there is nothing to drop.
+    """
+    import torch
+    from torch import Tensor, nn
+
+    if not torch.cuda.is_available() or _is_ours(nn.SyncBatchNorm.forward):
+        return
+    sync_forward, is_capturing = nn.SyncBatchNorm.forward, torch.cuda.is_current_stream_capturing
+
+    def forward_without_mask(self: nn.SyncBatchNorm, input: Tensor) -> Tensor:
+        torch.cuda.is_current_stream_capturing = lambda: True
+        try:
+            return sync_forward(self, input)
+        finally:
+            torch.cuda.is_current_stream_capturing = is_capturing
+
+    nn.SyncBatchNorm.forward = forward_without_mask  # type: ignore[method-assign]  # to replace it
+
+
 def _sync_batch_norm(norm: 'nn.SyncBatchNorm', x: 'Tensor') -> 'Tensor':
     """Normalise (N, C, …) by the mean and variance over all ranks, with exact gradients."""
     import torch
@@ -357,7 +382,7 @@ def _sync_batch_norm(norm: 'nn.SyncBatchNorm', x: 'Tensor') -> 'Tensor':
     from .models.gather import gather_rows
 
     def sum_over_ranks(y: Tensor) -> Tensor:
-        return gather_rows(y[None])[0].sum(0)
+        return gather_rows(y[None], equal=True)[0].sum(0)
 
     dtype = x.dtype
     x = x.to(torch.promote_types(dtype, torch.float32))  # statistics under autocast

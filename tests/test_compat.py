@@ -15,6 +15,7 @@ from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.runner.loops import _InfiniteDataloaderIterator
 from mmengine.utils import digit_version
+from torch import nn
 from torch.utils.data import DataLoader
 
 from cvrl_mm import compat
@@ -231,3 +232,22 @@ def test_ranks_wait_before_they_fork_under_a_python_that_needs_it(tmp_path: Path
 @pytest.mark.skipif(sys.version_info < (3, 12), reason='ranks wait under this Python')
 def test_ranks_do_not_wait_under_later_ones(tmp_path: Path):
     assert run_ranks(fork_under, 2, tmp_path, (3, 12)) == [[], []]
+
+
+def test_batch_norm_takes_no_mask_that_the_host_reads(monkeypatch):
+    def forward(self: nn.SyncBatchNorm, x: torch.Tensor) -> torch.Tensor:
+        if x.numel() == 0:
+            raise ValueError('empty')
+        return x if torch.cuda.is_current_stream_capturing() else x[x > 0]
+
+    monkeypatch.setattr(nn.SyncBatchNorm, 'forward', forward)
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.cuda, 'is_current_stream_capturing', capturing := lambda: False)
+    for _ in range(2):  # applied once
+        compat.keep_batch_norm_asynchronous()
+    norm = nn.SyncBatchNorm(2)
+    assert norm.forward(torch.zeros(3)).shape == (3,)
+    with pytest.raises(ValueError, match='empty'):
+        norm.forward(torch.zeros(0))
+    assert torch.cuda.is_current_stream_capturing is capturing
+    assert forward(norm, torch.zeros(3)).shape == (0,)

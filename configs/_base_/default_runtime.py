@@ -2,7 +2,7 @@ custom_imports = dict(imports=['cvrl_mm'], allow_failed_imports=False)
 default_scope = 'mmaction'
 
 default_hooks = dict(
-    runtime_info=dict(type='RuntimeInfoHook'),
+    runtime_info=dict(type='DeferredRuntimeInfoHook'),  # reads losses when they are logged
     timer=dict(type='IterTimerHook'),
     logger=dict(type='LoggerHook', interval=20, ignore_last=False),
     param_scheduler=dict(type='ParamSchedulerHook'),

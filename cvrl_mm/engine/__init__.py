@@ -12,6 +12,7 @@ from .atomic_checkpoint_hook import AtomicCheckpointHook
 from .autocast_optim_wrapper import AutocastOptimWrapper
 from .bad_videos_hook import BadVideosHook
 from .batch_timeout_hook import BatchTimeoutHook
+from .deferred_runtime_info_hook import DeferredRuntimeInfoHook
 from .finite_loss_hook import FiniteLossHook
 from .negatives_check_hook import NegativesCheckHook
 from .regularization_loss_hook import RegularizationLossHook
@@ -33,6 +34,7 @@ __all__ = [
     'AutocastOptimWrapper',
     'BadVideosHook',
     'BatchTimeoutHook',
+    'DeferredRuntimeInfoHook',
     'FiniteLossHook',
     'NegativesCheckHook',
     'RegularizationLossHook',

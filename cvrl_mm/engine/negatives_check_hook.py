@@ -1,6 +1,6 @@
-"""A look at the batches before a contrastive run starts."""
+"""A check of the batches before a contrastive training starts."""
 
-from mmengine.dist import get_world_size
+from mmengine.dist import all_gather_object, get_world_size
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
@@ -8,13 +8,17 @@ from mmengine.runner import Runner
 
 @HOOKS.register_module()
 class NegativesCheckHook(Hook):
-    """Refuse, before training, batches that hold no negatives or no batch at all."""
+    """Refuse, before training, an empty epoch and batches without negatives.
+
+    The head is told whether the batches of all ranks have one size, which then need not be
+    exchanged in each step.
+    """
 
     def before_train(self, runner: Runner) -> None:
-        """Look at the train loader.
+        """Check the train loader.
 
         Raises:
-            ValueError: an epoch has no step, or one with a single video.
+            ValueError: An epoch has no step, or a step with a single video.
         """
         loader, ranks = runner.train_dataloader, get_world_size()
         videos, batch = len(loader.dataset), loader.batch_size * ranks
@@ -35,3 +39,7 @@ class NegativesCheckHook(Hook):
                 f'{videos} videos in batches of {batch} leave a last batch of one, which has '
                 'no negatives; set train_dataloader.drop_last=True.'
             )
+        sizes = all_gather_object((loader.batch_size, loader.drop_last))
+        head = getattr(getattr(runner.model, 'module', runner.model), 'cls_head', None)
+        if hasattr(head, 'equal_batches'):
+            head.equal_batches = len(set(sizes)) == 1 and loader.drop_last

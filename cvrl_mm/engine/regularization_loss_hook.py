@@ -1,18 +1,23 @@
 """The regularisation loss among the logged curves."""
 
+from collections import defaultdict
+
 import torch
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
+from torch import Tensor
+
+from .deferred_scalars import log_scalar
 
 
 @HOOKS.register_module()
 class RegularizationLossHook(Hook):
-    """Log what the weight decay adds to the objective (CVRL, Figure 5).
+    """Log the contribution of weight decay to the objective (CVRL, Figure 5).
 
-    That is half the weight decay times the squared norm of what it decays, as
-    ``regularization_loss``. The optimiser applies the decay itself; nothing is added to the
-    loss that is differentiated.
+    ``regularization_loss`` is half the weight decay times the squared norm of the decayed
+    parameters. The optimiser applies the decay itself; nothing is added to the loss that is
+    differentiated.
     """
 
     @torch.no_grad()
@@ -23,11 +28,14 @@ class RegularizationLossHook(Hook):
         data_batch: dict | None = None,
         outputs: dict | None = None,
     ) -> None:
-        """Update the scalar that the logger shows."""
-        penalties = []
+        """Update the logged scalar."""
+        decayed: dict[float, list[Tensor]] = defaultdict(list)  # mmengine: one group per parameter
         for group in runner.optim_wrapper.optimizer.param_groups:
-            if group['weight_decay'] > 0:
-                norms = torch.stack(torch._foreach_norm(group['params']))
-                penalties.append(group['weight_decay'] / 2 * norms.square().sum())
-        total = torch.stack(penalties).sum().item() if penalties else 0.0
-        runner.message_hub.update_scalar('train/regularization_loss', total)
+            decayed[group['weight_decay']] += group['params']
+        penalties = [
+            decay / 2 * torch.stack(torch._foreach_norm(parameters)).square().sum()
+            for decay, parameters in decayed.items()
+            if decay > 0
+        ]
+        total = torch.stack(penalties).sum() if penalties else torch.zeros(())
+        log_scalar(runner.message_hub, 'train/regularization_loss', total)

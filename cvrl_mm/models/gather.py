@@ -8,11 +8,13 @@ from mmengine.dist import get_rank, get_world_size
 from torch import Tensor
 
 
-def gather_rows(x: Tensor) -> tuple[Tensor, int]:
+def gather_rows(x: Tensor, equal: bool = False) -> tuple[Tensor, int]:
     """Concatenate the rows of all ranks, in the order of the ranks, with gradients.
 
     Args:
         x: This rank's rows, (n, D). n may differ between ranks, D may not.
+        equal: Whether n is known to be the same on all ranks. Otherwise the ranks exchange n,
+            and the host waits for the device.
 
     Returns:
         The rows of all ranks, (N, D), and the place of this rank's first row among them.
@@ -20,7 +22,7 @@ def gather_rows(x: Tensor) -> tuple[Tensor, int]:
     """
     if get_world_size() == 1:
         return x, 0
-    sizes = _row_counts(x)
+    sizes = [len(x)] * get_world_size() if equal else _row_counts(x)
     rows = _Gather.apply(x, sizes)
     return rows, sum(sizes[: get_rank()])
 

@@ -58,6 +58,7 @@ class InfoNCEHead(BaseModule):
                 f'temperature must be positive and finite (the paper: 0.1), got {temperature}.'
             )
         self.temperature = temperature
+        self.equal_batches = False  # over all ranks; NegativesCheckHook knows the loader
         norm_cfg = norm_cfg or dict(type='BN1d', momentum=0.003)
         layers, width = [], in_channels
         for _ in range(num_hidden_layers):
@@ -128,7 +129,7 @@ class InfoNCEHead(BaseModule):
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(torch.promote_types(z.dtype, torch.float32)).flatten(0, 1)
             q = normalize(z)  # (2n, D)
-            k, first = gather_rows(q)  # (2N, D)
+            k, first = gather_rows(q, self.equal_batches)  # (2N, D)
             num_videos = len(k) // 2
             if num_videos < 2:
                 raise ValueError(

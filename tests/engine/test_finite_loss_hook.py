@@ -50,7 +50,7 @@ def test_stops_and_names_step_rate_and_files(value: float, tmp_path: Path):
         diverging.train()
     assert f'step 3 (epoch 1, batch 3) is {value} at a learning rate of 0.25' in str(error.value)
     assert 'a.mp4, b c.mp4.' in str(error.value)
-    assert diverging.iter == 2 and not list(tmp_path.glob('*.pth'))
+    assert diverging.iter == 3 and not list(tmp_path.glob('*.pth'))  # read one step later
 
 
 def test_a_loss_scaler_may_skip_until_its_scale_is_one(tmp_path: Path):
@@ -75,3 +75,18 @@ def test_a_skipped_step_is_logged_and_changes_no_weight(tmp_path: Path):
     runner(tmp_path, float('inf'), bad_steps=1, scaler=True).train()
     log = ''.join(p.read_text() for p in tmp_path.glob('*/*.log'))
     assert 'The loss of step 3 is inf; the loss scaler skips the step.' in log
+
+
+@pytest.mark.parametrize('last_step', [1, 2])
+def test_no_checkpoint_holds_what_a_loss_that_is_no_number_led_to(last_step: int, tmp_path: Path):
+    """The loss is checked before the save, in the middle of an epoch and at its end."""
+    diverging = runner(tmp_path, float('nan'))
+    diverging.model.steps = 3 - last_step
+    hook = dict(type='CheckpointHook', by_epoch=last_step == 2, interval=1)
+    diverging.hooks[:] = [h for h in diverging.hooks if type(h).__name__ != 'CheckpointHook']
+    diverging.register_hook(hook, 'VERY_LOW')
+    diverging._train_dataloader['dataset'].length = 4 * last_step
+    with pytest.raises(FloatingPointError, match=f'step {last_step} '):
+        diverging.train()
+    saved = [p.name for p in tmp_path.glob('*.pth')]
+    assert saved == []

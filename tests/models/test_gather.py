@@ -8,6 +8,7 @@ from cvrl_mm.models.gather import gather_rows
 from tests.ranks import run_ranks
 
 SIZES = [2, 3, 1]
+ONES = torch.ones(1, 2)
 
 
 def gather_and_differentiate() -> dict[str, Tensor]:
@@ -29,6 +30,19 @@ def test_rows_stand_in_order_and_gradients_are_summed(tmp_path: Path):
         first = sum(SIZES[:rank])
         assert result['first'] == first
         torch.testing.assert_close(result['grad'], summed[first : first + SIZES[rank]])
+
+
+def gather_equal(rows: int, equal: bool) -> tuple[Tensor, int]:
+    return gather_rows(torch.full((rows, 2), float(get_rank())), equal)
+
+
+def test_equal_sizes_are_not_exchanged_and_give_the_same_rows(tmp_path: Path):
+    for rows in (1, 3):
+        for known in (False, True):
+            (folder := tmp_path / f'{rows}_{known}').mkdir()
+            for rank, (found, first) in enumerate(run_ranks(gather_equal, 2, folder, rows, known)):
+                assert torch.equal(found, torch.arange(2.0).repeat_interleave(rows)[:, None] * ONES)
+                assert first == rank * rows
 
 
 def test_one_process_keeps_its_rows():

@@ -1,0 +1,31 @@
+"""mmengine's hook for logged values, without waiting for the device."""
+
+from mmengine.hooks import RuntimeInfoHook
+from mmengine.registry import HOOKS
+from mmengine.runner import Runner
+from torch import Tensor
+
+from .deferred_scalars import log_scalar
+
+
+@HOOKS.register_module()
+class DeferredRuntimeInfoHook(RuntimeInfoHook):
+    """``RuntimeInfoHook`` that reads the outputs of a step when they are logged.
+
+    mmengine's own reads each output in each step; every read makes the host wait until the device
+    has computed it.
+    """
+
+    def after_train_iter(
+        self,
+        runner: Runner,
+        batch_idx: int,
+        data_batch: dict | None = None,
+        outputs: dict | None = None,
+    ) -> None:
+        """Update the histories of the outputs."""
+        for name, value in (outputs or {}).items():
+            if isinstance(value, Tensor):
+                log_scalar(runner.message_hub, f'train/{name}', value)
+            else:
+                runner.message_hub.update_scalar(f'train/{name}', value)
