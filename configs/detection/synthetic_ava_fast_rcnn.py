@@ -7,5 +7,5 @@ _base_ = [
 ]
 model = dict(
     backbone=dict(depth=18, width=0.125, init_cfg=None),
-    roi_head=dict(bbox_head=dict(in_channels=64, num_classes=4, topk=1)),
+    roi_head=dict(bbox_head=dict(in_channels=64, num_classes=4, topk=1, dropout_ratio=0.0)),
 )

@@ -13,5 +13,5 @@ model = dict(
         anchor_generator=dict(scales=[1.0, 1.4], ratios=[1.0, 1.5]),
         loss_bbox=dict(loss_weight=10.0),  # 64 anchors a picture instead of thousands
     ),
-    roi_head=dict(bbox_head=dict(in_channels=64, num_classes=4, topk=1)),
+    roi_head=dict(bbox_head=dict(in_channels=64, num_classes=4, topk=1, dropout_ratio=0.0)),
 )

@@ -12,7 +12,8 @@ from mmengine.config import Config
 from mmengine.structures import InstanceData
 from torch import nn
 
-CONFIG = Path(__file__).parents[2] / 'configs' / 'detection' / 'synthetic_ava_fast_rcnn.py'
+CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
+CONFIG = CONFIGS / 'synthetic_ava_fast_rcnn.py'
 BOXES = torch.tensor([[8.0, 8.0, 24.0, 36.0], [36.0, 20.0, 56.0, 48.0]])
 ACTIONS = torch.tensor([[0.0, 1, 0, 1], [0, 0, 1, 0]])
 
@@ -21,7 +22,6 @@ ACTIONS = torch.tensor([[0.0, 1, 0, 1], [0, 0, 1, 0]])
 def model() -> nn.Module:
     torch.manual_seed(0)
     cfg = Config.fromfile(CONFIG).model
-    cfg.roi_head.bbox_head.dropout_ratio = 0
     model = MODELS.build(cfg)
     model.init_weights()
     return model
@@ -75,7 +75,7 @@ def test_without_proposals_the_annotated_boxes_train(model: nn.Module):
 
 def test_dropout_drops_pooled_features():
     """As SlowFast does; before the maximum over 7 x 7, it would drop next to nothing."""
-    cfg = Config.fromfile(CONFIG).model.roi_head.bbox_head
+    cfg = Config.fromfile(CONFIGS / 'ava22_videos_cvrl.py').model.roi_head.bbox_head
     assert cfg.dropout_ratio == 0.5
     torch.manual_seed(0)
     head = MODELS.build({**cfg, 'type': f'mmdet.{cfg.type}'})
