@@ -10,8 +10,18 @@ from pickle import UnpicklingError
 
 from mmengine.config import Config
 
+from .engine.start_error import StartError
 from .models.pretrained import CheckpointMisfitError
 from .preparation.video_check import find_fault
+
+EXPECTED = (
+    CheckpointMisfitError,
+    ImportError,
+    OSError,
+    StartError,
+    UnpicklingError,
+    ValueError,
+)
 
 
 @contextmanager
@@ -23,7 +33,7 @@ def plain_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (CheckpointMisfitError, ImportError, OSError, UnpicklingError, ValueError) as error:
+    except EXPECTED as error:
         text = str(error)
         if isinstance(error, OSError) and error.filename is not None:
             text = f'{error.filename}: {error.strerror}'

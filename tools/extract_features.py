@@ -1,8 +1,8 @@
-"""Write pooled features of videos to a file: one vector a video, averaged over its clips.
+r"""Write pooled features of videos to a file: one vector a video, averaged over its clips.
 
 Examples:
     python tools/extract_features.py r3d50_k400_released.pth videos/ -o feats.npz
-    python tools/extract_features.py epoch_800.pth val.txt --root data/kinetics400/videos_val
+    python tools/extract_features.py epoch_800.pth val.txt --root data/kinetics400/videos_val \
         -o feats.parquet --config configs/cvrl/pretrain_k400.py
 
     data = np.load('feats.npz'); data['names'], data['feats']  # (V,), (V, 2048)

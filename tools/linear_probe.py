@@ -1,4 +1,4 @@
-"""Linear evaluation on cached features: minutes instead of days.
+r"""Linear evaluation on cached features: minutes instead of days.
 
 Features are taken once, from several views of each video, and linear classifiers are trained on
 them with a sweep of learning rate and weight decay. A run that was stopped goes on where it was.

@@ -1,4 +1,4 @@
-"""Nearest-neighbour retrieval from test to training videos, and the weighted k-NN classifier.
+r"""Nearest-neighbour retrieval from test to training videos, and the weighted k-NN classifier.
 
 Each video is the mean of its 10 clips' features. A run that was stopped goes on where it was.
 

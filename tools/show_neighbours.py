@@ -1,10 +1,10 @@
-"""Write a page that shows test videos beside their nearest neighbours among training videos.
+r"""Write a page that shows test videos beside their nearest neighbours among training videos.
 
 The features are those of the frozen backbone. Right and wrong neighbours are marked.
 
 Example:
-    python tools/show_neighbours.py configs/miniature/cvrl_motion.py run/iter_1000.pth
-        --gallery data/motion/train.txt --queries data/motion/test.txt --root data/motion
+    python tools/show_neighbours.py configs/miniature/cvrl_motion.py run/iter_1000.pth \
+        --gallery data/motion/train.txt --queries data/motion/test.txt --root data/motion \
         --classes data/motion/classes.txt --out neighbours
 """
 

@@ -1,4 +1,4 @@
-"""Average the test accuracies of the three splits of UCF-101 or HMDB-51 (Table 4).
+r"""Average the test accuracies of the three splits of UCF-101 or HMDB-51 (Table 4).
 
 Example:
     for i in 1 2 3; do

@@ -10,6 +10,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 
 from cvrl_mm.command_line import check_config_argument, pass_on_randomness
 from cvrl_mm.engine.start_error import StartError
+from cvrl_mm.engine.terminal_log import shorten_all
 from cvrl_mm.mmaction_scripts import run_host_tool
 
 if __name__ == '__main__':
@@ -17,6 +18,7 @@ if __name__ == '__main__':
         print(__doc__)
     check_config_argument()
     pass_on_randomness()
+    shorten_all()
     try:
         record(run_host_tool)('train.py')  # torchrun then says which rank failed and why
     except StartError as error:

@@ -105,7 +105,9 @@ class AtomicCheckpointHook(CheckpointHook):
         if named is not None and '://' not in str(named):
             check_checkpoint(Path(named), trained)
         if runner._resume and named is None:
-            runner.logger.info(f'There is no checkpoint in {folder}: training starts anew')
+            runner.logger.warning(
+                f'--resume: there is no checkpoint in {folder}; the training starts anew.'
+            )
             return False, None  # mmengine would follow last_checkpoint to any other folder
         return None
 

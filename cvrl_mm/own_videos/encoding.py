@@ -88,7 +88,9 @@ def encode(
     for encoder in encoders.values():
         encoder.to(device)
     feats: dict[str, list[Tensor]] = {name: [] for name in encoders}
-    done, read, failed = 0, [], {}
+    done = 0
+    read: list[str] = []
+    failed: dict[str, str] = {}
     for samples in loader:
         failed |= {names[s['index']]: s['error'] for s in samples if 'error' in s}
         readable = [s for s in samples if 'inputs' in s]

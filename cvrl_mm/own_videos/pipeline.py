@@ -17,7 +17,7 @@ from .config_file import INIT, render, write_lists
 from .encoding import copy_start
 from .inspection import inspect
 from .settings import FEW_VIDEOS, Machine, Options, Setting, choose, choose_steps
-from .training import find_checkpoint, is_finished, prepare_process, time_step, train
+from .training import final_checkpoint, has_begun, prepare_process, time_step, train
 
 COMMAND = 'command.json'
 console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -40,13 +40,15 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     if not config_file.is_file():
         _write_config(folder, sources, chosen, cores)
     cfg = Config.fromfile(config_file)
-    if is_finished(cfg):
-        _say(f'The training is finished ({cfg.train_cfg.max_iters} steps).')
+    steps = cfg.train_cfg.max_iters
+    if final_checkpoint(cfg).is_file():
+        _say(f'The training is finished ({steps} steps).')
     else:
-        checkpoint = find_checkpoint(cfg)
-        if checkpoint is not None:
-            _say(f'Continuing from {checkpoint.name} of {cfg.train_cfg.max_iters} steps.')
+        if has_begun(cfg):
+            _say(f'Continuing the training of {steps} steps.')
         train(config_file)
+    if not final_checkpoint(cfg).is_file():
+        raise KeyboardInterrupt  # a signal ended the training in an orderly way
     if is_main_process():
         from .results import write_results  # with scikit-learn and matplotlib
 

@@ -22,7 +22,7 @@ from ..visualization.curves import plot_curves, read_curves
 from ..visualization.feature_page import Point, Row, write_feature_page
 from .encoding import NUM_CLIPS, encode, starting_encoder, write_features
 from .measures import Measure, measure
-from .training import find_checkpoint
+from .training import final_checkpoint
 
 SHOWN_VIDEOS = 8
 SHOWN_NEIGHBOURS = 5
@@ -39,10 +39,7 @@ def write_results(folder: Path, cfg: Config, console: Console) -> None:
         cfg: Of the training.
         console: Where progress is shown.
     """
-    checkpoint = find_checkpoint(cfg)
-    if checkpoint is None:
-        raise ValueError(f'{cfg.work_dir} holds no checkpoint.')
-    trained = load_encoder(checkpoint, cfg)
+    trained = load_encoder(final_checkpoint(cfg), cfg)
     trained.save(folder / 'encoder.safetensors')
 
     listed = read_video_list(str(folder / 'lists/all.txt'))

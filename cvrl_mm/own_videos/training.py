@@ -16,8 +16,9 @@ from mmengine.config import Config
 from mmengine.dist import broadcast_object_list
 from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
-from mmengine.runner import Runner, find_latest_checkpoint
+from mmengine.runner import Runner
 
+from ..engine.terminal_log import shorten
 from .progress_hook import ProgressHook
 
 TIMED_STEPS = 12
@@ -31,11 +32,7 @@ class QuietRunner(Runner):
         self, log_level: int | str = 'INFO', log_file: str | None = None, **kwargs: object
     ) -> MMLogger:
         """Build the logger and silence its output on the terminal."""
-        logger = super().build_logger(log_level, log_file, **kwargs)
-        for handler in logger.handlers:
-            if type(handler) is logging.StreamHandler:
-                handler.setLevel(logging.WARNING)
-        return logger
+        return shorten(super().build_logger(log_level, log_file, **kwargs), logging.WARNING)
 
 
 class StepTimer(Hook):
@@ -100,7 +97,7 @@ def train(config_file: Path) -> None:
         config_file: Of the training.
     """
     cfg = _read(config_file)
-    cfg.resume = find_checkpoint(cfg) is not None
+    cfg.resume = has_begun(cfg)
     runner = QuietRunner.from_cfg(cfg)
     bar = ProgressHook()
     runner.register_hook(bar)
@@ -110,18 +107,14 @@ def train(config_file: Path) -> None:
         bar.close()
 
 
-def find_checkpoint(cfg: Config) -> Path | None:
-    """The last checkpoint of a training, None before the first one."""
-    if not Path(cfg.work_dir).is_dir():
-        return None
-    found = find_latest_checkpoint(cfg.work_dir)
-    return Path(found) if found and Path(found).is_file() else None
+def final_checkpoint(cfg: Config) -> Path:
+    """Where the last step of a training leaves its checkpoint."""
+    return Path(cfg.work_dir) / f'iter_{cfg.train_cfg.max_iters}.pth'
 
 
-def is_finished(cfg: Config) -> bool:
-    """Whether the last checkpoint is that of the last step."""
-    found = find_checkpoint(cfg)
-    return found is not None and found.stem == f'iter_{cfg.train_cfg.max_iters}'
+def has_begun(cfg: Config) -> bool:
+    """Whether there is a checkpoint to continue from."""
+    return any(Path(cfg.work_dir).glob('*.pth'))
 
 
 def _read(config_file: Path) -> Config:

@@ -7,7 +7,7 @@ import pytest
 from mmengine.config import Config
 
 import cvrl_mm
-from cvrl_mm.own_videos.training import find_checkpoint
+from cvrl_mm.own_videos.training import final_checkpoint
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 # The smallest training that goes through all stages: 8 steps, after those that measure the time
@@ -77,10 +77,9 @@ def test_a_stopped_training_continues(videos: Path, out: Path, tmp_path: Path):
     text = config.read_text().replace(str(out), str(tmp_path / 'out'))
     config.write_text(text.replace('max_iters=8', 'max_iters=10'))
     work_dir = tmp_path / 'out/training'
-    (work_dir / 'last_checkpoint').write_text(str(work_dir / 'iter_8.pth'))
     (tmp_path / 'out/report.md').unlink()
     cvrl_mm.pretrain(videos, tmp_path / 'out', **QUICK)
-    assert find_checkpoint(Config.fromfile(config)).name == 'iter_10.pth'
+    assert final_checkpoint(Config.fromfile(config)) == work_dir / 'iter_10.pth'
     logs = [path.read_text() for path in sorted(work_dir.glob('*/*.log'))]
     assert 'resumed' in logs[-1]
     assert '10 steps' in (tmp_path / 'out/report.md').read_text()

@@ -45,3 +45,19 @@ def test_launcher_without_arguments_says_how_to_call_it(launcher: str):
     done = run_program(['bash', TOOLS / launcher])
     assert done.returncode == 2
     assert f'tools/{launcher} ' in done.stderr
+
+
+@pytest.mark.parametrize('script', SCRIPTS, ids=str)
+def test_examples_can_be_pasted(script: Path):
+    """A command that goes on in the next line ends in a backslash, as the help shows it."""
+    text = ast.get_docstring(ast.parse((TOOLS / script).read_text()), clean=False) or ''
+    lines = text.splitlines()
+    in_command = False
+    for line, following in zip(lines, [*lines[1:], ''], strict=True):
+        starts = line.lstrip().startswith(('python tools/', 'torchrun '))
+        in_command = starts or (in_command and line.startswith('        '))
+        deeper = len(following) - len(following.lstrip()) > len(line) - len(line.lstrip())
+        goes_on = following.strip() and (deeper if starts else line.endswith('\\'))
+        if in_command and goes_on:
+            assert line.endswith('\\'), line
+        in_command = in_command and line.endswith('\\')

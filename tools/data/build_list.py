@@ -1,4 +1,4 @@
-"""Write the video lists of UCF-101, HMDB-51 or Kinetics from the official split files.
+r"""Write the video lists of UCF-101, HMDB-51 or Kinetics from the official split files.
 
 ROOT is the folder of the data set. It contains `annotations` (the split files as published) and
 `videos`, for Kinetics `videos_train` and `videos_val`, with or without subfolders. The lists are

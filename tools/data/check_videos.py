@@ -1,4 +1,4 @@
-"""Find the videos of a list that cannot be read or are damaged, and write a list without them.
+r"""Find the videos of a list that cannot be read or are damaged, and write a list without them.
 
 Example:
     python tools/data/check_videos.py data/kinetics400/kinetics400_train_list_videos.txt \

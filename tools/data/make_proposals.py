@@ -1,4 +1,4 @@
-"""Detect people in videos and write a file of person boxes in AVA's format.
+r"""Detect people in videos and write a file of person boxes in AVA's format.
 
 Any detector of mmdet with a class 'person' can be used. "mim download mmdet --config
 faster-rcnn_r50_fpn_1x_coco --dest ." downloads the two files of the example.

@@ -1,4 +1,4 @@
-"""Draw a share of the videos of each class of a labelled list, for semi-supervised learning.
+r"""Draw a share of the videos of each class of a labelled list, for semi-supervised learning.
 
 Example:
     python tools/data/make_subset.py data/kinetics400/kinetics400_train_list_videos.txt \

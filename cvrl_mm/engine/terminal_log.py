@@ -1,0 +1,67 @@
+"""What a training prints on the terminal; its log file holds everything."""
+
+import logging
+from pathlib import Path
+
+from mmengine.logging import MMLogger
+from mmengine.runner import Runner
+
+MAX_LINES = 3
+NOISE = 'will be deprecated in future'  # of mmengine, about its own calls
+
+
+class ShortMessages(logging.Filter):
+    """Leave out long tables and mmengine's remarks about itself.
+
+    Environment, config and list of hooks take 450 to 600 lines before the first step. One line says
+    where they are instead.
+
+    Args:
+        log_file: Of the run, None if there is none.
+    """
+
+    def __init__(self, log_file: str | None) -> None:
+        super().__init__()
+        self.log_file = log_file
+        self.told = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a message is printed."""
+        message = record.getMessage()
+        if NOISE in message:
+            return False
+        is_long = len(message.strip().splitlines()) > MAX_LINES
+        if record.levelno >= logging.WARNING or not is_long or self.log_file is None:
+            return True
+        if not self.told:
+            self.told = True
+            print(f'Environment, config and hooks are in {self.log_file}', flush=True)
+        return False
+
+
+def shorten(logger: MMLogger, level: int = logging.NOTSET) -> MMLogger:
+    """Shorten what a logger prints on the terminal.
+
+    Args:
+        logger: Of a runner.
+        level: Of the least severe messages that are printed.
+    """
+    files = [h.baseFilename for h in logger.handlers if isinstance(h, logging.FileHandler)]
+    log_file = str(Path(files[0])) if files else None
+    for handler in logger.handlers:
+        if type(handler) is logging.StreamHandler:
+            if level:
+                handler.setLevel(level)
+            if not any(isinstance(f, ShortMessages) for f in handler.filters):
+                handler.addFilter(ShortMessages(log_file))
+    return logger
+
+
+def shorten_all() -> None:
+    """Shorten what the runners of this process print."""
+    build = Runner.build_logger
+
+    def build_short(runner: Runner, *args: object, **kwargs: object) -> MMLogger:
+        return shorten(build(runner, *args, **kwargs))
+
+    Runner.build_logger = build_short
