@@ -35,6 +35,19 @@ class KillHook(Hook):
 
 
 @HOOKS.register_module()
+class SignalHook(Hook):
+    """Send signals to the process group of the last rank, as launchers and terminals do."""
+
+    def __init__(self, step: int, *signals: int) -> None:
+        self.step, self.signals = step, signals
+
+    def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
+        if runner.iter == self.step and runner.rank == runner.world_size - 1:
+            for signum in self.signals:
+                os.killpg(0, signum)
+
+
+@HOOKS.register_module()
 class FailHook(Hook):
     """Raise an error in one rank."""
 

@@ -1,22 +1,38 @@
 #!/usr/bin/env bash
-# Train as a Slurm job, one task a GPU.
+# Submit a training run to Slurm, one task per GPU. It survives preemption and time limits.
 #
 #   tools/slurm_train.sh PARTITION JOB_NAME CONFIG WORK_DIR [arguments of train.py]
 #   GPUS=16 tools/slurm_train.sh gpu cvrl configs/cvrl/pretrain_k400.py work_dirs/k400
 #
-# Environment: GPUS (8), GPUS_PER_NODE (8), CPUS_PER_TASK (12), SRUN_ARGS.
+# Environment: GPUS (8), GPUS_PER_NODE (8), CPUS_PER_TASK (12), GRACE_SECONDS (300), SBATCH_ARGS.
+#
+# GRACE_SECONDS before the time limit, and when it is preempted, the run writes a checkpoint, ends
+# with exit code 75 and is put back into the queue. Started again, it resumes by itself. The log is
+# WORK_DIR/slurm-JOB.out.
 set -euo pipefail
 if [ $# -lt 4 ]; then
-  sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 tools=$(cd "$(dirname "$0")" && pwd)
 gpus=${GPUS:-8}
 per_node=${GPUS_PER_NODE:-8}
 if [ "$per_node" -gt "$gpus" ]; then per_node=$gpus; fi
-# shellcheck disable=SC2086  # SRUN_ARGS holds several words
-PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}" exec srun \
+export PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}"
+mkdir -p "$4"
+train=$(printf '%q ' python -u "$tools/train.py" "$3" --work-dir "$4" --launcher slurm "${@:5}")
+# shellcheck disable=SC2086  # SBATCH_ARGS holds several words
+exec sbatch \
   --partition="$1" --job-name="$2" --gres="gpu:$per_node" \
   --ntasks="$gpus" --ntasks-per-node="$per_node" --cpus-per-task="${CPUS_PER_TASK:-12}" \
-  --kill-on-bad-exit=1 ${SRUN_ARGS:-} \
-  python -u "$tools/train.py" "$3" --work-dir "$4" --launcher slurm "${@:5}"
+  --requeue --signal="USR1@${GRACE_SECONDS:-300}" \
+  --output="$4/slurm-%j.out" --open-mode=append ${SBATCH_ARGS:-} <<JOB
+#!/usr/bin/env bash
+trap : TERM  # the tasks of the job get this signal as well and write a checkpoint
+srun --cpus-per-task="${CPUS_PER_TASK:-12}" --kill-on-bad-exit=1 $train &
+task=\$!
+wait "\$task"; code=\$?
+while kill -0 "\$task" 2>/dev/null; do wait "\$task"; code=\$?; done  # a signal ends a wait
+if [ "\$code" = 75 ]; then scontrol requeue "\$SLURM_JOB_ID"; fi
+exit "\$code"
+JOB

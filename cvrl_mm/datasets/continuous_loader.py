@@ -63,7 +63,9 @@ class ContinuousLoader:
     def __init__(self, loader: Any, num_epochs: int) -> None:
         self.loader = loader
         self.num_epochs = num_epochs
+        self.position = 0  # batches of the epoch that were given or left out
         self._started: int | None = None
+        self._skip = 0
         self._next = -1
         self._batches: Iterator[Any] = iter(())
 
@@ -74,9 +76,14 @@ class ContinuousLoader:
         """Number of batches of an epoch."""
         return len(self.loader)
 
-    def start_epoch(self, epoch: int) -> None:
-        """Let the next iteration give the batches of an epoch, counted from 0."""
-        self._started = epoch
+    def start_epoch(self, epoch: int, skip: int = 0) -> None:
+        """Let the next iteration give the batches of an epoch.
+
+        Args:
+            epoch: Counted from 0.
+            skip: Number of batches to leave out, which a run made before it was resumed.
+        """
+        self._started, self._skip = epoch, skip
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over an epoch."""
@@ -84,11 +91,16 @@ class ContinuousLoader:
         return iter(self.loader) if epoch is None else self._batches_of(epoch)
 
     def _batches_of(self, epoch: int) -> Iterator[Any]:
+        self.position = self._skip
         if epoch != self._next:
-            steps = (self.num_epochs - epoch) * len(self)
+            steps = (self.num_epochs - epoch) * len(self) - self._skip
+            batch_sampler = self.loader.batch_sampler
+            batch_sampler.sampler.skip(self._skip * batch_sampler.batch_size)
             self._batches = continuous_batches(self.loader, epoch, steps)
         self._next = -1  # until the epoch is complete
-        yield from islice(self._batches, len(self))
+        for batch in islice(self._batches, len(self) - self._skip):
+            self.position += 1
+            yield batch
         self._next = epoch + 1
         if self._next >= self.num_epochs:
             self._batches = iter(())  # the workers end

@@ -15,6 +15,7 @@ from .batch_timeout_hook import BatchTimeoutHook
 from .deferred_runtime_info_hook import DeferredRuntimeInfoHook
 from .finite_loss_hook import FiniteLossHook
 from .negatives_check_hook import NegativesCheckHook
+from .preemption_hook import PreemptionHook
 from .regularization_loss_hook import RegularizationLossHook
 from .representation_hook import RepresentationHook
 from .sample_seed_hook import SampleSeedHook
@@ -37,6 +38,7 @@ __all__ = [
     'DeferredRuntimeInfoHook',
     'FiniteLossHook',
     'NegativesCheckHook',
+    'PreemptionHook',
     'RegularizationLossHook',
     'RepresentationHook',
     'SampleSeedHook',

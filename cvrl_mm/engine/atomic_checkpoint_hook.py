@@ -132,25 +132,31 @@ class AtomicCheckpointHook(CheckpointHook):
         self._origin['number'] += 1
         checkpoint['meta']['origin'] = dict(self._origin)
 
-    def save_out_of_turn(self, runner: Runner, epoch: int, step: int) -> None:
+    def save_out_of_turn(self, runner: Runner, epoch: int, step: int, meta: dict) -> str:
         """Write a checkpoint that the next regular one replaces.
 
         Args:
             runner: The runner.
             epoch: Number of complete epochs.
             step: Number of steps made.
+            meta: Further entries of the checkpoint's ``meta``.
+
+        Returns:
+            Its path.
         """
+        name = PREEMPTED.format(step)
         runner.save_checkpoint(
             self.out_dir,
-            PREEMPTED.format(step),
+            name,
             self.file_client_args,
             save_optimizer=self.save_optimizer,
             save_param_scheduler=self.save_param_scheduler,
-            meta=dict(epoch=epoch, iter=step),
+            meta=dict(meta, epoch=epoch, iter=step),
             by_epoch=False,
             backend_args=self.backend_args,
             **self.args,
         )
+        return self.file_backend.join_path(self.out_dir, name)
 
     def after_run(self, runner: Runner) -> None:
         """Release the folder."""

@@ -30,10 +30,16 @@ class SampleSeedHook(Hook):
     Because the draws do not depend on the process, the workers of mmengine's training loops also
     go on into the next epoch (:class:`ContinuousLoader`), whatever ``persistent_workers`` says. A
     resumed ``IterBasedTrainLoop`` continues with the next batch; mmengine alone loads and drops the
-    batches of all steps that were made before.
+    batches of all steps that were made before. An ``EpochBasedTrainLoop`` continues within the
+    epoch after :class:`PreemptionHook`.
     """
 
     priority = 'VERY_HIGH'
+    _meta: dict = {}  # of the checkpoint to resume from
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Note how far into an epoch :class:`PreemptionHook` has written the checkpoint."""
+        self._meta = checkpoint['meta'] if runner._resume else {}
 
     def before_train(self, runner: Runner) -> None:
         """Install the seeded sampler and the continuous loader.
@@ -64,6 +70,9 @@ class SampleSeedHook(Hook):
             loop.dataloader_iterator = self._batches(loader, loop.iter, loop.max_iters)
         elif isinstance(loop, EpochBasedTrainLoop):
             loop.dataloader = ContinuousLoader(loader, loop.max_epochs)
+        # The same share of the epoch if it has another number of steps now
+        share = self._meta.get('steps_in_epoch', 0) / self._meta.get('steps_per_epoch', 1)
+        self._skip = round(share * len(loader)) if isinstance(loop, EpochBasedTrainLoop) else 0
 
     # Any: torch's types hide what the samplers of a DataLoader have of their own
     def _batches(self, loader: Any, step: int, max_steps: int) -> Iterator[list | dict | None]:
@@ -79,7 +88,8 @@ class SampleSeedHook(Hook):
         """Pass on the epoch."""
         self.sampler.epoch = runner.epoch
         if isinstance(runner.train_dataloader, ContinuousLoader):
-            runner.train_dataloader.start_epoch(runner.epoch)
+            runner.train_dataloader.start_epoch(runner.epoch, self._skip)
+            self._skip = 0
 
     def after_train(self, runner: Runner) -> None:
         """End the workers and unmap their memory."""

@@ -101,3 +101,16 @@ def test_batches_go_on_over_epochs():
     data = Keys()
     batches = list(continuous_batches(loader(DefaultSampler(data, seed=1), data, 0), 1, 5))
     assert [batch[0][0][1] for batch in batches] == [1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize('workers', [0, 2])
+@pytest.mark.parametrize('skip', [1, 2, 3])
+def test_an_epoch_can_be_continued(skip: int, workers: int):
+    data = Keys()
+    order = DefaultSampler(data, seed=1)
+    whole = take_epochs(ContinuousLoader(loader(order, data, 0, False), 3), range(3))
+    continued = ContinuousLoader(loader(order, data, workers, False), num_epochs=3)
+    continued.start_epoch(1, skip)
+    rest = [[key for key, _ in batch] for batch in continued]
+    assert rest == whole[1][skip:] and continued.position == 3
+    assert take_epochs(continued, range(2, 3)) == whole[2:]

@@ -1,0 +1,142 @@
+"""Checkpoints on request: preemption, time limits and Ctrl-C."""
+
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+import torch
+from mmengine.dist import all_reduce, barrier, get_world_size
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+from mmengine.runner import EpochBasedTrainLoop, Runner
+
+from .atomic_checkpoint_hook import AtomicCheckpointHook
+
+PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
+INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells report Ctrl-C
+NAMES = ('SIGTERM', 'SIGUSR1', 'SIGINT')
+SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
+
+
+@HOOKS.register_module()
+class PreemptionHook(Hook):
+    """Save a checkpoint and end when the job is asked to end.
+
+    On SIGTERM (preemption, ``kill``), SIGUSR1 (Slurm, ahead of a time limit) or SIGINT (Ctrl-C),
+    the run writes ``preempted_STEP.pth`` after the current training or validation step and ends
+    with exit code 75, after Ctrl-C with 130. ``--resume`` continues with the next batch, within an
+    epoch too, and gets the same weights as a run that was not interrupted. The next regular
+    checkpoint replaces the file. A second Ctrl-C ends the run at once.
+
+    Loader workers get these signals as well, because they belong to the same process group. They
+    continue, so that the step can be completed.
+
+    Needs :class:`AtomicCheckpointHook`; to continue within an epoch also :class:`SampleSeedHook`.
+
+    Args:
+        interval: Steps between two exchanges of ranks, which all must save at the same step. A
+            single process reacts after each step.
+
+    Raises:
+        ValueError: ``interval`` is below 1.
+    """
+
+    priority = 'LOWEST'  # after all that changes the state in a step
+
+    def __init__(self, interval: int = 5) -> None:
+        if interval < 1:
+            raise ValueError(f'interval counts steps and must be at least 1, got {interval}.')
+        self.interval = interval
+        self._signum = 0  # that this process got
+        self._previous: dict[int, Any] = {}
+
+    def before_train(self, runner: Runner) -> None:
+        """Install the signal handlers, which workers inherit."""
+        hooks = [hook for hook in runner.hooks if isinstance(hook, AtomicCheckpointHook)]
+        if not hooks or threading.current_thread() is not threading.main_thread():
+            return  # Python handles signals in the main thread only
+        self._checkpoints = hooks[0]
+        self._pid = os.getpid()
+        for signum in SIGNALS:
+            # A shell starts background jobs with SIGINT ignored
+            if signal.getsignal(signum) not in (signal.SIG_IGN, None):
+                self._previous[signum] = signal.signal(signum, self._handle)
+
+    def after_train_iter(
+        self,
+        runner: Runner,
+        batch_idx: int,
+        data_batch: dict | None = None,
+        outputs: dict | None = None,
+    ) -> None:
+        """End after the step if asked to.
+
+        Raises:
+            SystemExit: the checkpoint is written.
+        """
+        step = runner.iter + 1
+        accumulates = step % getattr(runner.optim_wrapper, '_accumulative_counts', 1)
+        if step >= runner.max_iters or accumulates or not self._is_asked(step):
+            return
+        meta: dict[str, int] = {}
+        if isinstance(runner.train_loop, EpochBasedTrainLoop):
+            loader = runner.train_dataloader
+            meta['steps_in_epoch'] = getattr(loader, 'position', batch_idx + 1)
+            meta['steps_per_epoch'] = len(loader)
+        self._end(runner, step, meta)
+
+    def after_val_iter(
+        self,
+        runner: Runner,
+        batch_idx: int,
+        data_batch: dict | None = None,
+        outputs: object = None,
+    ) -> None:
+        """End within a validation that belongs to training if asked to.
+
+        Raises:
+            SystemExit: the checkpoint is written.
+        """
+        if self._previous and 0 < runner.iter < runner.max_iters and self._is_asked(batch_idx + 1):
+            self._end(runner, runner.iter, {})
+
+    def after_train(self, runner: Runner) -> None:
+        """Restore the signal handlers."""
+        for signum, handler in self._previous.items():
+            signal.signal(signum, handler)
+        self._previous.clear()
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:  # a loader worker
+            if signum == signal.SIGTERM:  # torch ends hanging workers by another one
+                signal.signal(signum, signal.SIG_DFL)
+            return
+        if signum == signal.SIGINT and self._signum == signum:
+            raise KeyboardInterrupt
+        self._signum = signum
+
+    def _is_asked(self, step: int) -> bool:
+        """Whether any rank got a signal."""
+        if not self._previous:
+            return False
+        if get_world_size() > 1:
+            if step % self.interval:
+                return False
+            signum = torch.tensor(self._signum)
+            all_reduce(signum, 'max')
+            self._signum = int(signum)
+        return self._signum != 0
+
+    def _end(self, runner: Runner, step: int, meta: dict[str, int]) -> None:
+        path = self._checkpoints.save_out_of_turn(runner, runner.epoch, step, meta)
+        barrier()  # a launcher ends all ranks as soon as one has ended
+        name = signal.Signals(self._signum).name
+        code = INTERRUPTED_CODE if self._signum == signal.SIGINT else PREEMPTED_CODE
+        runner.logger.warning(
+            f'{name}: wrote {path} after step {step}; the run ends with exit code {code}. '
+            'Continue it with --resume.'
+        )
+        self.after_train(runner)
+        raise SystemExit(code)
