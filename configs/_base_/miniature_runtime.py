@@ -1,4 +1,4 @@
-# As default_runtime.py, counted in steps: an epoch of a small set is over within seconds
+# default_runtime.py counted in steps, because an epoch of a small data set takes seconds
 _base_ = './default_runtime.py'
 default_hooks = dict(
     logger=dict(log_metric_by_epoch=False, interval=10),

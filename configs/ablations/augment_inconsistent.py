@@ -1,4 +1,4 @@
-# Table 9, row 3: every frame is augmented with draws of its own. 52.3 %.
+# Table 9, row 3: every frame is augmented with its own random numbers. 52.3 %.
 _base_ = '../cvrl/pretrain_k400_200e.py'
 augment = _base_.augment
 augment.update(over='frame')

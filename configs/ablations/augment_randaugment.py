@@ -1,4 +1,4 @@
-# Table 11: RandAugment, drawn once a clip, in place of jitter, grey and blur. 54.2 %.
+# Table 11: RandAugment, drawn once per clip, in place of jitter, grayscale and blur. 54.2 %.
 _base_ = '../cvrl/pretrain_k400_200e.py'
 randaugment = dict(type='ClipRandAugment', num_ops=2, magnitude=9)
 augment = dict(

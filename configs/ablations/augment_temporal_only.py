@@ -1,4 +1,4 @@
-# Table 9, row 1: intervals are drawn, frames are the same centre crop for both clips. 33.0 %.
+# Table 9, row 1: random intervals, the same center crop of all frames. 33.0 %.
 _base_ = '../cvrl/pretrain_k400_200e.py'
 augment = dict(
     type='ConsistentAugment',

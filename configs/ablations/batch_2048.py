@@ -1,5 +1,5 @@
 # Table 7. Linear evaluation in the paper: 61.8 %. The paper does not say whether the learning rate
-# follows the batch; here it does, from 0.32 for 1024 videos.
+# depends on the batch size; here it is proportional, 0.32 for 1024 videos.
 _base_ = '../cvrl/pretrain_k400_200e.py'
 train_dataloader = dict(batch_size=256)  # on each of 8 ranks
 optim_wrapper = dict(optimizer=dict(lr=0.64))

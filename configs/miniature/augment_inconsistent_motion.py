@@ -1,4 +1,4 @@
-# Table 9, row 3, on the generated videos: every frame is augmented with draws of its own.
+# Table 9, row 3, on the generated videos: every frame is augmented with its own random numbers.
 _base_ = './cvrl_motion.py'
 augment = _base_.augment
 augment.update(over='frame')

@@ -1,4 +1,4 @@
-# Spatial augmentation alone with one draw for the clip, which Table 9 does not list.
+# Only spatial augmentation, with one draw per clip; Table 9 does not list this.
 _base_ = './cvrl_motion.py'
 sample = _base_.sample
 sample.update(density='none')

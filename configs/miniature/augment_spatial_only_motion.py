@@ -1,4 +1,4 @@
-# Table 9, row 2, on the generated videos: both clips are the same frames, each with its own draws.
+# Table 9, row 2, on the generated videos: both clips are the same frames, augmented frame by frame.
 _base_ = './augment_inconsistent_motion.py'
 sample = _base_.sample
 sample.update(density='none')

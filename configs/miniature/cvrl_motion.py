@@ -5,7 +5,7 @@ _base_ = [
     '../_base_/schedules/miniature_adamw.py',
     '../_base_/miniature_runtime.py',
 ]
-# One block a stage, 16 to 128 channels
+# One block per stage, 16 to 128 channels
 model = dict(
     backbone=dict(depth=18, width=0.25, stage_blocks=(1, 1, 1, 1)),
     cls_head=dict(in_channels=128, hidden_channels=128, out_channels=64),

@@ -1,4 +1,4 @@
-# Fine-tuning on the generated videos, of what cvrl_motion.py has pre-trained.
+# Fine-tuning the weights of cvrl_motion.py on the generated videos.
 _base_ = [
     '../_base_/models/recognizer_r3d50.py',
     '../_base_/datasets/motion_clips.py',
@@ -12,7 +12,7 @@ model = dict(
     ),
     cls_head=dict(in_channels=128, num_classes=16),
 )
-# 0.16 for 128 videos, scaled to 64; float32, which a CPU is faster with
+# 0.16 for 128 videos, scaled to 64; float32, which is faster on a CPU
 optim_wrapper = dict(type='OptimWrapper', optimizer=dict(lr=0.08))
 auto_scale_lr = dict(base_batch_size=64)
 train_cfg = dict(max_epochs=10)

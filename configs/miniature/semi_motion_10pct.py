@@ -1,4 +1,4 @@
-# Fine-tuning on 10 % of the labels of the generated videos, 6 of each class, in steps of 32.
+# Fine-tuning on 10 % of the labels of the generated videos, 6 per class, 32 per step.
 _base_ = './finetune_motion.py'
 train_dataloader = dict(batch_size=32, dataset=dict(ann_file='data/motion/train_10pct.txt'))
 optim_wrapper = dict(optimizer=dict(lr=0.04))

@@ -1,4 +1,4 @@
-# Fine-tuning on 1 % of the labels of the generated videos, one of each class, in one step an epoch.
+# Fine-tuning on 1 % of the labels of the generated videos, one per class, one step per epoch.
 _base_ = './semi_motion_10pct.py'
 train_dataloader = dict(batch_size=16, dataset=dict(ann_file='data/motion/train_1pct.txt'))
 optim_wrapper = dict(optimizer=dict(lr=0.02))

@@ -1,4 +1,4 @@
-# Which motion it is, from a clip, supervised: the control of supervised_frame_motion.py.
+# Classifying the motion from a clip, supervised: the control of supervised_frame_motion.py.
 _base_ = './supervised_motion.py'
 model = dict(cls_head=dict(num_classes=4))
 train_dataloader = dict(dataset=dict(ann_file='data/motion/train_motion.txt'))

@@ -1,4 +1,4 @@
-# Which motion it is, from one frame, supervised: whether single frames give the motion away.
+# Classifying the motion from one frame, supervised: whether a single frame reveals the motion.
 # train_motion.txt and test_motion.txt name the motion (0 to 3) instead of the class.
 _base_ = './supervised_motion.py'
 model = dict(

@@ -3,7 +3,7 @@ optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='SGD', lr=0.2, momentum=0.9, weight_decay=1e-7),  # decay: SlowFast
     paramwise_cfg=dict(norm_decay_mult=0.0),
-    clip_grad=dict(max_norm=40, norm_type=2),  # as MMAction2's AVA recipes
+    clip_grad=dict(max_norm=40, norm_type=2),  # as in MMAction2's AVA configs
 )
 # --auto-scale-lr scales the learning rate from these 8 ranks x 4 videos
 auto_scale_lr = dict(enable=False, base_batch_size=32)
@@ -16,5 +16,5 @@ param_scheduler = [
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=12, val_interval=12)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
-# Batch-norm statistics over all ranks: one has 4 videos
+# Batch-norm statistics over all ranks, as one rank has only 4 videos
 sync_bn = 'torch'

@@ -2,20 +2,20 @@
 optim_wrapper = dict(
     type='AutocastOptimWrapper',  # bfloat16, as the released code
     optimizer=dict(type='SGD', lr=0.32, momentum=0.9, weight_decay=1e-6),
-    # The released code decays kernels alone
+    # The released code decays only kernels
     paramwise_cfg=dict(norm_decay_mult=0.0, bias_decay_mult=0.0),
 )
 # --auto-scale-lr scales the learning rate from these 8 ranks x 128 videos
 auto_scale_lr = dict(enable=False, base_batch_size=1024)
 
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=800)  # Table 8
-# 5 epochs of warm-up into a half cosine that runs from the first step; it ends with the
-# last epoch, whatever train_cfg.max_epochs says.
+# Warm-up over 5 epochs, and half a cosine over the whole training. Both follow
+# train_cfg.max_epochs.
 param_scheduler = [
     dict(type='LinearLR', start_factor=1e-6, end=5, convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', eta_min=0.0, convert_to_iter_based=True),
 ]
-# Batch-norm statistics over all ranks, in the projection too (Sec. 4.1)
+# Batch-norm statistics over all ranks, also in the projection (Sec. 4.1)
 sync_bn = 'torch'
 
 custom_hooks = [dict(type='NegativesCheckHook'), dict(type='RegularizationLossHook')]
