@@ -1,4 +1,4 @@
-# Table 7 on the generated videos: the same number of videos, learning rate proportional to the batch.
+# Table 7 on the generated videos: the same number of videos; the learning rate scales linearly.
 _base_ = './cvrl_motion.py'
 train_dataloader = dict(batch_size=16)
 optim_wrapper = dict(optimizer=dict(lr=1e-3))
