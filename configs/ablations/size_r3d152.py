@@ -1,2 +1,2 @@
 _base_ = '../cvrl/pretrain_k400_200e.py'
-model = dict(backbone=dict(depth=152))
+model = dict(backbone=dict(depth=152, recompute=dict(stem=1, layer1=3, layer3=6)))

@@ -5,3 +5,5 @@ _base_ = [
     '../_base_/schedules/cvrl_sgd.py',
     '../_base_/default_runtime.py',
 ]
+# 128 videos per GPU fit into 80 GB (docs/speed.md)
+model = dict(backbone=dict(recompute=dict(layer1=3)))

@@ -25,6 +25,7 @@ dataloader = dict(
 )
 custom_hooks = [
     dict(type='NegativesCheckHook'),
+    dict(type='MemoryCheckHook'),
     dict(type='RegularizationLossHook'),
     dict(type='RepresentationHook', dataloader=dataloader, interval=10),
 ]

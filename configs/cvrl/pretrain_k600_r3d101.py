@@ -1,2 +1,2 @@
 _base_ = './pretrain_k600.py'
-model = dict(backbone=dict(depth=101))
+model = dict(backbone=dict(depth=101, recompute=dict(stem=1, layer1=3, layer2=4)))

@@ -14,6 +14,7 @@ from .bad_videos_hook import BadVideosHook
 from .batch_timeout_hook import BatchTimeoutHook
 from .deferred_runtime_info_hook import DeferredRuntimeInfoHook
 from .finite_loss_hook import FiniteLossHook
+from .memory_check_hook import MemoryCheckHook
 from .negatives_check_hook import NegativesCheckHook
 from .preemption_hook import PreemptionHook
 from .regularization_loss_hook import RegularizationLossHook
@@ -37,6 +38,7 @@ __all__ = [
     'BatchTimeoutHook',
     'DeferredRuntimeInfoHook',
     'FiniteLossHook',
+    'MemoryCheckHook',
     'NegativesCheckHook',
     'PreemptionHook',
     'RegularizationLossHook',

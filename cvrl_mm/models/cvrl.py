@@ -16,33 +16,38 @@ STOCK_PREPROCESSORS = ('ActionDataPreprocessor', 'mmaction.ActionDataPreprocesso
 class CVRL(Recognizer3D):
     """Learn video features from pairs of clips without labels (CVRL, Sec. 3.1, Figure 2).
 
-    Backbone, neck, head and data preprocessor are built as in every MMAction2 recognizer;
-    mode ``tensor`` gives the backbone's features of all clips, (2N, C', T', H', W'), and mode
-    ``predict`` the samples with ``embedding``, (D,), the mean over a video's clips.
+    The backbone, neck, head and data preprocessor are built as in every MMAction2 recognizer.
+    Mode ``tensor`` returns the backbone's features of all clips, (2N, C', T', H', W'). Mode
+    ``predict`` returns the samples with ``embedding``, (D,), the mean over the clips of a video.
 
-    The backbone's parameters are named ``backbone.…`` in a checkpoint, so that downstream
-    models take them by ``init_cfg=dict(type='Pretrained', checkpoint=…, prefix='backbone.')``.
+    The parameters of the backbone are named ``backbone.…`` in a checkpoint. Downstream models
+    load them with ``init_cfg=dict(type='Pretrained', checkpoint=…, prefix='backbone.')``.
 
     Args:
         backbone: Config of the encoder.
-        chunk_size: Videos that are embedded at a time in training. The batch then waits as
-            uint8 and only one chunk's activations are in memory, for about one more forward
-            pass of time; the loss still sees the whole batch and its gradients are exact. Batch
-            norm in the backbone sees one chunk (see :func:`.chunked.embed_in_chunks`).
-        data_preprocessor: Config of the data preprocessor. ``ClipDataPreprocessor`` takes the
-            place of MMAction2's, which does not accept batches that the loader has stacked.
-        kwargs: What ``Recognizer3D`` takes: ``cls_head``, ``neck``, …
+        chunk_size: Number of videos that are embedded at a time in training. The batch stays
+            in uint8 and only the activations of one chunk are in memory, at the cost of about
+            one more forward pass. The loss still contrasts the whole batch, and its gradients
+            are exact. Batch norm in the backbone, however, normalises each chunk by itself
+            (see :func:`.chunked.embed_in_chunks`), so that the training is not the same as
+            without chunks. Replaces ``recompute`` of the backbone.
+        cls_head: Config of the head. Without ``in_channels`` it gets the channels of the
+            backbone's features.
+        data_preprocessor: Config of the data preprocessor, by default ``ClipDataPreprocessor``.
+            MMAction2's own does not accept batches that the loader has stacked.
+        kwargs: Further arguments of ``Recognizer3D``: ``neck``, …
 
     Raises:
-        ValueError: ``chunk_size`` is below 1, or comes with a neck, whose losses need the
-            whole batch, or with ``with_cp``, which would compute everything three times and
-            count its batch-norm statistics once more for each chunk.
+        ValueError: ``chunk_size`` is below 1, or is combined with a neck, whose losses need the
+            whole batch, or with ``with_cp``, which would recompute everything twice; or
+            ``in_channels`` of the head does not match the backbone.
     """
 
     def __init__(
         self,
         backbone: dict,
         chunk_size: int | None = None,
+        cls_head: dict | None = None,
         data_preprocessor: dict | None = None,
         **kwargs: object,
     ) -> None:
@@ -59,9 +64,26 @@ class CVRL(Recognizer3D):
                 raise ValueError(
                     'chunk_size recomputes all activations; leave out with_cp of the backbone.'
                 )
+            backbone = {k: v for k, v in backbone.items() if k != 'recompute'}
             preprocessor = data_preprocessor or dict(type='ClipDataPreprocessor')
             data_preprocessor = DeferredPreprocessor(preprocessor)
         super().__init__(backbone, data_preprocessor=data_preprocessor, **kwargs)
+        if cls_head is not None:
+            self.cls_head = MODELS.build(self._with_in_channels(cls_head))
+
+    def _with_in_channels(self, cls_head: dict) -> dict:
+        """Add the channels of the features to the head's config, or compare them."""
+        channels = getattr(self.backbone, 'out_channels', None)
+        if channels is None or self.with_neck:
+            return cls_head
+        given = cls_head.get('in_channels', channels)
+        if given != channels:
+            raise ValueError(
+                f'model.cls_head.in_channels={given}, but the features of this '
+                f'{type(self.backbone).__name__} have {channels} channels. Set in_channels='
+                f'{channels}, or leave it out.'
+            )
+        return {**cls_head, 'in_channels': channels}
 
     def loss(
         self, inputs: Tensor, data_samples: list[ActionDataSample], **kwargs: object
@@ -70,18 +92,18 @@ class CVRL(Recognizer3D):
 
         Args:
             inputs: Pairs of clips, (N, 2, C, T, H, W).
-            data_samples: N samples; labels are not looked at.
-            kwargs: Passed on.
+            data_samples: N samples; their labels are not used.
+            kwargs: Passed to ``Recognizer3D.loss``.
 
         Returns:
             The head's losses and statistics.
 
         Raises:
-            ValueError: the input does not hold two clips a video.
+            ValueError: The input does not hold two clips per video.
         """
         if inputs.ndim != 6 or inputs.shape[1] != 2:
             raise ValueError(
-                'CVRL trains on two clips a video, (N, 2, C, T, H, W), but got '
+                'CVRL trains on two clips per video, (N, 2, C, T, H, W), but got '
                 f'{tuple(inputs.shape)}; sample them with TemporalIntervalSample and end the '
                 "pipeline with FormatShape(input_format='NCTHW')."
             )

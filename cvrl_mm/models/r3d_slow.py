@@ -1,7 +1,10 @@
 """The video encoder of CVRL."""
 
+import difflib
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -9,42 +12,52 @@ from mmaction.models import ResNet3dSlowOnly
 from mmaction.registry import MODELS
 from mmengine.model import initialize
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from .pretrained import check_pretrained
+from .running_statistics import unchanged
 from .same_conv3d import SameConv3d
 from .same_max_pool3d import SameMaxPool3d
 
-# The standard deviation of a standard normal that is cut off at -2 and 2.
+# Standard deviation of a standard normal distribution truncated at -2 and 2.
 TRUNCATED_STD = 0.87962566103423978
 
 
 @MODELS.register_module()
 class R3DSlow(ResNet3dSlowOnly):
-    """3D ResNet of CVRL (Section 3.2, Table 1): a slow pathway with a striding 5x7x7 stem.
+    """3D ResNet of CVRL (Section 3.2, Table 1): a slow pathway with a strided 5x7x7 stem.
 
-    The stem halves time once; after it all stages keep the temporal resolution, and only
-    stages 4 and 5 have temporal kernels of 3. The names in its state dict are those of a stock
-    ``ResNet3dSlowOnly`` with the same stem, so weights load both ways.
+    The stem halves the temporal resolution, which all stages then keep. Only stages 4 and 5
+    (``layer3`` and ``layer4``) have temporal kernels, of length 3. The state dict has the keys
+    of a stock ``ResNet3dSlowOnly`` with the same stem, so that weights load in both directions.
 
     Args:
-        depth: 18, 34, 50, 101 or 152. The paper has 50, 101 and 152; the two with basic blocks
-            have 3x3x3 kernels in stages 4 and 5, as in MMAction2.
-        width: Multiplies all channels, 0.125 to 4 in steps that keep the stem's 64 whole.
-        padding: 'symmetric' pads as torch does. 'tf_same' pads as the released code does, which
-            its converted weights need: TensorFlow puts one element less in front where stride 2
-            meets an even size.
-        conv1_kernel: Stem kernel (T, H, W).
+        depth: 18, 34, 50, 101 or 152. The paper uses 50, 101 and 152. Depths 18 and 34 have
+            basic blocks, with 3x3x3 kernels in stages 4 and 5, as in MMAction2.
+        width: Multiplies the number of channels of every layer. From 0.125 to 4; 64 * width
+            must be a whole number.
+        padding: ``'symmetric'`` pads as PyTorch does. ``'tf_same'`` pads as the released code
+            does, which weights converted from it require: where the stride is 2 and the size is
+            even, TensorFlow pads one element less in front.
+        conv1_kernel: Kernel of the stem, (T, H, W).
         conv1_stride_t: Temporal stride of the stem.
-        zero_init_residual: Start each block's last batch norm at 0, which the released code
-            does not.
-        channels_last: Keep weights and activations with the channels innermost. The same
-            weights give the same results up to rounding; which is faster depends on the device
-            and the precision (``tools/benchmarks/train_step.py``).
-        **kwargs: What ``ResNet3dSlowOnly`` takes: ``norm_cfg``, ``norm_eval``,
-            ``frozen_stages``, ``out_indices``, ``with_cp``, ``init_cfg``, …
+        zero_init_residual: Initialise the last batch norm of each block to zero. The released
+            code does not.
+        channels_last: Store weights and activations in ``torch.channels_last_3d``. The results
+            are equal up to rounding; which layout is faster depends on the device and the
+            precision.
+        recompute: Stages whose activations are not kept for the backward pass but computed
+            again in it, and the number of blocks that are computed again together:
+            ``dict(layer1=3, layer3=2)``. A number above the length of the stage takes the whole
+            stage. ``stem`` stands for the first convolution and the max pooling. Results and
+            running statistics of batch norm do not change.
+        with_cp: Recompute all stages except the stem, one block at a time; replaces
+            ``recompute``.
+        **kwargs: Further arguments of ``ResNet3dSlowOnly``: ``norm_cfg``, ``norm_eval``,
+            ``frozen_stages``, ``out_indices``, ``init_cfg``, …
 
     Raises:
-        ValueError: ``depth``, ``width`` or ``padding`` is not one of the above.
+        ValueError: ``depth``, ``width``, ``padding`` or ``recompute`` is not one of the above.
     """
 
     paddings = ('symmetric', 'tf_same')
@@ -59,6 +72,8 @@ class R3DSlow(ResNet3dSlowOnly):
         conv1_stride_t: int = 2,
         zero_init_residual: bool = False,
         channels_last: bool = False,
+        recompute: Mapping[str, int] | None = None,
+        with_cp: bool = False,
         **kwargs: Any,
     ) -> None:
         self._check(depth, width, padding, kwargs)
@@ -77,14 +92,17 @@ class R3DSlow(ResNet3dSlowOnly):
         self.width = width
         self.padding = padding
         self.channels_last = channels_last
+        self.recompute = dict.fromkeys(self.res_layers, 1) if with_cp else dict(recompute or {})
+        self._check_recompute()
         if channels_last:
             self.to(memory_format=torch.channels_last_3d)
-        self._freeze_stages()  # the optimiser and the data-parallel wrapper come before train()
+        self._freeze_stages()  # before train(): the optimiser and DDP look at requires_grad
 
     @property
     def out_channels(self) -> int:
-        """Channels of the last stage: 2048 for R3D-50, what a pooled feature is long."""
-        return self.feat_dim
+        """Length of a pooled feature: the channels of all ``out_indices``, 2048 for R3D-50."""
+        stem = self.base_channels * self.block.expansion
+        return sum(stem * 2**i for i in self.out_indices)
 
     def forward(self, x: Tensor) -> Tensor | tuple[Tensor, ...]:
         """Encode clips.
@@ -93,11 +111,11 @@ class R3DSlow(ResNet3dSlowOnly):
             x: Clips, (N, 3, T, H, W).
 
         Returns:
-            Features of the stages in ``out_indices``, a tuple if there are several. Of the last
-            stage: (N, out_channels, ceil(T/2), ceil(H/32), ceil(W/32)).
+            Features of the stages in ``out_indices``; a tuple if there are several. The last
+            stage gives (N, out_channels, ceil(T/2), ceil(H/32), ceil(W/32)).
 
         Raises:
-            ValueError: ``x`` does not have this shape or has no frames.
+            ValueError: ``x`` has another shape or no frames.
         """
         if x.ndim != 5 or x.shape[1] != self.in_channels or 0 in x.shape[2:]:
             raise ValueError(
@@ -107,27 +125,53 @@ class R3DSlow(ResNet3dSlowOnly):
             )
         if self.channels_last:
             x = x.contiguous(memory_format=torch.channels_last_3d)
-        return super().forward(x)
+        x = self._run('stem', [self.conv1, self.maxpool] if self.with_pool1 else [self.conv1], x)
+        outs = []
+        for i, name in enumerate(self.res_layers):
+            x = self._run(name, list(getattr(self, name)), x)
+            if i == 0 and self.with_pool2:
+                x = self.pool2(x)
+            if i in self.out_indices:
+                outs.append(x)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def _run(self, stage: str, modules: list[nn.Module], x: Tensor) -> Tensor:
+        """Run the modules of a stage, recomputed in the backward pass if the stage is named."""
+        together = self.recompute.get(stage)
+        if together is None or not torch.is_grad_enabled():
+            return nn.Sequential(*modules)(x)
+        if stage == 'stem':
+            together = len(modules)
+        for start in range(0, len(modules), together):
+            group = nn.Sequential(*modules[start : start + together])
+            x = checkpoint(
+                group,
+                x,
+                use_reentrant=False,
+                preserve_rng_state=False,  # nothing in a ResNet is random
+                context_fn=lambda group=group: (nullcontext(), unchanged(group)),
+            )
+        return x
 
     def train(self, mode: bool = True) -> 'R3DSlow':
-        """Set training mode; frozen stages, and all batch norm under ``norm_eval``, stay out."""
+        """Set training mode, except for frozen stages and, with ``norm_eval``, all batch norms."""
         super().train(mode)
         return self
 
     def init_weights(self, pretrained: str | None = None) -> None:
-        """Initialise as the released code does, then load what ``init_cfg`` names.
+        """Initialise as the released code does, then load the checkpoint of ``init_cfg``.
 
-        Convolutions: a normal distribution cut at two standard deviations and scaled to a
-        standard deviation of 1/sqrt(fan_in), which is what TensorFlow's ``VarianceScaling``
-        gives. Batch norm: identity.
+        Convolutions: a normal distribution truncated at two standard deviations and scaled to
+        a standard deviation of 1/sqrt(fan_in), as TensorFlow's ``VarianceScaling``. Batch norm:
+        scale 1 and shift 0.
 
         Args:
-            pretrained: A checkpoint, as MMAction2's backbones take it; overrides
+            pretrained: A checkpoint, as in MMAction2's backbones; overrides
                 ``self.pretrained``.
 
         Raises:
-            RuntimeError: the checkpoint of an ``init_cfg`` of type ``Pretrained`` does not hold
-                exactly this network.
+            CheckpointMisfitError: The checkpoint of an ``init_cfg`` of type ``Pretrained`` does
+                not hold exactly the weights of this network.
         """
         super().init_weights(pretrained)
         if self.pretrained is None:
@@ -142,25 +186,49 @@ class R3DSlow(ResNet3dSlowOnly):
 
     @staticmethod
     def _check(depth: int, width: float, padding: str, kwargs: dict) -> None:
+        known = {
+            name
+            for cls in R3DSlow.__mro__
+            for name in inspect.signature(cls.__init__).parameters
+        }
+        for name in kwargs.keys() - known:
+            close = difflib.get_close_matches(name, known, 1)
+            raise ValueError(
+                f'R3DSlow has no argument {name!r}'
+                + (f'; did you mean {close[0]!r}?' if close else '.')
+            )
         if depth not in ResNet3dSlowOnly.arch_settings:
             depths = ', '.join(map(str, ResNet3dSlowOnly.arch_settings))
             raise ValueError(f'R3DSlow has depths {depths}; got depth={depth}.')
         if not 0.125 <= width <= 4 or 64 * width % 1:
             raise ValueError(
                 f'width must lie in 0.125 ... 4 and keep the 64 channels of the stem a whole '
-                f'number, got width={width}; take 0.125, 0.25, 0.5, 1, 2 or 4.'
+                f'number, got width={width}; use 0.125, 0.25, 0.5, 1, 2 or 4.'
             )
         if padding not in R3DSlow.paddings:
             raise ValueError(f'padding must be one of {R3DSlow.paddings}, got {padding!r}.')
         if padding == 'tf_same' and 'conv_cfg' in kwargs:
             raise ValueError(
-                f"padding='tf_same' brings its own convolution; got conv_cfg="
-                f'{kwargs["conv_cfg"]} as well. Leave one of them out.'
+                "padding='tf_same' sets its own conv_cfg, but conv_cfg="
+                f'{kwargs["conv_cfg"]} was given as well. Remove one of them.'
             )
+
+    def _check_recompute(self) -> None:
+        stages = ('stem', *self.res_layers)
+        for stage, blocks in self.recompute.items():
+            if stage not in stages:
+                raise ValueError(
+                    f'recompute names stages out of {", ".join(stages)}; got {stage!r}.'
+                )
+            if not isinstance(blocks, int) or blocks < 1:
+                raise ValueError(
+                    f'recompute gives the number of blocks that are recomputed together, at '
+                    f'least 1; got {stage}={blocks!r}.'
+                )
 
 
 def truncated_normal_(weight: Tensor) -> Tensor:
-    """Fill a kernel (out, in, …) from the truncated normal with deviation 1/sqrt(fan_in)."""
+    """Fill a kernel (out, in, …) with truncated normal values of deviation 1/sqrt(fan_in)."""
     fan_in = math.prod(weight.shape[1:])
     uncut_std = 1 / math.sqrt(fan_in) / TRUNCATED_STD
     with torch.no_grad():

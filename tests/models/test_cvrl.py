@@ -63,7 +63,7 @@ def test_predict_embeds_a_video_of_any_number_of_clips(model):
 
 def test_refuses_other_than_two_clips(model):
     data = model.data_preprocessor(videos(2, clips=3), training=True)
-    with pytest.raises(ValueError, match='two clips a video'):
+    with pytest.raises(ValueError, match='two clips per video'):
         model(**data, mode='loss')
 
 
@@ -88,3 +88,20 @@ def test_a_stacked_batch_gives_the_loss_of_a_list(preprocessor: str, chunk_size:
         for data in (listed, stacked)
     ]
     assert torch.equal(*losses)
+
+
+def config(**head) -> dict:
+    backbone = dict(type='R3DSlow', depth=18, width=0.125)
+    return dict(type='CVRL', backbone=backbone, cls_head=dict(type='InfoNCEHead', **head))
+
+
+def test_head_takes_the_channels_of_the_backbone():
+    assert MODELS.build(config()).cls_head.projection[0].in_features == 64
+    several = config()
+    several['backbone']['out_indices'] = (2, 3)
+    assert MODELS.build(several).cls_head.projection[0].in_features == 32 + 64
+
+
+def test_another_number_of_channels_is_refused_when_the_model_is_built():
+    with pytest.raises(ValueError, match='in_channels=512, but the features .* have 64 channels'):
+        MODELS.build(config(in_channels=512))

@@ -163,16 +163,47 @@ def test_train_returns_the_backbone_and_keeps_what_is_frozen():
     assert net.eval() is net
 
 
-def test_gradient_checkpointing_changes_no_gradient():
-    x = torch.randn(2, 3, 4, 32, 32, requires_grad=True)
-    grads = []
-    for with_cp in (False, True):
+@pytest.mark.parametrize('momentum', [0.1, None])
+@pytest.mark.parametrize(
+    'settings',
+    [
+        dict(with_cp=True),
+        dict(recompute=dict(layer1=3)),
+        dict(recompute=dict(stem=1, layer1=2, layer2=1, layer3=100)),
+    ],
+    ids=['with_cp', 'layer1', 'all but layer4'],
+)
+def test_recomputing_changes_no_gradient_and_no_running_statistic(settings, momentum):
+    x = torch.randn(2, 3, 4, 32, 32)
+    results = []
+    for extra in ({}, settings):
         torch.manual_seed(0)
-        net = R3DSlow(50, width=0.125, padding='tf_same', with_cp=with_cp).train()
+        norm_cfg = dict(type='BN3d', momentum=momentum)
+        net = R3DSlow(50, width=0.125, padding='tf_same', norm_cfg=norm_cfg, **extra).train()
         net.init_weights()
         net(x).sum().backward()
-        grads.append(net.conv1.conv.weight.grad)
-    torch.testing.assert_close(*grads)
+        grads = {name: p.grad for name, p in net.named_parameters()}
+        results.append({**grads, **dict(net.named_buffers())})
+    torch.testing.assert_close(*results)
+
+
+def test_recomputed_stages_keep_less():
+    def kept_bytes(**kwargs) -> int:
+        storages = {}
+
+        def keep(x: torch.Tensor) -> torch.Tensor:
+            storages[x.untyped_storage()._cdata] = x
+            return x
+
+        with torch.device('meta'):
+            net = R3DSlow(18, width=0.125, **kwargs)
+            with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+                net(torch.empty(2, 3, 4, 32, 32))
+        return sum(x.untyped_storage().nbytes() for x in storages.values())
+
+    plain = kept_bytes()
+    layer1 = kept_bytes(recompute=dict(layer1=2))
+    assert kept_bytes(recompute=dict(stem=1, layer1=2)) < layer1 < plain
 
 
 @pytest.mark.parametrize(
@@ -183,6 +214,9 @@ def test_gradient_checkpointing_changes_no_gradient():
         (dict(width=8), 'width=8'),
         (dict(padding='same'), "'same'"),
         (dict(padding='tf_same', conv_cfg=dict(type='Conv3d')), 'conv_cfg'),
+        (dict(widht=0.5), "no argument 'widht'; did you mean 'width'"),
+        (dict(recompute=dict(layer5=1)), "'layer5'"),
+        (dict(recompute=dict(layer1=0)), 'layer1=0'),
     ],
 )
 def test_unknown_settings_are_named(kwargs, seen):

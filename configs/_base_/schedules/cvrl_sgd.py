@@ -18,4 +18,8 @@ param_scheduler = [
 # Batch-norm statistics over all ranks, also in the projection (Sec. 4.1)
 sync_bn = 'torch'
 
-custom_hooks = [dict(type='NegativesCheckHook'), dict(type='RegularizationLossHook')]
+custom_hooks = [
+    dict(type='NegativesCheckHook'),
+    dict(type='MemoryCheckHook'),
+    dict(type='RegularizationLossHook'),
+]

@@ -1,0 +1,40 @@
+"""Comparison of the memory of a training with that of the GPU."""
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+from mmengine.runner import Runner
+
+from cvrl_mm.models.training_memory import GIB, USABLE_SHARE, memory_advice, training_memory
+
+
+@HOOKS.register_module()
+class MemoryCheckHook(Hook):
+    """Refuse, before the first step, a training that does not fit into the GPU's memory.
+
+    The memory is counted by :func:`cvrl_mm.models.training_memory.training_memory`. A training
+    that leaves little for what is not counted is reported as a warning. Nothing is checked
+    without a GPU, nor if the pipeline does not tell the size of a sample.
+    """
+
+    def before_train(self, runner: Runner) -> None:
+        """Count and compare.
+
+        Raises:
+            RuntimeError: The training needs more memory than the GPU has.
+        """
+        if not torch.cuda.is_available():
+            return
+        memory = training_memory(runner.cfg)
+        card = torch.cuda.get_device_properties(torch.cuda.current_device())
+        limit = USABLE_SHARE * card.total_memory
+        if memory is None or memory.total <= limit:
+            return
+        said = (
+            f'This training needs {memory} per GPU by count; {card.name} has '
+            f'{card.total_memory / GIB:.1f} GiB, of which about {limit / GIB:.0f} can be used: '
+            f'{memory_advice(runner.cfg, limit)}.'
+        )
+        if memory.total > card.total_memory:
+            raise RuntimeError(said)
+        runner.logger.warning(said)

@@ -1,0 +1,179 @@
+"""The memory of a training step, counted without a GPU."""
+
+import copy
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from mmaction.registry import MODELS
+from mmengine.config import Config
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+from cvrl_mm.datasets.sample_shape import sample_shape
+
+from .pooling import global_average_pool
+
+GIB = 2**30
+# Share of a card's memory that a step should take by this count: 72 GiB of a card of 80 GB. The
+# rest is for what is not counted: the CUDA context, workspaces of cuDNN, buffers of NCCL and
+# fragmentation.
+USABLE_SHARE = 0.91
+# Settings that save memory, from the one that costs the least time
+RECOMPUTE = (
+    dict(layer1=3),
+    dict(stem=1, layer1=2, layer2=2),
+    dict(stem=1, layer1=2, layer2=2, layer3=4),
+)
+CHUNK_SIZES = (32, 16, 8, 4, 2)
+HALF_PRECISION = {'AutocastOptimWrapper': torch.bfloat16, 'AmpOptimWrapper': torch.float16}
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """Bytes that a training step needs on each rank.
+
+    Attributes:
+        weights: Weights, their gradients, the data-parallel wrapper's copy of the gradients,
+            the state of the optimiser, and the copy of the weights in half precision.
+        inputs: The batch as uint8 or as normalised float32.
+        activations: The largest amount of memory of all other tensors during the forward and
+            backward pass.
+    """
+
+    weights: int
+    inputs: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.inputs + self.activations
+
+    def __str__(self) -> str:
+        parts = (f'{name} {value / GIB:.1f}' for name, value in vars(self).items())
+        return f'{self.total / GIB:.1f} GiB ({", ".join(parts)})'
+
+
+def training_memory(config: Config) -> TrainingMemory | None:
+    """Count the memory of a training step by running it on the meta device.
+
+    The tensors have shapes but no values, so that this takes seconds on a CPU for any batch.
+    Memory is counted per storage, from its creation until it is freed.
+
+    Args:
+        config: A training config of a recognizer.
+
+    Returns:
+        The memory of a rank, or None if the pipeline does not tell the size of a sample.
+    """
+    loader = config.train_dataloader
+    shape = sample_shape(loader.dataset.pipeline) if 'pipeline' in loader.dataset else None
+    if shape is None:
+        return None
+    dtype = HALF_PRECISION.get(config.optim_wrapper.type, torch.float32)
+    videos = loader.batch_size
+    values = 3 * shape.clips * shape.frames * shape.height * shape.width  # per video
+    chunk = min(config.model.get('chunk_size') or videos, videos)
+
+    with torch.device('meta'):
+        network = MODELS.build({**config.model, 'data_preprocessor': None})
+        clips = torch.empty(
+            chunk * shape.clips, 3, shape.frames, shape.height, shape.width, dtype=dtype
+        )
+    inputs = 0 if dtype == torch.float32 else 4 * values * chunk  # before the cast
+    if chunk < videos:
+        inputs += values * videos  # the whole batch as uint8
+    return TrainingMemory(
+        weights=_weight_bytes(network, config.optim_wrapper.optimizer, dtype),
+        inputs=inputs,
+        activations=_peak_bytes(network.backbone.to(dtype), clips),
+    )
+
+
+def memory_advice(config: Config, limit: float) -> str:
+    """Find the cheapest setting with which a training config fits.
+
+    Args:
+        config: A training config of :class:`CVRL` that needs more than ``limit``.
+        limit: Bytes that may be used.
+
+    Returns:
+        What to set, as a sentence.
+    """
+    changed = copy.deepcopy(config)
+
+    def fits(options: str, note: str = '') -> str | None:
+        memory = training_memory(changed)
+        if memory is None or memory.total > limit:
+            return None
+        return f'set --cfg-options {options}, which needs {memory.total / GIB:.1f} GiB{note}'
+
+    for stages in RECOMPUTE:
+        changed.model.backbone.recompute = stages
+        options = ' '.join(f'model.backbone.recompute.{k}={v}' for k, v in stages.items())
+        if said := fits(options):
+            return said
+    for chunk_size in CHUNK_SIZES:
+        changed.model.chunk_size = chunk_size
+        note = ' (batch norm then sees one chunk)'
+        if said := fits(f'model.chunk_size={chunk_size}', note):
+            return said
+    return 'lower train_dataloader.batch_size and train with --auto-scale-lr'
+
+
+def _weight_bytes(network: nn.Module, optimizer: Mapping[str, Any], dtype: torch.dtype) -> int:
+    """Count the weights and everything that has their size."""
+    weights = sum(p.numel() for p in network.parameters())
+    trained = sum(p.numel() for p in network.parameters() if p.requires_grad)
+    states = 2 if 'Adam' in optimizer['type'] else int(optimizer.get('momentum', 0) > 0)
+    copy = 0 if dtype == torch.float32 else 2
+    return weights * (4 + copy) + trained * 4 * (1 + 1 + states)
+
+
+def _peak_bytes(backbone: nn.Module, clips: Tensor) -> int:
+    """Run the backbone forward and backward and return the largest sum of live storages."""
+    for p in backbone.parameters():
+        if p.requires_grad:  # gradients of weights are counted with the weights
+            p.register_post_accumulate_grad_hook(lambda p: setattr(p, 'grad', None))
+    with _LiveStorages(ignored=[*backbone.parameters(), *backbone.buffers()]) as live:
+        live.add(clips)
+        feats = global_average_pool(backbone(clips))
+        if feats.requires_grad:
+            feats.float().square().sum().backward()
+    return live.peak
+
+
+class _LiveStorages(TorchDispatchMode):
+    """Sum up the storages that the operations within it create, as long as they live."""
+
+    def __init__(self, ignored: list[Tensor]) -> None:
+        super().__init__()
+        self.now = self.peak = 0
+        self.known = {x.untyped_storage()._cdata for x in ignored}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for x in tree_flatten(out)[0]:
+            if isinstance(x, Tensor):
+                self.add(x)
+        return out
+
+    def add(self, x: Tensor) -> None:
+        """Count a tensor's storage unless it has been counted."""
+        storage = x.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if key not in self.known:
+            self.known.add(key)
+            self.now += size
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, self._freed, key, size)
+
+    def _freed(self, key: int, size: int) -> None:
+        self.known.discard(key)
+        self.now -= size
