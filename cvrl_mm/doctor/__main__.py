@@ -22,7 +22,8 @@ from cvrl_mm.command_line import read_config
 
 from .finding import Finding
 from .learning_rate import check_learning_rate
-from .machine import check_gpus, check_shared_memory
+from .loader import check_loader
+from .machine import check_gpus, check_memory, check_open_files, check_shared_memory
 from .stack import check_breakages, check_compiled
 from .versions import check_versions
 from .video import check_video
@@ -71,7 +72,12 @@ def examine(config: Config | None, ranks: int) -> list[Finding]:
         *check_video(),
     ]
     if config is not None:
-        findings.append(check_learning_rate(config, ranks))
+        findings += [
+            check_learning_rate(config, ranks),
+            check_memory(config),
+            check_open_files(config),
+            check_loader(config, ranks),
+        ]
     return findings
 
 

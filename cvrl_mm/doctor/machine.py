@@ -1,5 +1,7 @@
 """GPUs, NCCL and shared memory."""
 
+import math
+import resource
 import shutil
 from pathlib import Path
 
@@ -7,10 +9,15 @@ import torch
 import torch.distributed as dist
 from mmengine.config import Config
 
+from cvrl_mm.datasets.sample_shape import sample_shape
+from cvrl_mm.models.training_memory import USABLE_SHARE, memory_advice, training_memory
+
 from .finding import Finding
 
 GIB = 2**30
 PREFETCH_FACTOR = 2  # torch's default
+FILES_OF_A_PROCESS = 200  # libraries, logs, pipes to the workers: more than was seen
+FILES_PER_STACKED_BATCH = 4
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
 
 
@@ -39,6 +46,51 @@ def check_nccl() -> Finding:
         advice = "one GPU works; for several install a torch with NCCL, or env_cfg's backend='gloo'"
         return Finding('problem', 'NCCL', 'not in this torch', advice)
     return Finding('ok', 'NCCL', '.'.join(map(str, torch.cuda.nccl.version())))
+
+
+def check_memory(config: Config) -> Finding:
+    """Compare the memory of a training step with that of the smallest GPU.
+
+    Args:
+        config: A training config.
+    """
+    name = 'GPU memory'
+    memory = training_memory(config)
+    if memory is None:
+        return Finding('note', name, 'not known for this model or pipeline')
+    seen = f'{memory} needed per GPU by count'
+    if not torch.cuda.is_available():
+        return Finding('ok', name, f'{seen}; there is no GPU to compare with')
+    cards = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    total = min(card.total_memory for card in cards)
+    seen += f', {total / GIB:.1f} GiB on the card'
+    limit = USABLE_SHARE * total
+    if memory.total <= limit:
+        return Finding('ok', name, seen)
+    status = 'problem' if memory.total > total else 'note'
+    return Finding(status, name, seen, memory_advice(config, limit))
+
+
+def check_open_files(config: Config) -> Finding:
+    """Compare the files that waiting batches keep open with the limit of a process.
+
+    Loader processes hand over each tensor of a batch in shared memory of its own, which is an
+    open file of the receiving process.
+
+    Args:
+        config: A training config.
+    """
+    loader = config.train_dataloader
+    separate = loader.get('collate_fn', {}).get('type') == 'pseudo_collate'
+    per_batch = loader.batch_size if separate else FILES_PER_STACKED_BATCH
+    batches = loader.get('num_workers', 0) * loader.get('prefetch_factor', PREFETCH_FACTOR)
+    need = FILES_OF_A_PROCESS + batches * per_batch
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    seen = f'up to {need} of {limit} allowed'
+    if limit == resource.RLIM_INFINITY or need <= limit:
+        return Finding('ok', 'open files', seen)
+    advice = f'ulimit -n {2 * need}, or lower train_dataloader.num_workers'
+    return Finding('problem', 'open files', seen, advice)
 
 
 def check_shared_memory(
@@ -73,24 +125,9 @@ def check_shared_memory(
 def waiting_bytes(config: Config) -> int | None:
     """Size of one rank's batches that are loaded and not yet used, at most; None if not known."""
     loader = config.train_dataloader
-    sample = sample_bytes(loader.dataset.pipeline)
+    shape = sample_shape(loader.dataset.pipeline)
     num_workers = loader.get('num_workers', 0)
     prefetch = loader.get('prefetch_factor', PREFETCH_FACTOR)
-    return None if sample is None else loader.batch_size * sample * num_workers * prefetch
-
-
-def sample_bytes(pipeline: list[dict]) -> int | None:
-    """Size of one sample, uint8, by what its pipeline says of frames and their size."""
-    clips, frames, height, width = 1, 1, 0, 0
-    for step in pipeline:
-        if step['type'].endswith('TemporalIntervalSample'):
-            clips, frames = 2, step['clip_len']
-        elif 'clip_len' in step:
-            clips, frames = step.get('num_clips', 1), step['clip_len']
-        for inner in [step, *step.get('transforms', [])]:
-            if inner['type'] == 'Resize' and min(inner['scale']) > 0:
-                width, height = inner['scale']
-            size = inner.get('size', inner.get('crop_size'))
-            if inner['type'].endswith('Crop') and size is not None:
-                width, height = (size, size) if isinstance(size, int) else size
-    return clips * frames * height * width * 3 or None
+    if shape is None:
+        return None
+    return loader.batch_size * 3 * math.prod(shape) * num_workers * prefetch

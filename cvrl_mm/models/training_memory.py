@@ -68,13 +68,16 @@ def training_memory(config: Config) -> TrainingMemory | None:
         config: A training config of a recognizer.
 
     Returns:
-        The memory of a rank, or None if the pipeline does not tell the size of a sample.
+        The memory of a rank, or None if the model is no recognizer with a 3D backbone or the
+        pipeline does not tell the size of a sample.
     """
     loader = config.train_dataloader
+    if config.model.get('type') not in ('CVRL', 'Recognizer3D'):
+        return None
     shape = sample_shape(loader.dataset.pipeline) if 'pipeline' in loader.dataset else None
     if shape is None:
         return None
-    dtype = HALF_PRECISION.get(config.optim_wrapper.type, torch.float32)
+    dtype = HALF_PRECISION.get(config.optim_wrapper.get('type'), torch.float32)
     videos = loader.batch_size
     values = 3 * shape.clips * shape.frames * shape.height * shape.width  # per video
     chunk = min(config.model.get('chunk_size') or videos, videos)

@@ -29,9 +29,11 @@ def test_counts_the_batches_that_wait():
 )
 def test_a_sample_is_as_large_as_its_crop(step: dict, pixels: int | None, tmp_path: Path):
     pipeline = [dict(type='ReadAVAClip', clip_len=8), step]
-    assert machine.sample_bytes(pipeline) == (None if pixels is None else 8 * 3 * pixels)
     loader = dict(dataset=dict(pipeline=pipeline), batch_size=1, num_workers=2)
-    (found,) = machine.check_shared_memory(Config(dict(train_dataloader=loader)), 1, tmp_path)
+    config = Config(dict(train_dataloader=loader))
+    needed = None if pixels is None else 2 * 2 * 8 * 3 * pixels
+    assert machine.waiting_bytes(config) == needed
+    (found,) = machine.check_shared_memory(config, 1, tmp_path)
     assert ('does not tell how much' in str(found)) == (pixels is None)
 
 
@@ -63,3 +65,41 @@ def test_names_gpus_that_are_slow_in_bfloat16(monkeypatch, major: int, status: s
     gpu, nccl = machine.check_gpus()
     assert gpu.status == status and '16 GiB' in gpu.seen
     assert nccl.status == 'problem'
+
+
+def give_cards(monkeypatch, *gib: float) -> None:
+    cards = [SimpleNamespace(total_memory=int(g * machine.GIB)) for g in gib]
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: bool(cards))
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: len(cards))
+    monkeypatch.setattr(torch.cuda, 'get_device_properties', cards.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ('cards', 'status'),
+    [((), 'ok'), ((80,), 'ok'), ((80, 62), 'note'), ((80, 40), 'problem')],
+    ids=['none', 'large', 'little left', 'one too small'],
+)
+def test_memory_of_the_smallest_card(monkeypatch, cards: tuple, status: str):
+    give_cards(monkeypatch, *cards)
+    found = machine.check_memory(Config.fromfile(K400))
+    assert found.status == status and '60.3 GiB' in found.seen
+    assert ('model.backbone.recompute' in found.advice) == (status != 'ok')
+
+
+def test_memory_of_a_model_that_is_not_counted():
+    config = Config.fromfile(K400)
+    config.model.type = 'FasterRCNN'
+    assert machine.check_memory(config).status == 'note'
+
+
+@pytest.mark.parametrize(
+    ('workers', 'collate', 'status'),
+    [(8, 'pseudo_collate', 'ok'), (24, 'pseudo_collate', 'problem'), (32, 'stacked', 'ok')],
+)
+def test_open_files_of_waiting_batches(monkeypatch, workers: int, collate: str, status: str):
+    monkeypatch.setattr(machine.resource, 'getrlimit', lambda what: (4096, 4096))
+    config = Config.fromfile(K400)
+    config.train_dataloader.update(num_workers=workers, collate_fn=dict(type=collate))
+    found = machine.check_open_files(config)
+    assert found.status == status
+    assert ('ulimit -n' in found.advice) == (status == 'problem')
