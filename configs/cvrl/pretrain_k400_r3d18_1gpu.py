@@ -1,6 +1,8 @@
 # For one ordinary GPU: R3D-18 on clips of 8 frames of 112x112, 64 videos a step.
 _base_ = './pretrain_k400_200e.py'
-model = dict(backbone=dict(depth=18, recompute=dict(_delete_=True)), cls_head=dict(hidden_channels=512))
+model = dict(
+    backbone=dict(depth=18, recompute=dict(_delete_=True)), cls_head=dict(hidden_channels=512)
+)
 # The paper's 0.32 for 1024 videos by the linear rule; --auto-scale-lr starts from 64 as well
 optim_wrapper = dict(optimizer=dict(lr=0.02))
 auto_scale_lr = dict(base_batch_size=64)

@@ -1,10 +1,10 @@
-"""Gathering over ranks that keeps exact gradients."""
+"""Communication between ranks with exact gradients."""
 
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from mmengine.dist import get_rank, get_world_size
+from mmengine.dist import all_reduce, get_rank, get_world_size
 from torch import Tensor
 
 
@@ -12,13 +12,13 @@ def gather_rows(x: Tensor, equal: bool = False) -> tuple[Tensor, int]:
     """Concatenate the rows of all ranks, in the order of the ranks, with gradients.
 
     Args:
-        x: This rank's rows, (n, D). n may differ between ranks, D may not.
+        x: The rows of this rank, (n, D). n may differ between ranks, D may not.
         equal: Whether n is known to be the same on all ranks. Otherwise the ranks exchange n,
             and the host waits for the device.
 
     Returns:
-        The rows of all ranks, (N, D), and the place of this rank's first row among them.
-        In the backward pass a row's gradient is the sum of what every rank's loss gives it.
+        The rows of all ranks, (N, D), and the index of this rank's first row among them. In the
+        backward pass, the gradient of a row is the sum of its gradients on all ranks.
     """
     if get_world_size() == 1:
         return x, 0
@@ -33,18 +33,35 @@ def _row_counts(x: Tensor) -> list[int]:
     return torch.cat(counts).tolist()
 
 
+def mean_over_ranks(sums: Tensor, count: int) -> Tensor:
+    """Average sums of all ranks so that DDP yields the exact gradient.
+
+    Args:
+        sums: Sums over this rank's share of the batch.
+        count: Size of the batch over all ranks.
+
+    Returns:
+        The sums over all ranks divided by ``count``. The gradient is that of this rank's sums
+        alone, multiplied by the number of ranks, because DDP divides gradients by that number.
+    """
+    total = sums.detach().clone()
+    all_reduce(total, 'sum')
+    own = sums * get_world_size() / count
+    return own + (total / count - own).detach()
+
+
 class _Gather(torch.autograd.Function):
     """All-gather forward, all-reduce backward.
 
-    Without the sum over ranks in the backward pass, an embedding would miss its gradient as
-    the negative of other ranks' videos. The embeddings are small, so that an all-reduce
-    of which each rank keeps its rows costs nothing beside the convolutions.
+    Without the sum over ranks in the backward pass, an embedding would not receive the gradient
+    that it has as a negative of other ranks' videos. The embeddings are small, so that the cost
+    of an all-reduce, of which each rank keeps only its rows, is negligible.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, sizes: list[int]) -> Tensor:
         ctx.sizes = sizes
-        padded = x.new_zeros(max(sizes), *x.shape[1:])  # collectives want equal shapes
+        padded = x.new_zeros(max(sizes), *x.shape[1:])  # collectives need equal shapes
         padded[: len(x)] = x
         rows = [torch.empty_like(padded) for _ in sizes]
         dist.all_gather(rows, padded)

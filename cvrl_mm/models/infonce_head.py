@@ -1,39 +1,42 @@
-"""The projection and the contrastive loss of CVRL."""
+"""The projection and the contrastive loss of CVRL.
+
+To read Eq. 1, start with :meth:`InfoNCEHead.contrast` and :meth:`InfoNCEHead.score`.
+"""
 
 import torch
 import torch.nn.functional as F
 from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
 from mmcv.cnn import build_norm_layer
-from mmengine.dist import all_reduce, get_world_size
 from mmengine.model import BaseModule
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from .gather import gather_rows
+from .blocks import sum_over_blocks
+from .gather import gather_rows, mean_over_ranks
 from .pooling import global_average_pool
-
-MAX_SIMILARITIES = 2**26  # that are held at a time: 256 MiB of float32
+from .retrieval_metrics import retrieval_metrics
 
 
 @MODELS.register_module()
 class InfoNCEHead(BaseModule):
-    """Project clips and contrast the two of a video with all others (CVRL, Sec. 3.1, Eq. 1).
+    """Projection and contrastive loss of CVRL (Sec. 3.1, Eq. 1).
 
-    Pooled features pass through ``num_hidden_layers`` times [linear, batch norm, ReLU] and a
-    last linear layer (Table 6 varies their number). The batch-norm momentum, the Glorot
-    initialisation and the sum of the loss over both directions are the released code's.
+    The projection is an MLP on the pooled features: ``num_hidden_layers`` blocks of linear
+    layer, batch norm and ReLU, and a final linear layer (Table 6 compares their number). The
+    batch norm momentum, the Glorot initialisation and the sum of the loss over both directions
+    follow the released code.
 
     Args:
         in_channels: Channels of the backbone's features, 2048 for R3D-50.
-        hidden_channels: Width of the hidden layers.
-        num_hidden_layers: Hidden layers; none makes the projection linear.
+        hidden_channels: Channels of the hidden layers.
+        num_hidden_layers: Number of hidden layers; with 0 the projection is linear.
         out_channels: Dimension of the embedding z.
-        temperature: Divides the cosine similarities.
-        norm_cfg: Batch norm of the hidden layers.
+        temperature: The cosine similarities are divided by it.
+        norm_cfg: Config of the batch norm in the hidden layers.
+        init_cfg: As in every mmengine module.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: An argument is out of its range.
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class InfoNCEHead(BaseModule):
 
         Args:
             feats: Backbone features, (M, C, T, H, W) or pooled, (M, C).
-            kwargs: What a neck leaves for heads; unused.
+            kwargs: Outputs of a neck for heads; unused.
 
         Returns:
             z: Embeddings before normalisation, (M, D).
@@ -93,10 +96,10 @@ class InfoNCEHead(BaseModule):
         data_samples: list[ActionDataSample],
         **kwargs: object,
     ) -> dict[str, Tensor]:
-        """Contrast a batch; its labels, if any, are not looked at.
+        """Compute the contrastive loss of a batch; labels are not used.
 
         Args:
-            feats: Features of 2n clips, the two of a video next to each other.
+            feats: Features of 2n clips; the two clips of a video are adjacent.
             data_samples: n samples.
             kwargs: Passed to :meth:`forward`.
 
@@ -107,29 +110,30 @@ class InfoNCEHead(BaseModule):
         return self.contrast(z.unflatten(0, (-1, 2)))
 
     def contrast(self, z: Tensor) -> dict[str, Tensor]:
-        """Contrast every clip with its twin (CVRL, Eq. 1) among the clips of all ranks.
+        """Compute the contrastive loss among the clips of all ranks (CVRL, Eq. 1).
 
-        Each rank scores its own rows against all 2N clips. Similarities and loss are float32
-        under mixed precision. ``accuracy``, ``accuracy_top5`` and ``entropy`` look, as in the
-        released code, at the first clips against the second clips alone.
+        Each rank scores its own clips against all 2N clips. Similarities and loss are float32
+        under mixed precision. As in the released code, ``accuracy``, ``accuracy_top5`` and
+        ``entropy`` compare the first clips with the second clips only.
 
         Args:
             z: Embeddings, (n, 2, D); z[:, 0] and z[:, 1] come from one video.
 
         Returns:
-            ``loss``: scalar. Its value is the mean over the N videos of all ranks, both
-            directions summed; its gradient is this rank's part, which data-parallel
-            averaging joins to the exact gradient of that value.
-            ``accuracy``, ``accuracy_top5``: share of videos whose twin scores highest, or
-            among the five highest. ``entropy``: of the softmax over second clips, in nats.
+            ``loss``: Scalar, the mean over the N videos of all ranks, both directions summed.
+            Its gradient is partial on each rank; DDP's average over ranks is the exact gradient.
+            ``accuracy``, ``accuracy_top5``: Share of the videos whose second clip is the nearest
+            to the first, or among the five nearest. A tie is no hit. ``entropy``: Of the softmax
+            over second clips, in nats.
 
         Raises:
-            ValueError: the batch has fewer than two videos, over all ranks.
+            ValueError: The batch has fewer than two videos, over all ranks.
         """
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(torch.promote_types(z.dtype, torch.float32)).flatten(0, 1)
-            q = normalize(z)  # (2n, D)
-            k, first = gather_rows(q, self.equal_batches)  # (2N, D)
+            q = normalize(z)  # (2n, D): the clips of this rank
+            k, first = gather_rows(q, self.equal_batches)  # (2N, D): the clips of all ranks
+            own = first + torch.arange(len(q), device=q.device)  # q = k[own]
             num_videos = len(k) // 2
             if num_videos < 2:
                 raise ValueError(
@@ -137,52 +141,28 @@ class InfoNCEHead(BaseModule):
                     'negatives; give it at least two, over all ranks, and set '
                     'train_dataloader.drop_last=True if the last batch is smaller.'
                 )
-            means = self._score_all(q, k, first) / num_videos
-            loss, means = means[0], means.detach().clone()
-            all_reduce(means, 'sum')
-            loss = loss * get_world_size()  # data-parallel training averages over ranks
-            loss = loss + (means[0] - loss).detach()
+            sums = sum_over_blocks(self.score, q, own, k)
+            loss, *metrics = mean_over_ranks(sums, num_videos)
         names = ('accuracy', 'accuracy_top5', 'entropy')
-        return dict(loss=loss, **dict(zip(names, means[1:], strict=True)))
+        return dict(loss=loss, **dict(zip(names, metrics, strict=True)))
 
-    def _score_all(self, q: Tensor, k: Tensor, first: int) -> Tensor:
-        """Sum what :meth:`_score` gives over this rank's clips, in blocks if they are many."""
-        own = first + torch.arange(len(q), device=q.device)
-        rows = max(MAX_SIMILARITIES // len(k) // 2 * 2, 2)
-        if rows >= len(q):
-            return self._score(q, k, own)
-        blocks = zip(q.split(rows), own.split(rows), strict=True)
-        # a row's softmax needs that row alone; its block is computed again going backwards
-        return sum(checkpoint(self._score, b, k, o, use_reentrant=False) for b, o in blocks)
-
-    def _score(self, q: Tensor, k: Tensor, own: Tensor) -> Tensor:
-        """Sum loss, top-1 hits, top-5 hits and entropy over some videos' clips.
+    def score(self, q: Tensor, own: Tensor, k: Tensor) -> Tensor:
+        """Sum the loss of Eq. 1 and the metrics over some videos.
 
         Args:
-            q: Their clips, (2m, D), l2-normalised.
+            q: The clips of m videos, (2m, D), l2-normalised; the two of a video are adjacent.
+            own: Positions of these clips in ``k``, (2m,).
             k: The clips of all ranks, (2N, D), l2-normalised.
-            own: Places of q's rows among k's, (2m,).
 
         Returns:
-            The four sums, (4,); the first one has a gradient.
+            Sums of loss, top-1 hits, top-5 hits and entropy, (4,); only the loss has a gradient.
         """
         sim = q @ k.T / self.temperature  # (2m, 2N)
-        twin = own ^ 1  # a video's two clips stand next to each other
-        across = sim.detach()[::2, 1::2]  # (m, N): first clips against second clips
-        statistics = self._statistics(across, own[::2] // 2)
-        sim[torch.arange(len(q), device=q.device), own] = float('-inf')
-        loss = F.cross_entropy(sim, twin, reduction='sum')
-        return torch.stack([loss, *statistics])
-
-    @staticmethod
-    def _statistics(across: Tensor, video: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Sum top-1 hits, top-5 hits and entropy over (m, N) logits; twins at ``video``."""
-        twin = across.gather(1, video[:, None])
-        # neither a tie nor a NaN is a hit: collapse must not look right
-        ahead = across.shape[1] - 1 - (across < twin).sum(1)
-        log_p = across.log_softmax(1)
-        entropy = -(log_p.exp() * log_p).sum()
-        return (ahead < 1).sum().to(entropy), (ahead < 5).sum().to(entropy), entropy
+        metrics = retrieval_metrics(sim.detach()[::2, 1::2], own[::2] // 2)  # (m, N)
+        sim[torch.arange(len(q), device=q.device), own] = float('-inf')  # a clip and itself
+        positive = own ^ 1  # the other clip of the same video
+        loss = F.cross_entropy(sim, positive, reduction='sum')
+        return torch.stack([loss, *metrics])
 
     def predict(
         self,
@@ -193,13 +173,13 @@ class InfoNCEHead(BaseModule):
         """Embed videos.
 
         Args:
-            feats: Features of all views of the N samples' videos, a video's views adjacent.
+            feats: Features of all views of N videos; the views of a video are adjacent.
             data_samples: N samples.
             kwargs: Passed to :meth:`forward`.
 
         Returns:
-            The samples with ``embedding``, (D,): the mean over the video's views of their
-            l2-normalised embeddings, normalised again.
+            The samples with ``embedding``, (D,): the l2-normalised embeddings of the views,
+            averaged and normalised again.
         """
         z = F.normalize(self(feats, **kwargs), dim=1).unflatten(0, (len(data_samples), -1))
         for sample, embedding in zip(data_samples, F.normalize(z.mean(1), dim=1), strict=True):

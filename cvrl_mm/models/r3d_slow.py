@@ -187,9 +187,7 @@ class R3DSlow(ResNet3dSlowOnly):
     @staticmethod
     def _check(depth: int, width: float, padding: str, kwargs: dict) -> None:
         known = {
-            name
-            for cls in R3DSlow.__mro__
-            for name in inspect.signature(cls.__init__).parameters
+            name for cls in R3DSlow.__mro__ for name in inspect.signature(cls.__init__).parameters
         }
         for name in kwargs.keys() - known:
             close = difflib.get_close_matches(name, known, 1)

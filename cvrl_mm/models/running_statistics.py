@@ -43,10 +43,9 @@ def part_of_update(network: nn.Module, index: int, count: int) -> Iterator[None]
     with _settings(network):
         for norm in _tracking(network):
             counter = norm.num_batches_tracked
-            if norm.momentum is None:  # the first pass has moved the counter already
+            momentum = norm.momentum
+            if momentum is None:  # after the first pass the counter has moved already
                 momentum = 1 / (int(counter) + (index == 0))
-            else:
-                momentum = norm.momentum
             # Passes 0 to index have the weight (1 - m) + (index + 1) * m / count of the result
             # together, and this pass has m / count of it.
             norm.momentum = momentum / (count * (1 - momentum) + (index + 1) * momentum)

@@ -39,9 +39,9 @@ class TrainingMemory:
     Attributes:
         weights: Weights, their gradients, the data-parallel wrapper's copy of the gradients,
             the state of the optimiser, and the copy of the weights in half precision.
-        inputs: The batch as uint8 or as normalised float32.
-        activations: The largest amount of memory of all other tensors during the forward and
-            backward pass.
+        inputs: The batch as uint8.
+        activations: The largest sum of all other tensors, the normalised clips among them, during
+            the forward and backward pass.
     """
 
     weights: int
@@ -87,12 +87,9 @@ def training_memory(config: Config) -> TrainingMemory | None:
         clips = torch.empty(
             chunk * shape.clips, 3, shape.frames, shape.height, shape.width, dtype=dtype
         )
-    inputs = 0 if dtype == torch.float32 else 4 * values * chunk  # before the cast
-    if chunk < videos:
-        inputs += values * videos  # the whole batch as uint8
     return TrainingMemory(
         weights=_weight_bytes(network, config.optim_wrapper.optimizer, dtype),
-        inputs=inputs,
+        inputs=values * videos,
         activations=_peak_bytes(network.backbone.to(dtype), clips),
     )
 

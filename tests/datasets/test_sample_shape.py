@@ -18,7 +18,9 @@ CONFIGS = Path(__file__).parents[2] / 'configs'
     ],
 )
 def test_shape_of_a_configs_samples(config: str, shape: tuple):
-    assert sample_shape(Config.fromfile(CONFIGS / config).train_dataloader.dataset.pipeline) == shape
+    assert (
+        sample_shape(Config.fromfile(CONFIGS / config).train_dataloader.dataset.pipeline) == shape
+    )
 
 
 def test_a_crop_comes_after_the_resizing():

@@ -13,7 +13,7 @@ CONFIG = Path(__file__).parents[2] / 'configs' / 'miniature' / 'cvrl_motion.py'
 def config(motion_set: Path) -> Config:
     config = Config.fromfile(CONFIG)
     config.train_dataloader.dataset.ann_file = str(motion_set / 'train.txt')
-    config.train_dataloader.dataset.data_prefix.video = str(motion_set / 'videos')
+    config.train_dataloader.dataset.data_prefix.video = str(motion_set)
     config.train_dataloader.update(batch_size=64, num_workers=2)
     return config
 

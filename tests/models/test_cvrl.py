@@ -103,5 +103,5 @@ def test_head_takes_the_channels_of_the_backbone():
 
 
 def test_another_number_of_channels_is_refused_when_the_model_is_built():
-    with pytest.raises(ValueError, match='in_channels=512, but the features .* have 64 channels'):
+    with pytest.raises(ValueError, match=r'in_channels=512, but the features .* have 64'):
         MODELS.build(config(in_channels=512))

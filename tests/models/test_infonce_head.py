@@ -73,7 +73,7 @@ def test_blocks_change_nothing(monkeypatch, similarities: int):
     z = torch.randn(5, 2, 4, dtype=torch.double, generator=torch.Generator().manual_seed(3))
     results = []
     for limit in (2**26, similarities):
-        monkeypatch.setattr('cvrl_mm.models.infonce_head.MAX_SIMILARITIES', limit)
+        monkeypatch.setattr('cvrl_mm.models.blocks.MAX_SIMILARITIES', limit)
         leaf = z.clone().requires_grad_()
         scores = linear_head().contrast(leaf)
         scores['loss'].backward()
