@@ -71,7 +71,6 @@ def batch(size: int, lr: float) -> dict:
 def wide(width: int) -> dict:
     return {
         f'{BACKBONE}.width': width,
-        f'{HEAD}.in_channels': 2048 * width,
         f'{HEAD}.hidden_channels': 2048 * width,
         f'{HEAD}.out_channels': 128 * width,
     }
@@ -98,7 +97,12 @@ EXPECTED = {
 
 @pytest.mark.parametrize('name', EXPECTED)
 def test_an_ablation_changes_what_its_name_says_and_nothing_else(name: str):
-    assert differences(f'ablations/{name}.py', BASE) == EXPECTED[name]
+    changed = differences(f'ablations/{name}.py', BASE)
+    memory = {k for k in changed if k.startswith(f'{BACKBONE}.recompute.')}
+    if name.endswith('_4x'):  # one block is too large for a card of 80 GB
+        memory.add('model.chunk_size')
+    assert memory <= changed.keys()
+    assert {k: v for k, v in changed.items() if k not in memory} == EXPECTED[name]
 
 
 def test_every_ablation_is_looked_at():
@@ -159,8 +163,9 @@ def test_both_sets_take_as_many_steps(name: str, steps: int):
     assert config.data_root in config.train_dataloader.dataset.ann_file
 
 
-def test_released_recipe_differs_in_padding_blur_and_solarisation():
+def test_released_recipe_differs_in_padding_crop_blur_and_solarisation():
     expected = {
+        f'{AUGMENT}.transforms.0.type': 'TFRandomResizedCrop',
         f'{BACKBONE}.padding': 'tf_same',
         f'{AUGMENT}.transforms.5.prob.0': 1.0,
         f'{AUGMENT}.transforms.5.prob.1': 0.1,
@@ -252,11 +257,12 @@ def test_a_baseline_starts_otherwise_and_nothing_else(baseline: str):
         ('linear_k600_released', 'linear_k600', 'k600_800ep'),
     ],
 )
-def test_released_checkpoints_keep_their_padding(name: str, base: str, epochs: str):
+def test_released_checkpoints_keep_their_padding_and_crop(name: str, base: str, epochs: str):
     changed = differences(f'linear/{name}.py', f'linear/{base}.py')
     assert changed == {
         f'{BACKBONE}.padding': 'tf_same',
         CHECKPOINT: f'checkpoints/r3d_1x_{epochs}.pth',
+        'pipeline.3.type': 'TFRandomResizedCrop',
     }
 
 

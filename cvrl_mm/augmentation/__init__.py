@@ -14,6 +14,7 @@ from .clip_rand_augment import ClipRandAugment
 from .clip_solarize import ClipSolarize
 from .clip_transform import ClipTransform
 from .consistent_augment import ConsistentAugment
+from .tf_random_resized_crop import TFRandomResizedCrop
 
 __all__ = [
     'ClipAugmentDataPreprocessor',
@@ -24,4 +25,5 @@ __all__ = [
     'ClipSolarize',
     'ClipTransform',
     'ConsistentAugment',
+    'TFRandomResizedCrop',
 ]

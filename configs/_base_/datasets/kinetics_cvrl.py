@@ -6,6 +6,7 @@ open_video = dict(type='VideoFileInit')
 sample = dict(type='TemporalIntervalSample', clip_len=16, frame_interval=2)
 decode = dict(type='VideoFileDecode')
 # Algorithm 1; the strengths of jitter and blur are those of the released code
+# The paper does not give the crop's distribution: MMAction2's, with the ranges of the released code
 crop = dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0))
 resize = dict(type='Resize', scale=(224, 224), keep_ratio=False)
 flip = dict(type='Flip', flip_ratio=0.5)

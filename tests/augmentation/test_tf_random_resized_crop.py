@@ -1,0 +1,110 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mmaction.registry import TRANSFORMS
+from mmengine.config import Config
+
+from cvrl_mm.augmentation import TFRandomResizedCrop
+
+ROOT = Path(__file__).parents[2]
+# Deciles of area, aspect ratio and height of 60,000 draws of TensorFlow for five frame sizes
+REFERENCE = json.loads((ROOT / 'tests/data/crop_tf.json').read_text())['results']
+DRAWS = 20_000
+
+
+def draw(size: str, num: int = DRAWS) -> np.ndarray:
+    """Left, top, width and height of crops of a frame, one row per crop."""
+    width, height = map(int, size.split('x'))
+    rng = np.random.RandomState(0)
+    boxes = [
+        TFRandomResizedCrop.get_crop_bbox((height, width), (0.3, 1.0), (0.5, 2.0), rng=rng)
+        for _ in range(num)
+    ]
+    left, top, right, bottom = np.array(boxes).T
+    assert (left >= 0).all() and (top >= 0).all()
+    assert (right <= width).all() and (bottom <= height).all()
+    return np.stack([left, top, right - left, bottom - top], 1)
+
+
+@pytest.mark.parametrize('size', REFERENCE)
+def test_has_the_distribution_of_tensorflow(size: str):
+    expected = REFERENCE[size]
+    frame_width, frame_height = map(int, size.split('x'))
+    left, top, width, height = draw(size).T
+    measured = dict(
+        area=width * height / (frame_width * frame_height), aspect=width / height, height=height
+    )
+    for name, values in measured.items():
+        deciles = np.array(expected[f'{name}_deciles'])
+        # Kolmogorov-Smirnov at the inner deciles: 5 standard deviations of 20,000 draws; for
+        # heights, a whole pixel to either side
+        step = 1 if name == 'height' else 2e-3 * deciles[1:-1]
+        shares = np.arange(1, 10) / 10
+        below = (values[:, None] < deciles[1:-1] - step / 2).mean(0)
+        up_to = (values[:, None] <= deciles[1:-1] + step / 2).mean(0)
+        tolerance = 5 * (0.25 / DRAWS) ** 0.5
+        assert (below <= shares + tolerance).all(), name
+        assert (up_to >= shares - tolerance).all(), name
+    tolerance = 5 * (0.25 / DRAWS) ** 0.5
+    assert (measured['aspect'] < 1).mean() == pytest.approx(
+        expected['p_aspect_below_1'], abs=tolerance
+    )
+    assert (measured['area'] > 0.8).mean() == pytest.approx(
+        expected['p_area_over_0_8'], abs=tolerance
+    )
+    for name, start, free in (('x', left, frame_width - width), ('y', top, frame_height - height)):
+        fraction = np.divide(start, free, out=np.zeros(len(free)), where=free > 0)
+        assert fraction.mean() == pytest.approx(expected[f'{name}_fraction_mean'], abs=0.01)
+
+
+def test_is_another_distribution_than_mmactions():
+    stock = TRANSFORMS.get('RandomResizedCrop')
+    np.random.seed(0)
+    boxes = [stock.get_crop_bbox((256, 455), (0.3, 1.0), (0.5, 2.0)) for _ in range(2000)]
+    left, top, right, bottom = np.array(boxes).T
+    stock_area = ((right - left) * (bottom - top)).mean() / (455 * 256)
+    assert stock_area > REFERENCE['455x256']['area_mean'] + 0.03
+
+
+@pytest.mark.parametrize('size', ['1x1', '3x400', '8x8'])
+def test_frames_that_leave_little_choice(size: str):
+    draw(size, 50)
+
+
+def test_crops_all_images_of_the_list_alike():
+    imgs = [np.full((40, 60, 3), i, np.uint8) for i in range(3)]
+    crop = TRANSFORMS.build(dict(type='TFRandomResizedCrop'))
+    out = crop(dict(imgs=imgs, img_shape=(40, 60)))
+    assert len({img.shape for img in out['imgs']}) == 1
+    assert out['imgs'][0].shape[:2] == tuple(out['img_shape'])
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [dict(area_range=(0.5, 0.3)), dict(area_range=(0.3, 1.5)), dict(aspect_ratio_range=(0.0, 2.0))],
+)
+def test_malformed_ranges_are_refused(wrong: dict):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        TFRandomResizedCrop(**wrong)
+
+
+@pytest.mark.parametrize(
+    ('config', 'crop'),
+    [
+        ('cvrl/pretrain_k400_released.py', 'TFRandomResizedCrop'),
+        ('cvrl/pretrain_k600_released_200e.py', 'TFRandomResizedCrop'),
+        ('cvrl/pretrain_k400.py', 'RandomResizedCrop'),
+        ('linear/linear_k400_released.py', 'TFRandomResizedCrop'),
+        ('linear/linear_k400_released_200e.py', 'TFRandomResizedCrop'),
+        ('linear/linear_k400_released_from_k600.py', 'TFRandomResizedCrop'),
+        ('linear/linear_k600_released.py', 'TFRandomResizedCrop'),
+        ('linear/linear_k600.py', 'RandomResizedCrop'),
+    ],
+)
+def test_released_configs_use_it(config: str, crop: str):
+    pipeline = Config.fromfile(ROOT / 'configs' / config).train_dataloader.dataset.pipeline
+    steps = [inner for step in pipeline for inner in (step, *step.get('transforms', []))]
+    (step,) = [step for step in steps if 'ResizedCrop' in step.type]
+    assert (step.type, step.area_range, step.aspect_ratio_range) == (crop, (0.3, 1.0), (0.5, 2.0))
