@@ -142,9 +142,9 @@ class InfoNCEHead(BaseModule):
                     'train_dataloader.drop_last=True if the last batch is smaller.'
                 )
             sums = sum_over_blocks(self.score, q, own, k)
-            loss, *metrics = mean_over_ranks(sums, num_videos)
+            means = mean_over_ranks(sums, num_videos)
         names = ('accuracy', 'accuracy_top5', 'entropy')
-        return dict(loss=loss, **dict(zip(names, metrics, strict=True)))
+        return dict(loss=means[0], **dict(zip(names, means[1:].detach(), strict=True)))
 
     def score(self, q: Tensor, own: Tensor, k: Tensor) -> Tensor:
         """Sum the loss of Eq. 1 and the metrics over some videos.

@@ -115,6 +115,12 @@ def test_scores_in_float32_under_autocast():
     assert loss.item() == pytest.approx(loss_by_loops(z.float().view(3, 2, 4), 0.1), rel=1e-5)
 
 
+def test_only_the_loss_has_a_gradient():
+    z = torch.randn(4, 2, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    scores = linear_head().contrast(z)
+    assert [name for name, value in scores.items() if value.requires_grad] == ['loss']
+
+
 def test_zero_embeddings_give_no_nan():
     z = torch.zeros(3, 2, 4, requires_grad=True)
     linear_head().contrast(z)['loss'].backward()
