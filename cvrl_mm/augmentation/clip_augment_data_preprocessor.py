@@ -1,4 +1,4 @@
-"""A data preprocessor that changes colour and sharpness on the device."""
+"""A data preprocessor that changes color and sharpness on the device."""
 
 from collections.abc import Sequence
 
@@ -11,46 +11,46 @@ from torch import Tensor
 from cvrl_mm.datasets.random_source import RandomSource
 from cvrl_mm.models.clip_data_preprocessor import ClipDataPreprocessor
 
-from . import device_operations as batch_photometric
-from .clip_rand_augment import ClipRandAugment
 from .clip_transform import ClipTransform
-from .host_operations import Step, merge_steps
+from .operations import apply_on_device
+from .step import Step, merge_steps
 
 
 @MODELS.register_module()
 class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
-    """Augment clips on the device, each with its own draw, then do what the stock one does.
+    """Augment clips on the device, each with its own draw, and normalise them.
 
-    It takes the place of the photometric transforms at the end of the loader's
-    ``ConsistentAugment(over='clip')`` and gives their images for the same draw, to 2/255 but
-    in one value of a million (a tie that rounds the other way, then is amplified). The loader
-    keeps crop, resize and flip. At test time nothing is augmented.
+    Replaces the photometric transforms at the end of the loader's
+    ``ConsistentAugment(over='clip')``; crop, resize and flip remain there. The same draw gives
+    the same images up to 2/255, except for one value in a million (a tie that is rounded the
+    other way and then amplified). At test time nothing is augmented.
 
-    Draws follow torch's generator, so that a chunk that is computed again
+    All parameters of a batch are drawn on the host and copied once. On a GPU, operations that
+    change each pixel by itself are compiled into one kernel (``torch.compile``).
+
+    The seed of a batch comes from torch's generator, so that a chunk that is computed again
     (``CVRL(chunk_size=…)``) gets the same augmentation.
 
     Args:
-        transforms: ``Clip…`` transforms, or their configs, in order; not ``ClipRandAugment``,
-            whose operations are Pillow's.
-        kwargs: What ``ActionDataPreprocessor`` takes: ``mean``, ``std``, …
+        transforms: ``Clip…`` transforms or their configs, in order; not ``ClipRandAugment``,
+            whose operations run only on the host.
+        kwargs: Further arguments of ``ActionDataPreprocessor``: ``mean``, ``std``, …
 
     Raises:
-        ValueError: a transform is not one of these.
+        ValueError: A transform is not one of these.
     """
 
     def __init__(self, transforms: Sequence[dict | ClipTransform], **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.transforms = [t if callable(t) else TRANSFORMS.build(t) for t in transforms]
-        strangers = [
-            t
-            for t in self.transforms
-            if not isinstance(t, ClipTransform) or isinstance(t, ClipRandAugment)
-        ]
+        strangers = [t for t in self.transforms if not isinstance(t, ClipTransform) or not t.slots]
         if strangers:
             raise ValueError(
                 'ClipAugmentDataPreprocessor runs Clip… transforms alone, and not ClipRandAugment; '
                 f"leave the others to the loader's ConsistentAugment: {strangers}."
             )
+        self.slots = tuple(slot for t in self.transforms for slot in t.slots)
+        self.num_taps = max((getattr(t, 'num_taps', 1) for t in self.transforms), default=1)
 
     def preprocess(
         self, inputs: Tensor | list[Tensor], data_samples: SampleList, training: bool = False
@@ -66,7 +66,7 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
             The batch, (N, 2, 3, T, H, W), and the samples.
 
         Raises:
-            ValueError: inputs to be augmented are something else.
+            ValueError: The inputs to be augmented have another type or shape.
         """
         if training:
             self._check(inputs)
@@ -82,7 +82,7 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
             rng: Random source.
 
         Returns:
-            Operations of the 2N clips; the two of a video are neighbours.
+            Steps of the 2N clips; the two clips of a video are adjacent.
         """
         return [
             [step for t in self.transforms for step in merge_steps(t.draw(rng, clip))]
@@ -91,19 +91,21 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
         ]
 
     @torch.no_grad()
-    def augment(self, inputs: Tensor | list[Tensor], steps: list[list[Step]]) -> list[Tensor]:
-        """Apply what was drawn.
+    def augment(self, inputs: Tensor | list[Tensor], steps: list[list[Step]]) -> Tensor:
+        """Apply the drawn steps.
 
         Args:
             inputs: N pairs of clips, (2, 3, T, H, W) uint8 RGB, as a list or stacked.
-            steps: Operations of the 2N clips.
+            steps: Steps of the 2N clips.
 
         Returns:
-            N augmented pairs of the same shape.
+            The augmented pairs, (N, 2, 3, T, H, W).
         """
-        clips = torch.cat(list(inputs))  # (2N, 3, T, H, W)
-        with torch.autocast(clips.device.type, enabled=False):  # the blur needs all its bits
-            return list(batch_photometric.apply_steps(clips, steps).split(2))
+        clips = torch.stack(inputs) if isinstance(inputs, list) else inputs
+        clips = clips.flatten(0, 1)  # (2N, 3, T, H, W)
+        with torch.autocast(clips.device.type, enabled=False):  # the blur runs in float32
+            out = apply_on_device(clips, steps, self.slots, self.num_taps)
+        return out.unflatten(0, (-1, 2))
 
     @staticmethod
     def _check(inputs: Tensor | list[Tensor]) -> None:
@@ -111,7 +113,7 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
         dtype, shape = next(iter(shapes))
         if len(shapes) > 1 or dtype != torch.uint8 or len(shape) != 5 or shape[:2] != (2, 3):
             raise ValueError(
-                'ClipAugmentDataPreprocessor takes uint8 RGB clips of one size, two a video, '
+                'ClipAugmentDataPreprocessor takes uint8 RGB clips of one size, two per video, '
                 f'(2, 3, T, H, W), got {sorted(map(str, shapes))}; end the pipeline with '
                 "FormatShape(input_format='NCTHW') and PackActionInputs."
             )

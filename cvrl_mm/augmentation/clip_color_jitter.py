@@ -1,4 +1,4 @@
-"""Colour jitter with one draw a clip."""
+"""Colour jitter with one draw per clip."""
 
 from collections.abc import Sequence
 from math import inf
@@ -7,27 +7,30 @@ from mmaction.registry import TRANSFORMS
 
 from ..datasets.random_source import RandomSource
 from .clip_transform import ClipTransform
-from .host_operations import Step
+from .step import Step
 
 
 @TRANSFORMS.register_module()
 class ClipColorJitter(ClipTransform):
     """Change brightness, contrast, saturation and hue of a clip (Algorithm 1, Jitter).
 
-    Arithmetic, strengths and the random order are the released code's: brightness is a
-    factor, contrast stretches about each channel's mean over the whole clip, saturation and
-    hue act in HSV, and values are clipped to the range after each operation.
+    Arithmetic, strengths and random order follow the released code: brightness is a factor,
+    contrast scales about each channel's mean over the whole clip, saturation and hue are changed
+    in HSV, and values are clipped after each operation.
 
     Args:
         brightness: Range of the factor, (low, high).
         contrast: Range of the factor, (low, high).
         saturation: Range of the factor, (low, high).
         hue: Range of the shift, (low, high), in turns of the colour circle.
-        prob: Probability of doing anything: a number, or one for each clip.
+        prob: Probability of applying the transform: one number, or one per clip.
 
     Raises:
-        ValueError: a range or a probability is not one.
+        ValueError: A range is malformed or a probability is outside [0, 1].
     """
+
+    # The changes before contrast and after it need up to two HSV round trips each
+    slots = ('hsv', 'hsv', 'contrast', 'hsv', 'hsv')
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class ClipColorJitter(ClipTransform):
         self.hue = self._check_range('hue', hue, (-0.5, 0.5))
 
     def draw_steps(self, rng: RandomSource) -> list[Step]:
-        """Draw a value for each of the four operations, and their order."""
+        """Draw the parameter of each of the four operations, and their order."""
         names = ('brightness', 'contrast', 'saturation', 'hue')
-        steps = [(name, rng.uniform(*getattr(self, name))) for name in names]
+        steps = [Step(name, (rng.uniform(*getattr(self, name)),)) for name in names]
         return [steps[i] for i in rng.permutation(len(steps))]

@@ -1,4 +1,4 @@
-"""Gaussian blur with one draw a clip."""
+"""Gaussian blur with one draw per clip."""
 
 from collections.abc import Sequence
 from math import inf
@@ -7,26 +7,29 @@ from mmaction.registry import TRANSFORMS
 
 from ..datasets.random_source import RandomSource
 from .clip_transform import ClipTransform
-from .host_operations import Step
+from .host_operations import gaussian_kernel
+from .step import Step
 
 
 @TRANSFORMS.register_module()
 class ClipGaussianBlur(ClipTransform):
     """Blur the frames of a clip in space (Algorithm 1, Gaussian_blur).
 
-    As in the released code there is nothing but zeros outside of a frame, which darkens
-    its edges. Of the kernel's taps only those are computed that matter in 8 bits at the
-    drawn sigma.
+    As in the released code, frames are padded with zeros, which darkens their edges. Taps that
+    make no difference in 8 bits at the drawn sigma are left out.
 
     Args:
         sigma: Range of the standard deviation, (low, high), in pixels.
         kernel_size: Taps of the kernel. The released code has a tenth of the frame size,
-            made odd: 23 at 224 pixels.
-        prob: Probability of doing anything: a number, or one for each clip.
+            rounded to an odd number: 23 at 224 pixels.
+        prob: Probability of applying the transform: one number, or one per clip.
 
     Raises:
-        ValueError: the range, the kernel size or a probability is not one.
+        ValueError: The range is malformed, the kernel size is not an odd positive number, or a
+            probability is outside [0, 1].
     """
+
+    slots = ('gaussian_blur',)
 
     def __init__(
         self,
@@ -43,6 +46,11 @@ class ClipGaussianBlur(ClipTransform):
             )
         self.kernel_size = kernel_size
 
+    @property
+    def num_taps(self) -> int:
+        """Number of taps at the largest sigma."""
+        return len(gaussian_kernel(self.sigma[1], self.kernel_size))
+
     def draw_steps(self, rng: RandomSource) -> list[Step]:
         """Draw the standard deviation."""
-        return [('gaussian_blur', rng.uniform(*self.sigma), self.kernel_size)]
+        return [Step('gaussian_blur', (rng.uniform(*self.sigma), self.kernel_size))]

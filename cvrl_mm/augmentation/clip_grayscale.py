@@ -1,4 +1,4 @@
-"""Greyscale with one draw a clip."""
+"""Grayscale with one draw per clip."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from mmaction.registry import TRANSFORMS
 
 from ..datasets.random_source import RandomSource
 from .clip_transform import ClipTransform
-from .host_operations import Step
+from .step import Step
 
 
 @TRANSFORMS.register_module()
@@ -14,12 +14,14 @@ class ClipGrayscale(ClipTransform):
     """Replace the colours of a clip by their luma (Algorithm 1, Grey).
 
     Args:
-        prob: Probability of doing so: a number, or one for each clip.
+        prob: Probability of applying the transform: one number, or one per clip.
     """
+
+    slots = ('grayscale',)
 
     def __init__(self, prob: float | Sequence[float] = 0.2) -> None:
         super().__init__(prob)
 
     def draw_steps(self, rng: RandomSource) -> list[Step]:
-        """Nothing is left to draw: a clip is grey or not."""
-        return [('grayscale',)]
+        """Return the step; it has no parameters."""
+        return [Step('grayscale')]

@@ -1,4 +1,4 @@
-"""RandAugment with one draw a clip."""
+"""RandAugment with one draw per clip."""
 
 from collections.abc import Sequence
 
@@ -7,24 +7,24 @@ from mmaction.registry import TRANSFORMS
 from ..datasets.random_source import RandomSource
 from . import pillow_operations
 from .clip_transform import ClipTransform, is_number
-from .host_operations import Step
+from .step import Step
 
 
 @TRANSFORMS.register_module()
 class ClipRandAugment(ClipTransform):
     """Apply randomly chosen operations to a clip (Appendix B.2, Table 11).
 
-    Each of them is any of RandAugment's 14 with equal probability, the same ones and the same
-    way round for all frames. The paper gives no magnitude; 9 of 10 is what RandAugment's
-    authors found for ResNet-50 with two operations.
+    Each operation is drawn uniformly from RandAugment's 14. Operations and directions are the
+    same for all frames. The paper gives no magnitude; RandAugment's authors found 9 of 10 for
+    ResNet-50 with two operations.
 
     Args:
-        num_ops: Operations one after the other; one may come twice.
-        magnitude: Their strength, 0 to 10.
-        prob: Probability of doing anything: a number, or one for each clip.
+        num_ops: Number of operations that are applied one after the other, with repetition.
+        magnitude: Strength of the operations, 0 to 10.
+        prob: Probability of applying the transform: one number, or one per clip.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: An argument is out of its range.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class ClipRandAugment(ClipTransform):
         self.magnitude = magnitude
 
     def draw_steps(self, rng: RandomSource) -> list[Step]:
-        """Draw the operations and which way each goes."""
+        """Draw the operations and the direction of each."""
         names = list(pillow_operations.OPERATIONS)
         steps = []
         for _ in range(self.num_ops):
             name, sign = names[rng.randint(len(names))], 1 if rng.random_sample() < 0.5 else -1
             value = pillow_operations.argument(name, self.magnitude / 10, sign)
-            steps.append(('pillow', name, value))
+            steps.append(Step('pillow', (name, value)))
         return steps

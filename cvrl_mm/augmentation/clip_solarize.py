@@ -1,4 +1,4 @@
-"""Solarisation with one draw a clip."""
+"""Solarization with one draw per clip."""
 
 from collections.abc import Sequence
 
@@ -6,23 +6,25 @@ from mmaction.registry import TRANSFORMS
 
 from ..datasets.random_source import RandomSource
 from .clip_transform import ClipTransform
-from .host_operations import Step
+from .step import Step
 
 
 @TRANSFORMS.register_module()
 class ClipSolarize(ClipTransform):
-    """Invert what is bright in a clip.
+    """Invert the bright values of a clip.
 
-    The paper does not solarise; the released code does so to the second clip with
-    probability 0.2: ``prob=(0.0, 0.2)``.
+    Not in the paper. The released code solarizes the second clip with probability 0.2:
+    ``prob=(0.0, 0.2)``.
 
     Args:
-        threshold: Share of the range from which on a value is inverted.
-        prob: Probability of doing so: a number, or one for each clip.
+        threshold: Values from this share of the range on are inverted.
+        prob: Probability of applying the transform: one number, or one per clip.
 
     Raises:
-        ValueError: the threshold or a probability lies outside of [0, 1].
+        ValueError: The threshold or a probability is outside [0, 1].
     """
+
+    slots = ('solarize',)
 
     def __init__(self, threshold: float = 0.5, prob: float | Sequence[float] = 0.2) -> None:
         super().__init__(prob)
@@ -33,5 +35,5 @@ class ClipSolarize(ClipTransform):
         self.threshold = threshold
 
     def draw_steps(self, rng: RandomSource) -> list[Step]:
-        """Nothing is left to draw: a clip is solarised or not."""
-        return [('solarize', self.threshold)]
+        """Return the step; its threshold is fixed."""
+        return [Step('solarize', (self.threshold,))]

@@ -1,4 +1,4 @@
-"""What the photometric transforms of a clip have in common."""
+"""Base class of the photometric transforms of a clip."""
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
@@ -9,28 +9,33 @@ import numpy as np
 from mmcv.transforms import BaseTransform
 
 from ..datasets.random_source import RandomSource
-from . import host_operations as photometric
-from .host_operations import Step
+from .operations import apply_on_host
+from .step import Step
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number, also one of numpy's, which mypy takes for no ``Real``."""
+    """Whether a value is a real number; mypy does not know that numpy's scalars are ``Real``."""
     return isinstance(value, Real)
 
 
 class ClipTransform(BaseTransform, metaclass=ABCMeta):
-    """A photometric transform that draws once for all images of the list.
+    """A photometric transform with one draw for all images of the list.
 
     Required and modified key: ``imgs``, a list of (H, W, 3) or an array (T, H, W, 3), uint8
-    RGB; an array afterwards. With a probability for each clip also ``clip_index``, which
-    :class:`ConsistentAugment` writes.
+    RGB; an array afterwards. If each clip has its own probability, ``clip_index`` is required,
+    too, which :class:`ConsistentAugment` writes.
+
+    A subclass draws steps in :meth:`draw_steps`. ``slots`` names the operations that its steps
+    are a subsequence of, for the device; it is empty if an operation runs only on the host.
 
     Args:
-        prob: Probability of doing anything: a number, or one for each of the two clips.
+        prob: Probability of applying the transform: one number, or one per clip.
 
     Raises:
-        ValueError: a probability lies outside of [0, 1], or there are not two of them.
+        ValueError: A probability is outside [0, 1], or there are not two of them.
     """
+
+    slots: tuple[str, ...] = ()
 
     def __init__(self, prob: float | Sequence[float]) -> None:
         probs = list(prob) if isinstance(prob, Sequence) else [prob]
@@ -45,35 +50,36 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
 
     @property
     def per_clip(self) -> bool:
-        """Whether each clip has a probability of its own."""
+        """Whether each clip has its own probability."""
         return isinstance(self.prob, Sequence)
 
     def transform(self, results: dict) -> dict:
-        """Draw once and apply that to all images.
+        """Draw once and apply the steps to all images.
 
         Args:
-            results: A sample on its way through the pipeline.
+            results: The sample.
 
         Returns:
             The same dict with changed images.
         """
         steps = self.draw(np.random, results.get('clip_index'))
         if steps:
-            results['imgs'] = photometric.apply_steps(results['imgs'], steps)
+            results['imgs'] = apply_on_host(results['imgs'], steps)
         return results
 
     def draw(self, rng: RandomSource, clip_index: int | None = None) -> list[Step]:
-        """Draw what happens to one clip.
+        """Draw the steps for one clip.
 
         Args:
             rng: Random source: a ``RandomState``, or ``numpy.random`` itself.
-            clip_index: Which clip of the video it is; needed with a probability for each.
+            clip_index: Index of the clip in its video; required if each clip has its own
+                probability.
 
         Returns:
-            Operations and their parameters in order; empty where nothing is to happen.
+            The steps in order; empty if the transform is not applied.
 
         Raises:
-            ValueError: each clip has a probability of its own and the clip is not known.
+            ValueError: Each clip has its own probability and ``clip_index`` is not known.
         """
         prob = self.prob
         if isinstance(prob, Sequence):
@@ -88,7 +94,7 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
 
     @abstractmethod
     def draw_steps(self, rng: RandomSource) -> list[Step]:
-        """Draw the operations and their parameters, given that something happens."""
+        """Draw the steps, given that the transform is applied."""
 
     @property
     def _name(self) -> str:
@@ -97,10 +103,10 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
     def _check_range(
         self, name: str, value: Sequence[float], bounds: tuple[float, float]
     ) -> tuple[float, float]:
-        """Return ``value`` as (low, high) if it is a range within ``bounds``.
+        """Return ``value`` as (low, high).
 
         Raises:
-            ValueError: it is not.
+            ValueError: ``value`` is not a range within ``bounds``.
         """
         pair = tuple(value) if isinstance(value, Sequence) else ()
         numbers = len(pair) == 2 and all(is_number(v) for v in pair)

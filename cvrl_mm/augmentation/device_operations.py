@@ -1,60 +1,51 @@
-"""Arithmetic of colour and blur on batches of clips, for the device.
+"""Colour and blur kernels for batches of clips on the device.
 
-The counterpart of :mod:`cvrl_mm.augmentation.host_operations`: the same steps, rounded to
-uint8 after the same operations. Each operation takes clips (K, C, T, H, W), float RGB in 0..255,
-and one parameter per clip.
+Counterpart of :mod:`.host_operations`: the same operations, rounded to uint8 after each one.
+Kernels take clips (K, 3, T, H, W), float RGB in 0..255, and parameters (K, P), one row per clip.
+
+Pointwise operations that follow each other are compiled into one kernel on a GPU, which reads
+and writes each uint8 value once. Contrast needs the mean of the clip, so that it starts a new
+kernel, and the blur is a convolution.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .host_operations import Step, gaussian_kernel
+from .host_operations import gaussian_kernel
 
 LUMA = (0.299, 0.587, 0.114)
-# At 16 x 224 x 224 a clip's float copy takes 10 MB; the way through HSV needs about ten.
+# Without a compiler an operation has about ten float copies of its clips, 10 MB per clip of
+# 16x224x224 each.
 CLIPS_AT_A_TIME = 16
 
 
-def apply_steps(clips: Tensor, steps: Sequence[Sequence[Step]]) -> Tensor:
-    """Apply to each clip its own operations in their order.
+class DeviceOperation(NamedTuple):
+    """An operation on a batch.
 
-    Args:
-        clips: (N, 3, T, H, W), uint8 RGB.
-        steps: For each clip names of operations with their parameters, neighbours merged.
-
-    Returns:
-        New clips, (N, 3, T, H, W) uint8.
+    Attributes:
+        pack: Returns a row of parameters for the number of taps of blurs and the values of a
+            step; for None, the parameters that change nothing.
+        kernel: Changes clips; pointwise but for the mean that ``CONTRAST`` gets.
     """
-    clips = clips.clone()
-    for position in range(max(map(len, steps), default=0)):
-        alike = defaultdict(list)  # clips whose next operation is the same
-        for clip, own in enumerate(steps):
-            if position < len(own):
-                alike[own[position][0]].append(clip)
-        for name, members in alike.items():
-            for start in range(0, len(members), CLIPS_AT_A_TIME):
-                chosen = members[start : start + CLIPS_AT_A_TIME]
-                values = [steps[clip][position][1:] for clip in chosen]
-                changed = OPERATIONS[name](clips[chosen].float(), *zip(*values, strict=True))
-                clips[chosen] = changed.round_().clamp_(0, 255).to(torch.uint8)
-    return clips
+
+    pack: Callable[[int, tuple | None], Sequence[float]]
+    kernel: Callable[..., Tensor]
 
 
-def contrast(clips: Tensor, factor: Sequence[float]) -> Tensor:
-    """Stretch about each channel's mean over the whole clip."""
-    mean = clips.mean(dim=(2, 3, 4), keepdim=True)
-    return torch.lerp(mean, clips, _beside(clips, factor))
+def contrast(clips: Tensor, params: Tensor, mean: Tensor) -> Tensor:
+    """Scale by a factor about each channel's mean over the whole clip."""
+    return torch.lerp(mean, clips, params[:, 0].view(-1, 1, 1, 1, 1))
 
 
-def hsv(
-    clips: Tensor, hue: Sequence[float], saturation: Sequence[float], gain: Sequence[float]
-) -> Tensor:
-    """Turn hue by a share of the circle, multiply saturation and then value."""
-    turns, factor, scale = (_beside(clips, x)[:, 0] for x in (hue, saturation, gain))
+def hsv(clips: Tensor, params: Tensor) -> Tensor:
+    """Turn the hue by a share of the circle, multiply the saturation and then the value."""
+    turns, factor, gain = params.view(-1, 3, 1, 1, 1).unbind(1)  # (K, 1, 1, 1) each
     r, g, b = clips.unbind(1)
     value, low = clips.amax(1), clips.amin(1)
     chroma = value - low
@@ -64,52 +55,118 @@ def hsv(
         (g - b) / wide,
         torch.where(value == g, (b - r) / wide + 2, (r - g) / wide + 4),
     )
-    sextant += turns * 6
-    chroma = torch.minimum(chroma * factor, value)  # saturation ends at 1
+    sextant = sextant + turns * 6
+    chroma = torch.minimum(chroma * factor, value)  # the saturation is at most 1
     channels = []
     for offset in (5, 3, 1):
         k = (sextant + offset) % 6
-        channels.append(value - chroma * torch.minimum(k, 4 - k).clamp_(0, 1))
-    return torch.stack(channels, 1) * scale[:, None]
+        channels.append((value - chroma * torch.minimum(k, 4 - k).clamp(0, 1)) * gain)
+    return torch.stack(channels, 1)
 
 
-def grayscale(clips: Tensor) -> Tensor:
+def grayscale(clips: Tensor, params: Tensor) -> Tensor:
     """Replace all channels by the luma."""
-    luma = torch.einsum('kcthw,c->kthw', clips, clips.new_tensor(LUMA))
-    return torch.stack([luma] * 3, 1)
+    r, g, b = clips.unbind(1)
+    luma = (LUMA[0] * r + LUMA[1] * g + LUMA[2] * b)[:, None]
+    return torch.where(params[:, 0].view(-1, 1, 1, 1, 1) > 0, luma, clips)
 
 
-def solarize(clips: Tensor, threshold: Sequence[float]) -> Tensor:
-    """Invert values from ``threshold``, a share of the range, on."""
-    return torch.where(clips < _beside(clips, threshold) * 255, clips, 255 - clips)
+def solarize(clips: Tensor, params: Tensor) -> Tensor:
+    """Invert values from a threshold on, which is a share of the range."""
+    return torch.where(clips < params[:, 0].view(-1, 1, 1, 1, 1) * 255, clips, 255 - clips)
 
 
-def gaussian_blur(clips: Tensor, sigma: Sequence[float], kernel_size: Sequence[int]) -> Tensor:
-    """Blur in space, with zeros around each frame."""
-    kernels = [gaussian_kernel(s, size) for s, size in zip(sigma, kernel_size, strict=True)]
-    longest = max(map(len, kernels))
-    taps = clips.new_zeros(len(kernels), longest)
-    for row, kernel in zip(taps, kernels, strict=True):
-        margin = (longest - len(kernel)) // 2
-        row[margin : longest - margin] = row.new_tensor(kernel)
-    images = clips.flatten(1, 2).transpose(0, 1)  # (C * T, K, H, W): a channel for each clip
+def gaussian_blur(clips: Tensor, params: Tensor) -> Tensor:
+    """Blur in space with zeros around each frame; the parameters are the taps."""
+    num_clips, num_taps = params.shape
+    images = clips.flatten(1, 2).transpose(0, 1)  # (3 * T, K, H, W): one channel per clip
     for shape, padding in (
-        ((-1, 1, longest, 1), (longest // 2, 0)),
-        ((-1, 1, 1, longest), (0, longest // 2)),
+        ((-1, 1, num_taps, 1), (num_taps // 2, 0)),
+        ((-1, 1, 1, num_taps), (0, num_taps // 2)),
     ):
-        images = F.conv2d(images, taps.view(shape), padding=padding, groups=len(kernels))
+        images = F.conv2d(images, params.reshape(shape), padding=padding, groups=num_clips)
     return images.transpose(0, 1).reshape(clips.shape)
 
 
-def _beside(clips: Tensor, values: Sequence[float]) -> Tensor:
-    """Shape one value a clip to broadcast with the clips: (K, 1, 1, 1, 1)."""
-    return clips.new_tensor(values).view(-1, 1, 1, 1, 1)
+def _taps(num_taps: int, values: tuple | None) -> np.ndarray:
+    """Centre the taps of a blur in a row of ``num_taps``."""
+    kernel = np.ones(1) if values is None else gaussian_kernel(*values)
+    if len(kernel) > num_taps:
+        raise ValueError(f'A blur with {values} has {len(kernel)} taps, more than {num_taps}.')
+    return np.pad(kernel, (num_taps - len(kernel)) // 2)
 
 
-OPERATIONS: dict[str, Callable[..., Tensor]] = {
-    'contrast': contrast,
-    'hsv': hsv,
-    'grayscale': grayscale,
-    'solarize': solarize,
-    'gaussian_blur': gaussian_blur,
-}
+CONTRAST = DeviceOperation(lambda _, values: values or (1.0,), contrast)
+HSV = DeviceOperation(lambda _, values: values or (0.0, 1.0, 1.0), hsv)
+GRAYSCALE = DeviceOperation(lambda _, values: (float(values is not None),), grayscale)
+SOLARIZE = DeviceOperation(lambda _, values: values or (2.0,), solarize)
+GAUSSIAN_BLUR = DeviceOperation(_taps, gaussian_blur)
+POINTWISE = {'hsv': hsv, 'grayscale': grayscale, 'solarize': solarize}
+
+Slot = tuple[str, int]  # name of an operation, end of its columns in the table
+
+
+def run(clips: Tensor, table: np.ndarray, slots: tuple[Slot, ...]) -> Tensor:
+    """Run a batch through a sequence of operations.
+
+    Args:
+        clips: (K, 3, T, H, W), uint8 RGB.
+        table: Parameters of all operations, (K, P).
+        slots: Names of the operations with the ends of their columns.
+
+    Returns:
+        New clips, (K, 3, T, H, W) uint8.
+    """
+    params = torch.from_numpy(table)
+    pointwise = pointwise_on(clips.device.type)
+    if clips.device.type == 'cuda':
+        params = params.pin_memory().to(clips.device, non_blocking=True)  # the only copy
+        return _run_part(clips, params, slots, pointwise)
+    parts = zip(clips.split(CLIPS_AT_A_TIME), params.split(CLIPS_AT_A_TIME), strict=True)
+    return torch.cat([_run_part(*part, slots, pointwise) for part in parts])
+
+
+def _run_part(
+    clips: Tensor, params: Tensor, slots: tuple[Slot, ...], pointwise: Callable[..., Tensor]
+) -> Tensor:
+    pending: list[tuple[str, int, int]] = []  # pointwise operations with their columns
+    mean: Tensor | None = None
+    start = 0
+
+    def flush(clips: Tensor) -> Tensor:
+        return pointwise(clips, params, tuple(pending), mean) if pending else clips
+
+    for name, end in slots:
+        if name in POINTWISE:
+            pending.append((name, start, end))
+        else:
+            clips, pending = flush(clips), []
+            if name == 'contrast':
+                mean = clips.mean((2, 3, 4), keepdim=True, dtype=torch.float32)
+                pending = [(name, start, end)]
+            else:
+                blurred = gaussian_blur(clips.float(), params[:, start:end])
+                clips = blurred.round_().clamp_(0, 255).to(torch.uint8)
+        start = end
+    return flush(clips)
+
+
+def _pointwise(
+    clips: Tensor,
+    params: Tensor,
+    operations: tuple[tuple[str, int, int], ...],
+    mean: Tensor | None,
+) -> Tensor:
+    """Apply operations to uint8 clips; each result is rounded and clipped as uint8 is."""
+    x = clips.float()
+    for name, start, end in operations:
+        own = params[:, start:end]
+        x = contrast(x, own, mean) if name == 'contrast' else POINTWISE[name](x, own)
+        x = x.round().clamp(0, 255)
+    return x.to(torch.uint8)
+
+
+@cache
+def pointwise_on(device_type: str) -> Callable[..., Tensor]:
+    """Return the chain of pointwise operations, compiled into one kernel on a GPU."""
+    return torch.compile(_pointwise, dynamic=False) if device_type == 'cuda' else _pointwise

@@ -1,68 +1,13 @@
-"""Arithmetic of colour and blur on uint8 clips.
+"""Colour and blur kernels for the uint8 frames of one clip on the host.
 
-Each operation takes frames (T, H, W, 3), uint8 RGB, and leaves them as they are. A *step*
-names an operation and its parameters: ``('brightness', 0.7)``. Each operation clips at the
-ends of the range, as in the released code.
+Each operation takes frames (T, H, W, 3), uint8 RGB, and does not modify them. The result is
+rounded and clipped to 0..255, as in the released code.
 """
 
-from collections.abc import Callable, Sequence
 from functools import reduce
 
 import cv2
 import numpy as np
-
-from . import pillow_operations
-
-Step = tuple
-
-
-def apply_steps(imgs: np.ndarray | Sequence[np.ndarray], steps: Sequence[Step]) -> np.ndarray:
-    """Apply operations in order.
-
-    Args:
-        imgs: Frames of one size: a list of (H, W, 3) or an array (T, H, W, 3), uint8 RGB.
-        steps: Names of operations with their parameters.
-
-    Returns:
-        The changed frames, (T, H, W, 3) uint8; the input stays as it is.
-
-    Raises:
-        ValueError: the frames are something else.
-    """
-    frames = np.ascontiguousarray(imgs)
-    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3:
-        raise ValueError(
-            'Photometric transforms work on uint8 RGB frames (T, H, W, 3), got '
-            f'{frames.dtype} {frames.shape}; put them before formatting and normalising.'
-        )
-    for name, *values in merge_steps(steps):
-        frames = OPERATIONS[name](frames, *values)
-    return frames
-
-
-def merge_steps(steps: Sequence[Step]) -> list[Step]:
-    """Let neighbouring changes of hue, saturation and brightness share one way through HSV.
-
-    That is exact as long as brightness has not clipped anything: then each of the three
-    moves H, S or V alone.
-    """
-    merged: list[Step] = []
-    for name, *values in steps:
-        if name not in IN_HSV:
-            merged.append((name, *values))
-            continue
-        hue, saturation, gain = IN_HSV[name](*values)
-        if merged and merged[-1][0] == 'hsv':
-            _, last_hue, last_saturation, last_gain = merged[-1]
-            if last_gain <= 1 and 1 in (last_saturation, saturation):
-                merged.pop()
-                hue, saturation, gain = (
-                    last_hue + hue,
-                    last_saturation * saturation,
-                    last_gain * gain,
-                )
-        merged.append(('hsv', hue, saturation, gain))
-    return merged
 
 
 def contrast(frames: np.ndarray, factor: float) -> np.ndarray:
@@ -157,19 +102,3 @@ def gaussian_kernel(sigma: float, kernel_size: int) -> np.ndarray:
 def _tall(frames: np.ndarray) -> np.ndarray:
     """See a clip as one image with its frames below each other: (T * H, W, 3)."""
     return frames.reshape(-1, *frames.shape[2:])
-
-
-OPERATIONS: dict[str, Callable[..., np.ndarray]] = {
-    'contrast': contrast,
-    'hsv': hsv,
-    'grayscale': grayscale,
-    'solarize': solarize,
-    'gaussian_blur': gaussian_blur,
-    'pillow': pillow_operations.apply,
-}
-# what a step does to H (added), S and V (factors)
-IN_HSV: dict[str, Callable[[float], tuple[float, float, float]]] = {
-    'hue': lambda turns: (turns, 1.0, 1.0),
-    'saturation': lambda factor: (0.0, factor, 1.0),
-    'brightness': lambda factor: (0.0, 1.0, factor),
-}

@@ -32,7 +32,7 @@ def test_kernel_size_bounds_the_kernel():
 
 def test_sigma_is_uniform():
     rng = np.random.RandomState(0)
-    sigmas = [ClipGaussianBlur().draw(rng)[0][1] for _ in range(5000)]
+    sigmas = [ClipGaussianBlur().draw(rng)[0].values[0] for _ in range(5000)]
     assert np.abs(np.quantile(sigmas, [0.25, 0.5, 0.75]) - [0.575, 1.05, 1.525]).max() < 0.05
 
 

@@ -13,10 +13,16 @@ def test_two_of_fourteen_each_as_likely():
     augment, rng = ClipRandAugment(), np.random.RandomState(0)
     draws = [augment.draw(rng) for _ in range(4000)]
     assert {len(steps) for steps in draws} == {2}
-    names = Counter(name for steps in draws for _, name, _ in steps)
+    names = Counter(name for steps in draws for step in steps for name, _ in [step.values])
     assert len(names) == 14
     assert chisquare(list(names.values())).pvalue > 1e-3
-    angles = Counter(value for steps in draws for _, name, value in steps if name == 'rotate')
+    angles = Counter(
+        value
+        for steps in draws
+        for step in steps
+        for name, value in [step.values]
+        if name == 'rotate'
+    )
     assert set(angles) == {27.0, -27.0}
     assert chisquare(list(angles.values())).pvalue > 1e-3
     assert any(first == second for first, second in draws)

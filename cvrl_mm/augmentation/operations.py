@@ -1,0 +1,104 @@
+"""The table of operations, host and device side by side, and how steps are applied.
+
+A transform draws :class:`Step` objects. On the host, :func:`apply_on_host` applies those of one
+clip. On the device, :func:`apply_on_device` applies those of a whole batch.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from . import device_operations as device
+from . import host_operations as host
+from . import pillow_operations
+from .step import Step, merge_steps
+
+
+class Operation(NamedTuple):
+    """The two implementations of an operation.
+
+    Attributes:
+        host: Maps frames (T, H, W, 3), uint8, and the values of a step to new frames.
+        device: Implementation for batches, or None if the operation runs only on the host.
+    """
+
+    host: Callable[..., np.ndarray]
+    device: device.DeviceOperation | None
+
+
+OPERATIONS = {
+    'contrast': Operation(host.contrast, device.CONTRAST),
+    'hsv': Operation(host.hsv, device.HSV),
+    'grayscale': Operation(host.grayscale, device.GRAYSCALE),
+    'solarize': Operation(host.solarize, device.SOLARIZE),
+    'gaussian_blur': Operation(host.gaussian_blur, device.GAUSSIAN_BLUR),
+    'pillow': Operation(pillow_operations.apply, None),
+}
+
+
+def apply_on_host(imgs: np.ndarray | Sequence[np.ndarray], steps: Sequence[Step]) -> np.ndarray:
+    """Apply the steps of one clip in order.
+
+    Args:
+        imgs: Frames of one size: a list of (H, W, 3) or an array (T, H, W, 3), uint8 RGB.
+        steps: What was drawn.
+
+    Returns:
+        The changed frames, (T, H, W, 3) uint8; the input is not modified.
+
+    Raises:
+        ValueError: The frames have another type or shape.
+    """
+    frames = np.ascontiguousarray(imgs)
+    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3:
+        raise ValueError(
+            'Photometric transforms work on uint8 RGB frames (T, H, W, 3), got '
+            f'{frames.dtype} {frames.shape}; put them before formatting and normalising.'
+        )
+    for step in merge_steps(steps):
+        frames = OPERATIONS[step.name].host(frames, *step.values)
+    return frames
+
+
+def apply_on_device(
+    clips: Tensor, steps: Sequence[Sequence[Step]], slots: Sequence[str], num_taps: int = 1
+) -> Tensor:
+    """Apply to each clip of a batch its own steps.
+
+    All clips run through the same sequence of operations, ``slots``; where a clip has no step
+    for a slot, its parameters are neutral. The parameters of the batch form one table, which is
+    copied to the device once.
+
+    Args:
+        clips: (K, 3, T, H, W), uint8 RGB.
+        steps: The steps of each clip, merged by :func:`merge_steps`.
+        slots: Names of operations. The names of a clip's steps must be a subsequence of it.
+        num_taps: Number of taps of blurs, odd.
+
+    Returns:
+        New clips, (K, 3, T, H, W) uint8.
+
+    Raises:
+        ValueError: The steps of a clip do not fit into the slots.
+    """
+    operations = []
+    for name in slots:
+        operation = OPERATIONS[name].device
+        if operation is None:
+            raise ValueError(f'{name!r} runs on the host only.')
+        operations.append(operation)
+    neutral = [np.asarray(op.pack(num_taps, None), np.float32) for op in operations]
+    ends = np.cumsum([len(values) for values in neutral]).tolist()
+    table = np.tile(np.concatenate([np.empty(0, np.float32), *neutral]), (len(clips), 1))
+    for row, own in zip(table, steps, strict=True):
+        slot = 0
+        for step in own:
+            if step.name not in slots[slot:]:
+                raise ValueError(f'{step.name!r} does not fit into the slots {slots[slot:]}.')
+            slot += list(slots[slot:]).index(step.name)
+            values = operations[slot].pack(num_taps, step.values)
+            row[ends[slot] - len(values) : ends[slot]] = values
+            slot += 1
+    return device.run(clips, table, tuple(zip(slots, ends, strict=True)))
