@@ -31,6 +31,13 @@ def test_writes_a_clean_list_and_the_reasons(run, tmp_path: Path):
     ]
 
 
+def test_no_good_video_is_a_failure(run, tmp_path: Path):
+    (tmp_path / 'list.txt').write_text('vanished.mp4 2\n')
+    with pytest.raises(SystemExit, match=r'None of the videos is good.*--prefix'):
+        run(tmp_path / 'list.txt', '--prefix', tmp_path, '--processes', 1)
+    assert (tmp_path / 'list.bad_videos.txt').is_file()
+
+
 def test_a_missing_list_is_named(run, tmp_path: Path):
     with pytest.raises(SystemExit, match=r'There is no video list .*none\.txt'):
         run(tmp_path / 'none.txt')

@@ -63,6 +63,8 @@ def main() -> None:
     print(f'{len(files) - len(bad)} of {len(files)} videos are good: {out}')
     if bad:
         print(f'{len(bad)} are not: {report}')
+    if len(bad) == len(files):
+        sys.exit('None of the videos is good: see that --prefix and the list belong together.')
 
 
 if __name__ == '__main__':
