@@ -15,16 +15,17 @@ from torch import nn
 class AutocastOptimWrapper(OptimWrapper):
     """Run forward passes under bfloat16 autocast on an accelerator, in float32 on a CPU.
 
-    bfloat16 has float32's range and needs no loss scaling; mmengine's ``AmpOptimWrapper``
-    always brings a scaler and refuses to work on a CPU. There oneDNN 3.12, which comes with
-    torch 2.13, gets some 3D convolutions in bfloat16 wrong: without AMX the gradients of kernels
-    over few frames (3 of 2, 5 of 4), and those of a stride over a single pixel, which also write
-    past their memory; with AMX outputs one pixel wide (pytorch/pytorch#169688).
+    bfloat16 has the range of float32 and needs no loss scaling. mmengine's ``AmpOptimWrapper``
+    always uses a loss scaler and does not support CPUs. On CPUs, oneDNN 3.12 (in torch 2.13)
+    computes some 3D convolutions in bfloat16 incorrectly. Without AMX these are the gradients of
+    kernels that are longer than the clip (3 over 2 frames, 5 over 4), and of strides over a single
+    pixel, which also write outside their memory. With AMX they are outputs of a width of one pixel
+    (pytorch/pytorch#169688).
     """
 
     @contextmanager
     def optim_context(self, model: nn.Module) -> Iterator[None]:
-        """Cast within; gradient accumulation stays ``OptimWrapper``'s."""
+        """Enable autocast; gradient accumulation is that of ``OptimWrapper``."""
         enabled = get_device() != 'cpu'
         with super().optim_context(model), autocast(dtype=torch.bfloat16, enabled=enabled):
             yield

@@ -1,4 +1,4 @@
-"""No test of a network that is partly random."""
+"""Strict loading of checkpoints for testing."""
 
 from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
@@ -10,16 +10,17 @@ from cvrl_mm.models.pretrained import check_fit
 
 @HOOKS.register_module()
 class StrictLoadHook(Hook):
-    """Refuse to test with a checkpoint that does not hold exactly the network.
+    """Refuse to test with a checkpoint whose weights are not exactly those of the network.
 
-    mmengine loads what fits and says so in the log. Training may start from a part.
+    mmengine loads the matching entries, logs the others and tests a network that is partly random.
+    Training may start from some of the weights and is not affected.
 
     Raises:
         CheckpointMisfitError: see :func:`cvrl_mm.models.pretrained.check_fit`.
     """
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Compare before the weights are put in their places."""
+        """Compare names and shapes before the weights are loaded."""
         if isinstance(runner._train_loop, BaseLoop):
             return
         model = runner.model.module if is_model_wrapper(runner.model) else runner.model

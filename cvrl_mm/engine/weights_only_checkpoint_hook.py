@@ -1,4 +1,4 @@
-"""Checkpoints that load as weights alone."""
+"""Checkpoints that load with ``weights_only=True``."""
 
 import numpy as np
 import torch
@@ -13,19 +13,19 @@ from mmengine.utils import apply_to
 class WeightsOnlyCheckpointHook(Hook):
     """Store the log history as tensors, so that ``torch.load(weights_only=True)`` reads it.
 
-    mmengine pickles ``HistoryBuffer`` objects into every checkpoint
-    (open-mmlab/mmengine#1655), and a finished pre-training run could then not be loaded by
-    ``init_cfg`` or ``load_from`` of a downstream one on torch 2.6 and later.
+    mmengine pickles ``HistoryBuffer`` objects into every checkpoint (open-mmlab/mmengine#1655).
+    With torch 2.6 and later, ``init_cfg`` and ``load_from`` of a downstream run could not load
+    such a file.
     """
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Replace numpy's scalars by Python's, and the buffers by their contents."""
+        """Replace numpy scalars by Python numbers and history buffers by lists of tensors."""
         for part in ('message_hub', 'meta'):
             if part in checkpoint:
                 checkpoint[part] = apply_to(checkpoint[part], is_foreign, plain)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Make buffers of the contents again."""
+        """Convert the lists back to history buffers."""
         hub = checkpoint.get('message_hub', {})
         for name, contents in hub.get('log_scalars', {}).items():
             if isinstance(contents, list):
@@ -33,12 +33,12 @@ class WeightsOnlyCheckpointHook(Hook):
 
 
 def is_foreign(x: object) -> bool:
-    """Whether weights-only loading would refuse a value."""
+    """Whether weights-only loading refuses a value."""
     return isinstance(x, (np.generic, HistoryBuffer))
 
 
 def plain(x: np.generic | HistoryBuffer) -> object:
-    """Put a value into types that weights-only loading knows."""
+    """Convert a value to types that weights-only loading accepts."""
     if isinstance(x, np.generic):
         return x.item()
     return [torch.from_numpy(history.copy()) for history in x.data]
