@@ -8,6 +8,7 @@ arrays of numbers.
 
 import pickle
 import re
+import struct
 from pathlib import Path
 from typing import Literal
 
@@ -73,7 +74,8 @@ _ALLOWED = {
 }
 
 
-class _ArrayUnpickler(pickle.Unpickler):
+# The unpickler in C allocates memory for the largest index that a file names, 2.6 GB for 35 bytes
+class _ArrayUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
     def find_class(self, module: str, name: str) -> object:
         if (module, name) not in _ALLOWED:
             raise pickle.UnpicklingError(f'asks for {module}.{name}')
@@ -105,7 +107,9 @@ def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
         # errors that a damaged or malicious file causes in an unpickler
         except (pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError) as error:
             reason = str(error)
-        except (AttributeError, EOFError, MemoryError, OverflowError) as error:
+        except (AttributeError, AssertionError, EOFError) as error:
+            reason = f'is not such a pickle ({type(error).__name__}: {error})'
+        except (MemoryError, OverflowError, struct.error) as error:
             reason = f'is not such a pickle ({type(error).__name__}: {error})'
     raise ValueError(
         f'{path} is refused as a proposal file: it {reason}. Expected is a pickled dict from '

@@ -1,7 +1,7 @@
-"""A small generated data set shaped like AVA: two figures a movie whose motion is their action.
+"""A small generated data set in the format of AVA: the motion of a figure is its action.
 
-All figures look the same and stand anywhere in their half of the picture, so that a single
-frame does not give their action away.
+All figures look the same and stand anywhere in their half of the frame, so that a single frame does
+not reveal the action.
 """
 
 from dataclasses import dataclass
@@ -12,24 +12,24 @@ import numpy as np
 
 from ..detection.ava_proposals import save_proposals
 
-# One of each of the three groups over which MMAction2 averages; the axes along which they move
+# One action of each of the three groups for which MMAction2 reports a mean, with the axes of motion
 ACTIONS = {12: ('sway', (1, 0)), 17: ('bounce', (0, 1)), 64: ('turn', (1, 1))}
 SIZE = 64  # pixels
 FPS, SECONDS, START = 30, 4, 900
 KEY_SECONDS = range(START + 1, START + SECONDS)
-FIGURE, REACH = np.array([18, 28]), 3  # width and height, and how far it moves, pixels
+FIGURE, REACH = np.array([18, 28]), 3  # width and height, and amplitude of the motion, in pixels
 
 
 @dataclass
 class Figure:
-    """Someone in a movie.
+    """A moving figure in a movie.
 
     Attributes:
-        action: Its number, from ``ACTIONS``.
+        action: Number of the action, a key of ``ACTIONS``.
         home: Centre of the motion, x and y in pixels.
-        turns: Periods a second, negative for the other direction.
-        phase: Of the motion at the first frame, radians.
-        colour: BGR.
+        turns: Periods per second, negative for the opposite direction.
+        phase: Phase of the motion at the first frame, in radians.
+        colour: Colour in BGR.
     """
 
     action: int
@@ -39,7 +39,7 @@ class Figure:
     colour: tuple[float, float, float]
 
     def centre(self, frame: int) -> np.ndarray:
-        """Where it is, x and y in pixels."""
+        """Return the centre of the figure at a frame, x and y in pixels."""
         angle = 2 * np.pi * self.turns * frame / FPS + self.phase
         return self.home + REACH * np.array(ACTIONS[self.action][1]) * [
             np.cos(angle),
@@ -47,19 +47,22 @@ class Figure:
         ]
 
     def box(self, frame: int) -> np.ndarray:
-        """Its box as fractions of the picture, (4,)."""
+        """Return the box of the figure at a frame, as fractions of the frame, (4,)."""
         centre = self.centre(frame)
         return np.concatenate([centre - FIGURE / 2, centre + FIGURE / 2]).clip(0, SIZE) / SIZE
 
 
 def write_synthetic_ava(root: Path, num_train: int = 64, num_val: int = 16, seed: int = 0) -> None:
-    """Write movies as frames and as videos, csv files, label map and proposals.
+    """Write movies as frames and as videos, with csv files, label map and proposals.
 
     Args:
-        root: A new folder; gets annotations/, rawframes/ and videos/.
-        num_train: Movies with a name that begins with train.
-        num_val: Movies with a name that begins with val.
-        seed: Of everything drawn.
+        root: New folder, which gets the subfolders annotations/, rawframes/ and videos/.
+        num_train: Number of training movies, named train_0 and so on.
+        num_val: Number of validation movies, named val_0 and so on.
+        seed: Seed of all draws.
+
+    Raises:
+        FileExistsError: One of the subfolders exists already.
     """
     rng = np.random.default_rng(seed)
     for folder in ('annotations', 'rawframes', 'videos'):
@@ -84,7 +87,7 @@ def write_synthetic_ava(root: Path, num_train: int = 64, num_val: int = 16, seed
 
 
 def draw_figure(rng: np.random.Generator, half: int) -> Figure:
-    """Draw who stands in the left (0) or right (1) half."""
+    """Draw a figure in the left (0) or right (1) half of the frame."""
     room = FIGURE[1] / 2 + REACH
     return Figure(
         action=int(rng.choice(list(ACTIONS))),
@@ -98,14 +101,14 @@ def draw_figure(rng: np.random.Generator, half: int) -> Figure:
 
 
 def draw_detections(rng: np.random.Generator, boxes: np.ndarray) -> np.ndarray:
-    """Boxes as a person detector finds them, and a doubtful one where nobody is, (K + 1, 5)."""
+    """Draw boxes like those of a person detector, and a false one with a low score, (K + 1, 5)."""
     found = (boxes + rng.normal(0, 0.5 / SIZE, boxes.shape)).clip(0, 1)
     scores = rng.uniform(0.95, 1, len(found))
     return np.concatenate([np.c_[found, scores], [[0.3, 0.4, 0.7, 0.6, 0.2]]])
 
 
 def render(rng: np.random.Generator, figures: list[Figure]) -> list[np.ndarray]:
-    """Draw all frames of a movie, (SIZE, SIZE, 3) BGR uint8 each."""
+    """Render all frames of a movie, (SIZE, SIZE, 3) BGR uint8 each."""
     wall = cv2.GaussianBlur(rng.uniform(0, 255, (SIZE, SIZE, 3)), (0, 0), 4)
     wall = 90 + 2 * (wall - wall.mean())
     frames = []
@@ -122,7 +125,7 @@ def render(rng: np.random.Generator, figures: list[Figure]) -> list[np.ndarray]:
 
 
 def write_movie(root: Path, movie: str, frames: list[np.ndarray]) -> None:
-    """Write frames as pictures and as a video."""
+    """Write the frames of a movie as image files and as a video file."""
     folder = root / 'rawframes' / movie
     folder.mkdir()
     code = cv2.VideoWriter.fourcc(*'mp4v')

@@ -1,5 +1,6 @@
 import os
 import pickle
+import tracemalloc
 from pathlib import Path
 
 import mmengine
@@ -128,3 +129,16 @@ def test_saving_checks_the_format(tmp_path: Path):
         save_proposals({'m0': np.zeros((1, 5))}, tmp_path / 'p.pkl')
     with pytest.raises(ValueError, match='shape'):
         save_proposals({'m0,0902': np.zeros((1, 6))}, tmp_path / 'p.pkl')
+
+
+def test_a_small_file_takes_no_large_memory(tmp_path: Path):
+    """The index of a stored object may be up to 2^32, whatever the size of the file."""
+    bomb = b'\x80\x02Nr' + (2**27).to_bytes(4, 'little') + b'.'  # store None at this index
+    (tmp_path / 'bomb.pkl').write_bytes(bomb)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match='refused as a proposal file'):
+            load_proposals(tmp_path / 'bomb.pkl')
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
