@@ -1,26 +1,37 @@
-r"""Write pooled features of videos to a file: one vector a video, averaged over its clips.
+"""Write pooled features of videos to a file: one vector per video, averaged over its clips.
+
+The clips are those that the checkpoint or --config describes. Finished videos are kept in
+OUT.parts: started again, the command goes on where it was. Under torchrun, srun or in a Slurm
+array each process takes its share of the videos, and --join then writes OUT.
 
 Examples:
     python tools/extract_features.py r3d50_k400_released.pth videos/ -o feats.npz
-    python tools/extract_features.py epoch_800.pth val.txt --root data/kinetics400/videos_val \
-        -o feats.parquet --config configs/cvrl/pretrain_k400.py
+    python tools/extract_features.py epoch_800.pth val.txt --root data/videos -o feats.parquet
+    python tools/extract_features.py untrained videos/ -o random.npz --config CONFIG
+    torchrun --nproc_per_node 8 tools/extract_features.py encoder.safetensors list.txt -o feats.npz
+    sbatch --array=0-7 --wrap "python tools/extract_features.py encoder.pth list.txt -o feats.npz"
+    python tools/extract_features.py --join -o feats.npz
 
+In Python:
     data = np.load('feats.npz'); data['names'], data['feats']  # (V,), (V, 2048)
 """
 
 import argparse
+import dataclasses
 import os
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from torch.utils.data import DataLoader
 
 import cvrl_mm  # noqa: F401  registers the transforms
 from cvrl_mm.command_line import plain_errors, read_config
 from cvrl_mm.evaluation.encoder import load_encoder
+from cvrl_mm.evaluation.extraction import extract_to_file
 from cvrl_mm.evaluation.feature_file import FeatureFile
-from cvrl_mm.evaluation.video_files import VideoFiles, find_videos
+from cvrl_mm.evaluation.feature_parts import join_parts
+from cvrl_mm.evaluation.shares import rank_and_size
+from cvrl_mm.evaluation.video_files import find_videos
+from cvrl_mm.progress import progress
 
 
 def parse_args() -> argparse.Namespace:
@@ -28,57 +39,73 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('checkpoint', help='converted, or of a run (then with --config)')
-    parser.add_argument('videos', nargs='+', help='videos, folders of them, lists in .txt')
+    checkpoint = 'a weights file, a checkpoint of a run, or "untrained" (with --config)'
+    parser.add_argument('checkpoint', nargs='?', help=checkpoint)
+    parser.add_argument('videos', nargs='*', help='videos, folders of them, lists in .txt')
     parser.add_argument('-o', '--out', required=True, help='a file .npz or .parquet')
-    parser.add_argument('--config', help='the config that the checkpoint was trained with')
+    parser.add_argument('--join', action='store_true', help='write OUT from finished parts')
+    parser.add_argument('--config', help='the config of the training, if the file does not tell it')
     parser.add_argument('--root', help="what lists' paths are relative to (the list's folder)")
+    for name, text in (
+        ('clip-len', 'frames per clip'),
+        ('frame-interval', 'distance between neighbouring frames of a clip'),
+        ('size', 'side of the crop in pixels'),
+    ):
+        parser.add_argument(f'--{name}', type=int, help=f'{text} (as the encoder expects)')
     for name, default, text in (
-        ('clip-len', 32, 'frames of a clip'),
-        ('frame-interval', 2, "distance of a clip's frames"),
-        ('num-clips', 10, 'clips of a video'),
-        ('size', 256, 'side of the crop in pixels'),
+        ('num-clips', 10, 'clips per video'),
         ('batch-size', 2, 'videos at a time'),
-        ('workers', min(4, os.cpu_count()), 'processes that decode, 0 for none'),
+        ('workers', min(4, os.cpu_count() or 1), 'processes that decode, 0 for none'),
     ):
         parser.add_argument(f'--{name}', type=int, default=default, help=f'{text} (%(default)s)')
-    device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    device = 'cpu'
+    if torch.cuda.is_available():
+        device = f'cuda:{int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count()}'
     parser.add_argument('--device', default=device, help='where to compute (%(default)s)')
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.join == bool(args.checkpoint):
+        parser.error('give CHECKPOINT and VIDEOS, or --join alone')
+    if not args.join and not args.videos:
+        parser.error('name the videos')
+    for name, least in (('num_clips', 1), ('batch_size', 1), ('workers', 0)):
+        if getattr(args, name) < least:
+            parser.error(f'--{name.replace("_", "-")} must be at least {least}')
+    return args
 
 
-def extract(args: argparse.Namespace) -> dict[str, str]:
-    """Write the file; return the videos that could not be read, and why."""
+def extract(args: argparse.Namespace) -> dict[str, str] | None:
+    """Extract this process's share; return the videos that could not be read, and why."""
+    rank, size = rank_and_size()
+    FeatureFile(args.out)  # before the work: can it be written?
     paths = find_videos(args.videos, args.root)
-    config = None
-    if args.config is not None:
-        config = read_config(args.config, 'model')
+    config = read_config(args.config, 'model') if args.config is not None else None
     encoder = load_encoder(args.checkpoint, config).to(args.device)
-    clips = VideoFiles(paths, args.clip_len, args.frame_interval, args.num_clips, args.size)
-    loader = DataLoader(clips, args.batch_size, num_workers=args.workers, collate_fn=list)
-    failed = {}
-    columns = [TextColumn('videos'), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    with FeatureFile(args.out) as file, Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task('', total=len(paths))
-        for samples in loader:
-            failed.update({paths[s['index']]: s['error'] for s in samples if 'error' in s})
-            readable = [s for s in samples if 'inputs' in s]
-            if readable:
-                clips = torch.cat([s['inputs'] for s in readable])
-                feats = encoder.features(clips).unflatten(0, (len(readable), -1)).mean(1)
-                names = [paths[s['data_samples'].gt_label.item()] for s in readable]
-                file.append(names, feats.cpu().numpy())
-            bar.advance(task, len(samples))
-    if not file.names:
-        raise ValueError(f'None of the videos can be read; the first one: {failed[paths[0]]}')
-    return failed
+    given = {k: getattr(args, k) for k in ('clip_len', 'frame_interval', 'size')}
+    given = {k: v for k, v in given.items() if v is not None}
+    encoder.clip_input = dataclasses.replace(encoder.clip_input, **given)
+    title = 'videos' if size == 1 else f'videos of part {rank} of {size}'
+    with progress(title, Console(stderr=True)) as on_progress:
+        return extract_to_file(
+            encoder,
+            paths,
+            args.out,
+            num_clips=args.num_clips,
+            batch_size=args.batch_size,
+            num_workers=args.workers,
+            rank=rank,
+            size=size,
+            on_progress=on_progress,
+        )
 
 
 @plain_errors()
 def main() -> None:
-    """Extract, and list at the end what could not be read."""
+    """Extract or join, and list at the end what could not be read."""
     args = parse_args()
-    failed = extract(args)
+    failed = join_parts(args.out) if args.join else extract(args)
+    if failed is None:
+        print(f'This part is done; when all are: extract_features.py --join -o {args.out}')
+        return
     for path, reason in failed.items():
         print(f'unreadable: {path}: {reason}')
     if failed:

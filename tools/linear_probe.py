@@ -20,12 +20,8 @@ from rich.table import Table
 
 import cvrl_mm  # noqa: F401
 from cvrl_mm.command_line import plain_errors, read_config
-from cvrl_mm.evaluation.frozen_tools import (
-    SECONDS_TO_WAIT,
-    WEIGHT_DECAYS,
-    cached_probe,
-    default_out,
-)
+from cvrl_mm.evaluation.cached_linear_probe import WEIGHT_DECAYS, cached_linear_probe
+from cvrl_mm.evaluation.frozen_features import SECONDS_TO_WAIT, default_out
 
 
 def parse_args() -> argparse.Namespace:
@@ -34,7 +30,7 @@ def parse_args() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('config', help='one of configs/linear')
-    parser.add_argument('checkpoint', help="a pre-training run's, or any with backbone weights")
+    parser.add_argument('checkpoint', help='with backbone weights, or "untrained"')
     parser.add_argument('--out', type=Path, help='default: <checkpoint>_<config>/')
     parser.add_argument('--train-views', type=int, default=2, help='of each training video')
     parser.add_argument(
@@ -72,7 +68,7 @@ def main() -> None:
     cfg.merge_from_dict(args.cfg_options)
     if args.launcher != 'none':
         init_dist(args.launcher, timeout=SECONDS_TO_WAIT)
-    result = cached_probe(
+    result = cached_linear_probe(
         cfg,
         args.checkpoint,
         args.out or default_out(args.config, args.checkpoint),

@@ -17,7 +17,8 @@ from mmengine.dist import init_dist, is_main_process
 
 import cvrl_mm  # noqa: F401
 from cvrl_mm.command_line import plain_errors, read_config
-from cvrl_mm.evaluation.frozen_tools import SECONDS_TO_WAIT, default_out, retrieval
+from cvrl_mm.evaluation.frozen_features import SECONDS_TO_WAIT, default_out
+from cvrl_mm.evaluation.retrieval import retrieval
 
 
 def parse_args() -> argparse.Namespace:
@@ -26,7 +27,7 @@ def parse_args() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('config', help='one of configs/linear')
-    parser.add_argument('checkpoint', help="a pre-training run's, or any with backbone weights")
+    parser.add_argument('checkpoint', help='with backbone weights, or "untrained"')
     parser.add_argument('--out', type=Path, help='default: <checkpoint>_<config>/')
     parser.add_argument('--launcher', choices=('none', 'pytorch', 'slurm'), default='none')
     parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})

@@ -1,6 +1,7 @@
 r"""Write a page that shows test videos beside their nearest neighbours among training videos.
 
-The features are those of the frozen backbone. Right and wrong neighbours are marked.
+The features are those of the frozen backbone. Right and wrong neighbours are marked
+where both videos have labels.
 
 Example:
     python tools/show_neighbours.py configs/miniature/cvrl_motion.py run/iter_1000.pth \
@@ -33,7 +34,7 @@ def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('config', help='with a model, and features_dataloader or test_dataloader')
-    parser.add_argument('checkpoint', help='with backbone weights')
+    parser.add_argument('checkpoint', help='with backbone weights, or "untrained"')
     parser.add_argument('--gallery', required=True, help='list of the videos to be found')
     parser.add_argument('--queries', required=True, help='list of the videos to find by')
     parser.add_argument('--root', default='', help='folder that the lists are relative to')
@@ -103,7 +104,9 @@ def pair_up(
 ) -> list[Query]:
     """Put what was found into words."""
 
-    def name(label: int) -> str:
+    def name(label: int) -> str | None:
+        if label < 0:  # the list has no label for this video
+            return None
         return names[label] if label < len(names) else f'class {label}'
 
     rows = []

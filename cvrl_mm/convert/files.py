@@ -116,7 +116,7 @@ def _checked(loaded: Any, path: Path) -> dict[str, Any]:
 def _refused(error: pickle.UnpicklingError) -> str:
     """Cut the object's name out of torch's advice."""
     found = re.search(r'(?:GLOBAL|class) (\S+)', str(error))
-    return found[1] if found else str(error).splitlines()[0]
+    return found[1] if found else 'a pickle of another kind'
 
 
 def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) -> Path:

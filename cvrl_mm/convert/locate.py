@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
+LARGEST_RATIO = 20  # of the unpacked files to the archive; random numbers hardly shrink
+SMALL_BYTES = 1 << 20  # allowed whatever the ratio
+MAX_DEPTH = 32
+
 
 @contextmanager
 def checkpoint_prefix(source: str | Path) -> Iterator[Path]:
@@ -58,7 +62,15 @@ def _unpack(archive: Path, folder: Path) -> None:
     """Unpack the checkpoint files of an archive; refuse it if any member is out of the way."""
     try:
         with tarfile.open(archive) as tar:
-            members = [_checked(member, archive) for member in tar]
+            members, size = [], 0
+            for member in tar:
+                members.append(_checked(member, archive))
+                size += member.size
+                if size > LARGEST_RATIO * archive.stat().st_size + SMALL_BYTES:
+                    raise ValueError(
+                        f'{archive} is refused: it unpacks to more than {LARGEST_RATIO} times its '
+                        f'size of {archive.stat().st_size / 1e6:.1f} MB, which weights do not do.'
+                    )
             for member in members:
                 name = PurePosixPath(member.name).name
                 if not name.endswith('.index') and '.data-' not in name:
@@ -77,6 +89,8 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 def _checked(member: tarfile.TarInfo, archive: Path) -> tarfile.TarInfo:
     path = PurePosixPath(member.name)
+    if len(path.parts) > MAX_DEPTH:
+        raise ValueError(f'{archive} is refused: its folders are more than {MAX_DEPTH} deep.')
     if path.is_absolute() or '..' in path.parts:
         raise ValueError(
             f'{archive} is refused: its member {member.name} would be written outside the '

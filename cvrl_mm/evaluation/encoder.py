@@ -19,6 +19,7 @@ from ..convert.files import save_weights
 from ..convert.locate_weights import locate_weights
 from ..models.pooling import global_average_pool
 from .clip_pipeline import clip_steps, decoding_steps
+from .features import UNTRAINED, build_recognizer
 
 
 class Encoder(nn.Module):
@@ -163,6 +164,7 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
         checkpoint: A file (``.safetensors`` or ``.pth``: converted, or a checkpoint of a run),
             a folder with ``encoder.safetensors`` or ``encoder.pth``, an ``https://`` address,
             or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub with such a file.
+            ``'untrained'`` builds the encoder of the config with random weights.
         config: A config, or its path, whose ``model.backbone`` and
             ``model.data_preprocessor`` are those of the checkpoint and whose pipelines tell
             the clips. It is only needed for weights that do not describe themselves.
@@ -175,11 +177,13 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
         ValueError: the file holds more than weights, is damaged, does not describe its
             architecture where there is no config, or does not fit.
     """
+    if isinstance(config, (str, Path)):
+        config = Config.fromfile(config)
+    if str(checkpoint) == UNTRAINED:
+        return _untrained(config)
     path = locate_weights(checkpoint)
     found = extract_backbone(path)
     meta = found['meta']
-    if isinstance(config, (str, Path)):
-        config = Config.fromfile(config)
     if config is not None:
         meta['backbone'] = architecture_of(config.model.backbone.to_dict())
         meta['input'] = ClipInput.from_config(config).to_dict()
@@ -199,3 +203,12 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
     clip_input = ClipInput.from_dict(meta.setdefault('input', {}))
     backbone = build_backbone(meta['backbone'], found, str(checkpoint))
     return Encoder(backbone, clip_input, meta).eval()
+
+
+def _untrained(config: Config | None) -> Encoder:
+    """Build an encoder with the random weights of ``randomness.seed``."""
+    if config is None:
+        raise ValueError('An untrained encoder needs a config that tells its architecture.')
+    meta = dict(source=UNTRAINED, backbone=architecture_of(config.model.backbone.to_dict()))
+    backbone = build_recognizer(config, UNTRAINED).backbone
+    return Encoder(backbone, ClipInput.from_config(config), meta).eval()

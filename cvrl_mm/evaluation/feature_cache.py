@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from .features import clip_features
 
 SHARD_VIDEOS = 256  # few enough that small sets are shared out over the ranks, too
 FORMAT = 1
+MAX_VIDEOS = 10**9  # a damaged or hostile description must not keep a loop going
 
 
 class RepeatedViews(Dataset):
@@ -143,10 +145,11 @@ class FeatureCache:
         if meta is None:
             raise FileNotFoundError(f'{self.folder} holds no features.')
         shards = range(-(-meta['num_videos'] // SHARD_VIDEOS))
-        lacking = [shard for shard in shards if not self._path('feats', shard).exists()]
-        if lacking:
+        there = {path.name for path in self.folder.glob('feats_*.npy')}  # not as many as claimed
+        if len(there) < len(shards) or {self._path('feats', s).name for s in shards} - there:
             raise FileNotFoundError(
-                f'{self.folder} lacks {len(lacking)} of {len(shards)} shards; fill it first.'
+                f'{self.folder} lacks {max(1, len(shards) - len(there))} of {len(shards)} shards; '
+                'fill it first.'
             )
         feats, labels = (
             torch.from_numpy(np.concatenate([_read(self._path(name, s)) for s in shards]))
@@ -171,7 +174,18 @@ class FeatureCache:
 
     def _meta(self) -> dict | None:
         path = self.folder / 'meta.json'
-        return json.loads(path.read_text()) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            meta = json.loads(path.read_text())
+            num_videos = meta.get('num_videos') if isinstance(meta, dict) else None
+            if type(num_videos) is int and 0 <= num_videos <= MAX_VIDEOS:
+                return meta
+        except (ValueError, RecursionError):
+            pass
+        raise ValueError(
+            f'{path} is damaged: it must describe at most {MAX_VIDEOS} videos. Remove the folder.'
+        )
 
     @staticmethod
     def _members(shard: int, num_videos: int) -> range:
@@ -200,9 +214,13 @@ class FeatureCache:
 
 def _read(path: Path) -> np.ndarray:
     try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f'{path} holds no features: {error}; remove it and fill again.') from None
+        array = np.load(path, allow_pickle=False)
+        if isinstance(array, np.ndarray):
+            return array
+        error: Exception = ValueError('it holds several arrays')
+    except (ValueError, EOFError, MemoryError, BadZipFile) as caught:
+        error = caught
+    raise ValueError(f'{path} holds no features: {error}; remove it and fill again.')
 
 
 def _replace(path: Path, write: Callable) -> None:

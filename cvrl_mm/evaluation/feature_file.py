@@ -30,6 +30,8 @@ class FeatureFile:
         self.path = Path(path)
         if self.path.suffix not in WRITERS:
             raise ValueError(f'Features are written to {" or ".join(WRITERS)}, got {path}.')
+        if self.path.is_dir():
+            raise ValueError(f'{path} is a folder; name a file.')
         if self.path.suffix == '.parquet':
             _import_pyarrow()
         self.names: list[str] = []

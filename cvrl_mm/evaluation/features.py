@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import torch
 from mmaction.models import BaseRecognizer
@@ -11,31 +12,45 @@ from mmengine.registry import init_default_scope
 from mmengine.runner import set_random_seed
 from torch import Tensor
 
-from cvrl_mm.models.pooling import global_average_pool
+from ..convert.description import load_backbone
+from ..convert.export import extract_backbone
+from ..convert.locate_weights import locate_weights
+from ..models.pooling import global_average_pool
+
+UNTRAINED = 'untrained'  # in place of a checkpoint: random weights by the seed of the config
 
 
-def build_recognizer(config: Config, checkpoint: str | None = None) -> BaseRecognizer:
+def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> BaseRecognizer:
     """Build the recognizer of a config, with a trained backbone or as training would start it.
 
     Args:
         config: With ``model`` and, for the untrained weights, ``randomness.seed``.
-        checkpoint: A file whose ``backbone.…`` weights are loaded, in place of those that the
-            config names; all others stay as drawn.
+        checkpoint: A file (or what :func:`load_encoder` takes) whose ``backbone.…`` weights are
+            loaded in place of those that the config names; ``'untrained'`` for random ones.
+            All other weights stay as drawn.
 
     Returns:
         The recognizer on the CPU.
 
     Raises:
         CheckpointMisfitError: the checkpoint does not fit the backbone.
+        OSError, ValueError: as :func:`load_encoder`.
     """
     init_default_scope(config.get('default_scope', 'mmaction'))
     set_random_seed(config.get('randomness', {}).get('seed'))
     parts = copy.deepcopy(config.model)
+    weights = None
     if checkpoint is not None:
-        init = dict(type='Pretrained', checkpoint=checkpoint, prefix='backbone.')
-        parts.backbone.init_cfg = init  # in the place of the config's own
+        # read before the network is built, so that a wrong file is told at once
+        if str(checkpoint) != UNTRAINED:
+            weights = extract_backbone(locate_weights(checkpoint))
+        for key in ('init_cfg', 'pretrained'):
+            if key in parts.backbone:
+                parts.backbone[key] = None
     model = MODELS.build(parts)
     model.init_weights()
+    if weights is not None:
+        load_backbone(model.backbone, weights, str(checkpoint))
     return model
 
 

@@ -7,6 +7,8 @@ from mmaction.registry import TRANSFORMS
 from torch.utils.data import Dataset
 
 from ..convert.clip_input import ClipInput
+from ..datasets.crash_log import CrashLogs
+from ..datasets.video_reading import UnreadableVideoError, one_line, read, reads_files
 from .clip_pipeline import clip_steps, decoding_steps
 
 SUFFIXES = ('.avi', '.flv', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm', '.wmv')
@@ -62,6 +64,7 @@ class VideoFiles(Dataset):
         frame_interval: Distance of a clip's neighbouring frames.
         num_clips: Clips of a video, at even distances.
         size: Side of the crop in pixels.
+        timeout_seconds: Longest time for opening or decoding one file.
     """
 
     def __init__(
@@ -71,8 +74,11 @@ class VideoFiles(Dataset):
         frame_interval: int = 2,
         num_clips: int = 10,
         size: int = 256,
+        timeout_seconds: float = 60,
     ) -> None:
         self.paths = paths
+        self.timeout_seconds = timeout_seconds
+        self.crashes = CrashLogs()
         steps = clip_steps(ClipInput(clip_len, frame_interval, size), num_clips)
         self.pipeline = [TRANSFORMS.build(step) for step in decoding_steps(steps)]
 
@@ -89,8 +95,17 @@ class VideoFiles(Dataset):
         results = dict(filename=self.paths[index], label=index, start_index=0, modality='RGB')
         try:
             for transform in self.pipeline:
-                results = transform(results)
-        except Exception as error:  # of bad files decoders raise nearly anything
-            lines = str(error).strip().splitlines() or ['']
-            return dict(index=index, error=f'{type(error).__name__}: {lines[0]}')
+                if reads_files(transform):
+                    with self.crashes.reading(self.paths[index]):
+                        results = read(transform, results, self.timeout_seconds)
+                else:
+                    results = transform(results)
+        except UnreadableVideoError as error:
+            return dict(index=index, error=error.reason)
+        except Exception as error:  # for odd frames transforms raise nearly anything
+            return dict(index=index, error=one_line(error))
         return results
+
+    def crashed(self) -> dict[str, str]:
+        """Return the files at which decoders of loader workers crashed: by path, the reason."""
+        return self.crashes.crashed()

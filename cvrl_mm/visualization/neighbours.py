@@ -12,6 +12,7 @@ from PIL import Image
 from ..datasets import VideoFile
 
 PREVIEW_FRAMES = 16
+MARKS = {True: ('right', '✓'), False: ('wrong', '✗'), None: ('', '')}
 PREVIEW_MS = 100  # that a frame is shown
 STYLE = """
 body {font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem}
@@ -34,12 +35,12 @@ class Neighbour:
 
     Attributes:
         video: Its file.
-        label: The name of its class.
+        label: The name of its class; None if it is not known.
         similarity: Cosine similarity of its features with the query's.
     """
 
     video: str
-    label: str
+    label: str | None
     similarity: float
 
 
@@ -49,12 +50,12 @@ class Query:
 
     Attributes:
         video: Its file.
-        label: The name of its class.
+        label: The name of its class; None if it is not known.
         neighbours: The nearest first.
     """
 
     video: str
-    label: str
+    label: str | None
     neighbours: Sequence[Neighbour]
 
 
@@ -74,8 +75,11 @@ def write_neighbour_page(folder: str | Path, title: str, note: str, queries: lis
     (folder / 'previews').mkdir(parents=True, exist_ok=True)
     shown: dict[str, str] = {}
     rows = [_row(query, folder, shown) for query in queries]
-    flat = [n.label == query.label for query in queries for n in query.neighbours]
-    count = f'{sum(flat)} of {len(flat)} neighbours are of the class of their query.'
+    flat = [_same_class(query, n) for query in queries for n in query.neighbours]
+    known = [same for same in flat if same is not None]
+    count = f'{sum(known)} of {len(known)} neighbours are of the class of their query.'
+    if not known:
+        count = 'The videos have no labels.'
     depth = max((len(query.neighbours) for query in queries), default=0)
     head = ''.join(f'<th>{i + 1}</th>' for i in range(depth))
     page = folder / 'index.html'
@@ -93,17 +97,26 @@ def _row(query: Query, folder: Path, shown: dict[str, str]) -> str:
     """One query and its neighbours; ``shown`` maps the videos to their previews."""
     cells = [_cell(query.video, query.label, '', '', folder, shown)]
     for neighbour in query.neighbours:
-        kind, mark = ('right', '✓') if neighbour.label == query.label else ('wrong', '✗')
+        kind, mark = MARKS[_same_class(query, neighbour)]
         text = f'<span class="mark">{mark}</span> {neighbour.similarity:.3f}'
         cells.append(_cell(neighbour.video, neighbour.label, kind, text, folder, shown))
     return f'<tr>{"".join(cells)}</tr>'
 
 
-def _cell(video: str, label: str, kind: str, text: str, folder: Path, shown: dict[str, str]) -> str:
+def _same_class(query: Query, neighbour: Neighbour) -> bool | None:
+    """Compare the classes, None where one of them is not known."""
+    if query.label is None or neighbour.label is None:
+        return None
+    return query.label == neighbour.label
+
+
+def _cell(
+    video: str, label: str | None, kind: str, text: str, folder: Path, shown: dict[str, str]
+) -> str:
     if video not in shown:
         shown[video] = f'previews/{len(shown):04d}.webp'
         write_preview(video, folder / shown[video])
-    label = html.escape(label)
+    label = html.escape(label or '')
     picture = f'<img src="{shown[video]}" alt="{label}" title="{html.escape(video)}">'
     return f'<td class="{kind}">{picture}{text}<small>{label}</small></td>'
 

@@ -81,3 +81,20 @@ def test_none_or_several(tmp_path, folder):
         checkpoint_prefix(tmp_path / 'empty').__enter__()
     with pytest.raises(FileNotFoundError, match=r'no ckpt-3\.index'):
         checkpoint_prefix(folder / 'ckpt-3').__enter__()
+
+
+def test_archives_that_would_fill_the_disk_are_refused(tmp_path):
+    (tmp_path / 'a.index').write_bytes(bytes(8 << 20))
+    with tarfile.open(tmp_path / 'bomb.tar.gz', 'w:gz') as tar:
+        tar.add(tmp_path / 'a.index', 'a.index')
+    refused = pytest.raises(ValueError, match='more than 20 times its size')
+    with refused, checkpoint_prefix(tmp_path / 'bomb.tar.gz'):
+        pass
+
+
+def test_archives_with_very_deep_folders_are_refused(tmp_path):
+    with tarfile.open(tmp_path / 'deep.tar.gz', 'w:gz') as tar:
+        tar.addfile(tarfile.TarInfo('a/' * 1500 + 'a.index'))
+    refused = pytest.raises(ValueError, match='more than 32 deep')
+    with refused, checkpoint_prefix(tmp_path / 'deep.tar.gz'):
+        pass

@@ -149,3 +149,27 @@ def test_views_are_concatenated():
     assert len(views) == 3
     assert views[2]['inputs'].shape == (6, 1, 1, 1, 1)
     assert torch.equal(views[2]['inputs'], views[2]['inputs'])
+
+
+@pytest.mark.parametrize(
+    ('meta', 'message'),
+    [
+        ('[', 'is damaged'),
+        ('[]', 'is damaged'),
+        ('{"num_videos": 1e3}', 'is damaged'),
+        ('{"num_videos": 1000000000000}', 'at most 1000000000 videos'),
+        ('{"num_videos": 999999999}', 'lacks 3906250 of 3906250 shards'),
+    ],
+)
+def test_damaged_descriptions_end_with_a_sentence(tmp_path, meta, message):
+    (tmp_path / 'meta.json').write_text(meta)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        FeatureCache(tmp_path).load()
+
+
+def test_several_arrays_are_no_features(tmp_path):
+    (tmp_path / 'meta.json').write_text('{"num_videos": 1}')
+    with (tmp_path / 'feats_00000.npy').open('wb') as file:
+        np.savez(file, a=np.zeros(1))
+    with pytest.raises(ValueError, match='holds no features: it holds several arrays'):
+        FeatureCache(tmp_path).load()

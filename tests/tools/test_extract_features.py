@@ -11,6 +11,7 @@ from cvrl_mm.evaluation.encoder import load_encoder
 from cvrl_mm.evaluation.linear_probe import linear_probe
 from cvrl_mm.evaluation.video_files import VideoFiles
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
+from tests.script import run_script
 
 ROOT = Path(__file__).parents[2]
 TF = ROOT / 'tests' / 'data' / 'released_backbone' / 'r3d_50_w0.125_backbone-1'
@@ -91,3 +92,38 @@ def test_mistakes_are_one_line(tmp_path, extract, checkpoint, motion):
         with pytest.raises(SystemExit, match=f'^extract_features: .*{message}'):
             extract(*args)
     assert not (tmp_path / 'feats.npz').exists()
+
+
+CONFIG = """
+model = dict(
+    backbone=dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=(1, 1, 1, 1)),
+    data_preprocessor=dict(type='ActionDataPreprocessor', mean=[0.0] * 3, std=[255.0] * 3),
+)
+feature_pipeline = [dict(clip_len=3, frame_interval=5), dict(crop_size=40)]
+randomness = dict(seed=0)
+"""
+
+
+def test_an_untrained_encoder_takes_the_clips_of_the_config(tmp_path, monkeypatch, motion):
+    (tmp_path / 'config.py').write_text(CONFIG)
+    videos = sorted((motion / 'videos').iterdir())[:3]
+    common = ['-o', tmp_path / 'feats.npz']
+    extract = ['untrained', *videos, *common, '--config', tmp_path / 'config.py', '--workers=0']
+    for rank in '10':
+        monkeypatch.setenv('RANK', rank)
+        monkeypatch.setenv('WORLD_SIZE', '2')
+        run_script(monkeypatch, 'extract_features.py', *extract)
+    monkeypatch.delenv('RANK')
+    assert not (tmp_path / 'feats.npz').exists()
+    with pytest.raises(SystemExit, match='holds part_0_of_2, but this run has 1 processes'):
+        run_script(monkeypatch, 'extract_features.py', *extract)
+    run_script(monkeypatch, 'extract_features.py', '--join', *common)
+    data = np.load(tmp_path / 'feats.npz')
+    assert data['names'].tolist() == [str(video) for video in videos]
+    encoder = load_encoder('untrained', tmp_path / 'config.py')
+    clips = VideoFiles([str(video) for video in videos], 3, 5, 10, 40)
+    for i, feat in enumerate(data['feats']):
+        expected = encoder.features(clips[i]['inputs']).mean(0)
+        torch.testing.assert_close(torch.from_numpy(feat), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(SystemExit, match='needs a config'):
+        run_script(monkeypatch, 'extract_features.py', 'untrained', *videos, *common)

@@ -51,3 +51,13 @@ def test_page_marks_right_and_wrong(videos: list[str], tmp_path: Path):
     assert len(shown) == 3  # each video once, whatever the number of its rows
     for source in shown:
         assert (page.parent / source).is_file()
+
+
+def test_videos_without_labels_are_not_marked(videos: list[str], tmp_path: Path):
+    found = [Neighbour(videos[1], None, 0.9), Neighbour(videos[2], 'a', 0.5)]
+    page = write_neighbour_page(
+        tmp_path / 'page', 'Title', 'Note.', [Query(videos[0], None, found)]
+    )
+    text = page.read_text()
+    assert re.findall(r'<td class="(\w*)">.*?</td>', text) == [''] * 3
+    assert 'The videos have no labels.' in text and 'None' not in text

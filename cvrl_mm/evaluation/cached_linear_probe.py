@@ -1,0 +1,104 @@
+"""Linear evaluation on features that are taken once."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mmengine.config import Config
+from mmengine.dist import is_main_process
+
+from ..progress import progress
+from .frozen_features import (
+    cached_features,
+    check_labels,
+    check_out,
+    frozen_recognizer,
+    write_result,
+)
+from .probe_sweep import Candidate, ProbeSchedule, accuracy, sweep, train_probes
+
+LR_FACTORS = (0.25, 0.5, 1, 2, 4)
+WEIGHT_DECAYS = (0, 1e-6, 1e-5)
+
+
+def cached_linear_probe(
+    cfg: Config,
+    checkpoint: str,
+    out: Path,
+    train_views: int = 2,
+    evaluate_on: str = 'test',
+    lrs: Sequence[float] | None = None,
+    weight_decays: Sequence[float] = WEIGHT_DECAYS,
+) -> dict:
+    """Train a linear classifier on cached features; all ranks call it.
+
+    Online linear evaluation (Sec. 4.1) augments each video anew in every epoch. Here each
+    training video keeps ``train_views`` augmented clips. Epochs, warm-up, batch and the learning
+    rate in the middle of the sweep are those of the config; a tenth of the training videos
+    chooses among the candidates, and the chosen one is then trained on all of them.
+
+    Args:
+        cfg: A linear-evaluation config; its backbone may be any of MMAction2.
+        checkpoint: A file with ``backbone.…`` weights, or ``'untrained'``.
+        out: Folder of the features and the result.
+        train_views: Runs of the training pipeline over each video.
+        evaluate_on: The config's loader to take the test views from, 'test' or 'val'.
+        lrs: Learning rates to try; 1/4 to 4 times the config's unless given.
+        weight_decays: To try, each with each learning rate.
+
+    Returns:
+        What is also written to ``cached_probe.json``: the protocol, the numbers ``train`` and
+        ``val`` with ``top1`` and ``top5``, what was chosen, and all candidates.
+
+    Raises:
+        OSError: the checkpoint or a list is missing, or ``out`` cannot be written to.
+        ValueError: the config is not one of linear evaluation, a label is out of its range, or
+            the checkpoint cannot be used.
+    """
+    head = cfg.model.cls_head
+    # Other backbones need not have this argument; features are taken from a fixed network anyway.
+    backbone = cfg.model.backbone
+    if backbone.get('frozen_stages', 4 if backbone.type != 'R3DSlow' else None) != 4:
+        raise ValueError(
+            'A cached probe is linear evaluation, but the backbone of this config is not frozen; '
+            'take one of configs/linear.'
+        )
+    check_out(out)
+    loaders = cfg.train_dataloader, cfg[f'{evaluate_on}_dataloader']
+    for loader in loaders:
+        check_labels(loader.dataset, head.num_classes)
+    model, source = frozen_recognizer(cfg, checkpoint)
+    loaders[0].batch_size = max(1, loaders[0].batch_size // train_views)
+    train = cached_features(model, source, loaders[0], out / 'train', repeats=train_views)
+    val = cached_features(model, source, loaders[1], out / evaluate_on)
+
+    schedule = _schedule(cfg)
+    lrs = lrs or [factor * cfg.optim_wrapper.optimizer.lr for factor in LR_FACTORS]
+    candidates = [Candidate(lr, decay) for lr in lrs for decay in weight_decays]
+    hidden = not is_main_process()
+    with progress('Trying learning rates', disable=hidden) as on_progress:
+        tried = sweep(*train, head.num_classes, candidates, schedule, on_progress)
+    with progress('Training the chosen one', disable=hidden) as on_progress:
+        probe = train_probes(*train, head.num_classes, tried[:1], schedule, on_progress)[0]
+    scores = {
+        name: accuracy(probe, *features, schedule.l2_normalize)
+        for name, features in (('train', train), ('val', val))
+    }
+    result = dict(
+        protocol=f'cached: {train_views} fixed views of each training video, '
+        f'{val[0].shape[1]} views of each test video; not the online protocol',
+        checkpoint=checkpoint,
+        **scores,
+        chosen=vars(tried[0]),
+        candidates=[vars(candidate) for candidate in tried],
+    )
+    return write_result(result, out / 'cached_probe.json')
+
+
+def _schedule(cfg: Config) -> ProbeSchedule:
+    """Return the schedule of online linear evaluation."""
+    return ProbeSchedule(
+        epochs=cfg.train_cfg.max_epochs,
+        warmup_epochs=sum(s['end'] for s in cfg.param_scheduler if s['type'] == 'LinearLR'),
+        batch_size=cfg.auto_scale_lr.base_batch_size,
+        l2_normalize=cfg.model.cls_head.get('l2_normalize', True),
+    )

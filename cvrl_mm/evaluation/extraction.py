@@ -1,0 +1,121 @@
+"""Features of many videos, some of which may be unreadable, by one or several processes."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from .encoder import Encoder
+from .feature_file import FeatureFile
+from .feature_parts import FeaturePart, join_parts
+from .video_files import VideoFiles
+
+
+def extract_to_file(
+    encoder: Encoder,
+    paths: Sequence[str],
+    out: str | Path,
+    num_clips: int = 10,
+    batch_size: int = 2,
+    num_workers: int = 4,
+    rank: int = 0,
+    size: int = 1,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, str] | None:
+    """Write the features of videos, one vector per video, averaged over its clips.
+
+    Finished videos are kept on disk at once: started again after whatever has ended it, this
+    goes on where it was. Videos that cannot be read, hang the decoder or crash it are left out.
+
+    Args:
+        encoder: On the device to work on, with the clips that it expects.
+        paths: Videos.
+        out: A file that ends in ``.npz`` or ``.parquet``.
+        num_clips: Clips per video.
+        batch_size: Videos encoded at a time.
+        num_workers: Processes that decode.
+        rank: Number of this process; it encodes every ``size``-th video.
+        size: Number of processes that share the list.
+        on_progress: Called with the number of finished videos and the number of this share.
+
+    Returns:
+        By path, why a video could not be read; None where several processes share the list:
+        :func:`join_parts` then writes the file.
+
+    Raises:
+        ValueError: ``out`` has another suffix, there are unfinished parts of another run, or no
+            video could be read.
+        BlockingIOError: another process works on this output.
+    """
+    FeatureFile(out)  # before the work: can it be written?
+    source = dict(
+        weights_sha256=weights_sha256(encoder.backbone),
+        clips=encoder.clip_input.to_dict(),
+        num_clips=num_clips,
+    )
+    part = FeaturePart(out, paths, source, rank, size)
+    crashed: dict[str, str] = {}
+    while True:
+        with part:
+            part.fail({i: crashed[paths[i]] for i in part.left() if paths[i] in crashed})
+            on_progress(len(part.done), len(part.share))
+            videos = VideoFiles(
+                [paths[i] for i in part.left()],
+                encoder.clip_len,
+                encoder.frame_interval,
+                num_clips,
+                encoder.size,
+            )
+            try:
+                _encode(encoder, videos, part, batch_size, num_workers, on_progress)
+                break
+            except RuntimeError as error:
+                # torch raises it wherever this process is when a worker dies.
+                found = videos.crashed()
+                if 'DataLoader worker' not in str(error) or not set(found) - set(crashed):
+                    raise
+                crashed |= found
+            finally:
+                videos.crashes.remove()
+    return join_parts(out) if size == 1 else None
+
+
+def weights_sha256(network: nn.Module) -> str:
+    """Return a digest of the names, types, shapes and values of a network's weights."""
+    digest = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        if not name.endswith('num_batches_tracked'):
+            digest.update(f'{name} {value.dtype} {tuple(value.shape)}'.encode())
+            digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def file_sha256(path: str | Path) -> str:
+    """Return the digest of a file."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _encode(
+    encoder: Encoder,
+    videos: VideoFiles,
+    part: FeaturePart,
+    batch_size: int,
+    num_workers: int,
+    on_progress: Callable[[int, int], None],
+) -> None:
+    left = part.left()
+    if not left:
+        return
+    loader = DataLoader(videos, batch_size, num_workers=num_workers, collate_fn=list)
+    for samples in loader:
+        part.fail({left[s['index']]: s['error'] for s in samples if 'error' in s})
+        readable = [s for s in samples if 'inputs' in s]
+        if readable:
+            clips = torch.cat([s['inputs'] for s in readable])
+            feats = encoder.features(clips).unflatten(0, (len(readable), -1)).mean(1)
+            places = [left[int(s['data_samples'].gt_label)] for s in readable]
+            part.append(places, feats.cpu().numpy())
+        on_progress(len(part.done), len(part.share))

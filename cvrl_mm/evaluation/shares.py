@@ -1,0 +1,45 @@
+"""Which share of a job this process has: torchrun, a Slurm array, or srun."""
+
+import os
+from collections.abc import Mapping
+
+
+def rank_and_size(env: Mapping[str, str] | None = None) -> tuple[int, int]:
+    """Read the rank of this process and the number of processes from the environment.
+
+    The first of these that is there counts: ``RANK`` and ``WORLD_SIZE`` (torchrun);
+    ``SLURM_ARRAY_TASK_ID`` and the array's other variables; ``SLURM_PROCID`` and
+    ``SLURM_NTASKS`` within ``srun``. Without any of them this process does everything.
+
+    Args:
+        env: The environment. Default: that of this process.
+
+    Raises:
+        ValueError: the variables contradict each other.
+    """
+    env = os.environ if env is None else env
+
+    def read(name: str, default: int | None = None) -> int:
+        try:
+            return int(env[name]) if default is None else int(env.get(name, default))
+        except (KeyError, ValueError):
+            raise ValueError(
+                f'The environment variable {name} must be an integer, got {env.get(name)!r}.'
+            ) from None
+
+    if 'RANK' in env and 'WORLD_SIZE' in env:
+        rank, size = read('RANK'), read('WORLD_SIZE')
+    elif 'SLURM_ARRAY_TASK_ID' in env:
+        step = read('SLURM_ARRAY_TASK_STEP', 1)
+        first = read('SLURM_ARRAY_TASK_MIN', 0)
+        rank, size = (read('SLURM_ARRAY_TASK_ID') - first) // step, read('SLURM_ARRAY_TASK_COUNT')
+    elif 'SLURM_STEP_ID' in env and 'SLURM_PROCID' in env:
+        rank, size = read('SLURM_PROCID'), read('SLURM_NTASKS', 1)
+    else:
+        return 0, 1
+    if not 0 <= rank < size:
+        raise ValueError(
+            f'The environment gives rank {rank} of {size}; a Slurm array must be evenly spaced, '
+            'such as --array=0-7.'
+        )
+    return rank, size

@@ -1,0 +1,40 @@
+import pytest
+
+from cvrl_mm.evaluation.shares import rank_and_size
+
+
+@pytest.mark.parametrize(
+    ('env', 'expected'),
+    [
+        ({}, (0, 1)),
+        (dict(RANK='3', WORLD_SIZE='8', SLURM_ARRAY_TASK_ID='1'), (3, 8)),
+        (dict(SLURM_ARRAY_TASK_ID='5', SLURM_ARRAY_TASK_COUNT='8'), (5, 8)),
+        (
+            dict(
+                SLURM_ARRAY_TASK_ID='7',
+                SLURM_ARRAY_TASK_MIN='3',
+                SLURM_ARRAY_TASK_STEP='2',
+                SLURM_ARRAY_TASK_COUNT='4',
+            ),
+            (2, 4),
+        ),
+        (dict(SLURM_STEP_ID='0', SLURM_PROCID='1', SLURM_NTASKS='2'), (1, 2)),
+        (dict(SLURM_PROCID='0', SLURM_NTASKS='4'), (0, 1)),  # sbatch without srun: one process
+    ],
+)
+def test_shares(env, expected):
+    assert rank_and_size(env) == expected
+
+
+@pytest.mark.parametrize(
+    'env',
+    [
+        dict(RANK='2', WORLD_SIZE='2'),
+        dict(RANK='a', WORLD_SIZE='2'),
+        dict(SLURM_ARRAY_TASK_ID='9', SLURM_ARRAY_TASK_COUNT='2'),
+        dict(SLURM_ARRAY_TASK_ID='0'),
+    ],
+)
+def test_contradictions_are_errors(env):
+    with pytest.raises(ValueError, match=r'environment'):
+        rank_and_size(env)
