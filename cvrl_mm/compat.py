@@ -1,35 +1,30 @@
 """Workarounds for the stack under this package, each with its reason and its end.
 
-A workaround looks whether the stack at hand needs it and otherwise touches nothing, so
-that an existing MMAction2 setup behaves as before when it imports this package.
+Each function checks whether the installed versions need it and otherwise changes nothing, so that
+an existing MMAction2 setup behaves as before when it imports this package. What is a choice and
+not a workaround is not here: see ``weights_only.py`` and ``engine/lazy_loader.py``.
 """
 
 import importlib.util
 import os
-import re
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from typing import Any
 
 
 def apply() -> None:
     """Put in place what the installed stack needs. Must run before ``mmaction.models`` loads."""
+    from . import cpu_ranks
+
     require_mmcv()
     stand_in_for_drn()
     operators_from_torchvision()
     names_of_numpy_1()
     know_our_configs()
     resume_from_own_checkpoints()
-    refuse_foreign_code()
-    open_loaders_at_the_first_step()
-    run_ranks_on_cpu()
+    cpu_ranks.run_ranks_on_cpu()
     keep_batch_norm_asynchronous()
     wait_before_forks_of_ranks()
 
@@ -158,26 +153,21 @@ def resume_from_own_checkpoints() -> None:
 
     torch 2.6 and later load weights only, and mmengine stores its message hub in the checkpoint
     (open-mmlab/mmengine#1655). ``Runner.resume`` on a local file also accepts that history. It
-    runs no other code, unless the user has set ``TRUST``. Before 2.6 torch cannot make such an
-    exception, and the file is trusted, as without this package.
+    runs no other code, unless the user has set ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD``. Ends with
+    an mmengine that stores plain values.
     """
     import torch
     from mmengine.runner import Runner
     from mmengine.utils import digit_version
 
-    if _is_ours(Runner.resume):
+    if digit_version(torch.__version__) < digit_version('2.6') or _is_ours(Runner.resume):
         return
     resume = Runner.resume
-    has_exceptions = digit_version(torch.__version__) >= digit_version('2.6')
 
     def resume_local(self: Runner, filename: str, *args: object, **kwargs: object) -> None:
         if '://' in str(filename):
             return resume(self, filename, *args, **kwargs)
-        with (
-            torch.serialization.safe_globals(_log_history())
-            if has_exceptions
-            else _environment(TRUST)
-        ):
+        with torch.serialization.safe_globals(_log_history()):
             return resume(self, filename, *args, **kwargs)
 
     Runner.resume = resume_local
@@ -205,151 +195,6 @@ def _log_history() -> list:
     return [HistoryBuffer, np.ndarray, np.dtype, *dtypes, (method, 'builtins.getattr'), *names]
 
 
-def refuse_foreign_code() -> None:
-    """Load checkpoints as weights alone, whatever the address and the version of torch.
-
-    mmengine leaves the choice to torch: before 2.6 every pickle may run code, and later on
-    those from ``http(s)://`` still may. A refusal says so in one sentence. Not for what
-    ``Runner.resume`` reads from a local file, nor where the user has set ``TRUST``.
-    """
-    import pickle
-
-    from mmengine.runner import CheckpointLoader
-
-    load = CheckpointLoader.load_checkpoint.__func__
-    if _is_ours(load):
-        return
-
-    def load_weights(cls: type, filename: str, *args: object, **kwargs: object) -> object:
-        if os.environ.get(TRUST):
-            return load(cls, filename, *args, **kwargs)
-        try:
-            with _environment(DISTRUST):
-                return load(cls, filename, *args, **kwargs)
-        except OSError:  # no such file, no such address
-            raise
-        except Exception as error:
-            raise pickle.UnpicklingError(_refusal(filename, str(error))) from None
-
-    CheckpointLoader.load_checkpoint = classmethod(load_weights)
-
-
-def _refusal(filename: str, complaint: str) -> str:
-    """Say what torch says on a page."""
-    code = re.search(r'GLOBAL (\S+)', complaint)
-    if code is None:
-        what = ' '.join(complaint.splitlines()[-1:]) if 'Weights' not in complaint else ''
-        return f'{filename} is damaged or is no checkpoint{what and f" ({what[:200]})"}.'
-    return (
-        f'{filename} is not loaded: it holds more than weights, and reading it would run '
-        f'{code[1]}. If you trust where it comes from, store its weights alone: torch.save('
-        "{'state_dict': torch.load(FILE, weights_only=False)['state_dict']}, NEW_FILE)."
-    )
-
-
-# What torch.load heeds where it is not told whether to unpickle weights alone
-TRUST, DISTRUST = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'
-
-
-@contextmanager
-def _environment(name: str) -> Iterator[None]:
-    """Within it a variable of the environment is 1."""
-    before = os.environ.get(name)
-    os.environ[name] = '1'
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
-
-
-def open_loaders_at_the_first_step() -> None:
-    """Let a training that is counted in steps open its loader when it needs the first batch.
-
-    mmengine 0.10 does so on building the loop, before any hook: workers then begin on samples
-    that no seed has ordered, and one that crashes at a video does so at every start. Opening
-    takes a number from torch's generator, which is still taken where it was.
-    """
-    import torch
-    from mmengine.runner.loops import _InfiniteDataloaderIterator as Batches
-
-    if _is_ours(Batches.__init__):
-        return
-
-    def prepare(self: Batches, dataloader: torch.utils.data.DataLoader) -> None:
-        self._dataloader, self._epoch = dataloader, 0
-        torch.empty((), dtype=torch.int64).random_(generator=dataloader.generator)
-
-    def open_now(self: Batches, name: str) -> object:
-        if name != '_iterator':
-            raise AttributeError(name)
-        self._iterator = iter(self._dataloader)
-        return self._iterator
-
-    Batches.__init__, Batches.__getattr__ = prepare, open_now
-
-
-def wait_before_forks_of_ranks() -> None:
-    """Keep loader workers that are forked right after a collective from hanging.
-
-    Upstream: python/cpython#112275, in Python 3.10 and in 3.11 before September 2024. A child
-    hangs in ``PyOS_AfterFork_Child`` if a thread of gloo was entering Python when the process was
-    forked. These threads are idle a moment after a collective, so that a rank waits before it
-    forks. Ends with support for Python 3.11.
-    """
-    global _waits_before_forks
-    if sys.version_info < (3, 12) and hasattr(os, 'register_at_fork') and not _waits_before_forks:
-        os.register_at_fork(before=_wait_in_a_rank)
-        _waits_before_forks = True
-
-
-_waits_before_forks = False  # such a handler cannot be removed
-
-
-def _wait_in_a_rank() -> None:
-    import torch.distributed as dist
-
-    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-        time.sleep(0.05)
-
-
-def run_ranks_on_cpu() -> None:
-    """Let several ranks train without an accelerator, over gloo.
-
-    mmengine 0.10 selects a CUDA device when it starts a rank and when it wraps the model, and
-    torch's SyncBatchNorm, as well as its data-parallel wrapper, refuses to synchronise CPU
-    tensors. All of it is left alone where there is an accelerator.
-    """
-    import mmengine.dist.utils as dist_utils
-    import torch.distributed as torch_dist
-    from mmengine.device import get_device
-    from mmengine.model import MMDistributedDataParallel
-    from torch import Tensor, nn
-
-    if get_device() != 'cpu' or _is_ours(MMDistributedDataParallel.__init__):
-        return
-    init_wrapper, sync_forward = MMDistributedDataParallel.__init__, nn.SyncBatchNorm.forward
-
-    def init_gloo(backend: str, init_backend: str = 'torch', **kwargs: Any) -> None:
-        torch_dist.init_process_group(backend='gloo', **kwargs)
-
-    def init_wrapper_on_cpu(
-        self: MMDistributedDataParallel, module: nn.Module, **kwargs: object
-    ) -> None:
-        init_wrapper(self, module, **{**kwargs, 'device_ids': None})
-
-    def forward_on_cpu(self: nn.SyncBatchNorm, input: Tensor) -> Tensor:
-        synchronise = self.training and torch_dist.is_initialized()
-        return _sync_batch_norm(self, input) if synchronise else sync_forward(self, input)
-
-    dist_utils._init_dist_pytorch = init_gloo
-    MMDistributedDataParallel.__init__ = init_wrapper_on_cpu
-    MMDistributedDataParallel._passing_sync_batchnorm_handle = lambda self, module: None
-    nn.SyncBatchNorm.forward = forward_on_cpu  # type: ignore[method-assign]  # to replace it
-
-
 def keep_batch_norm_asynchronous() -> None:
     """Let ``SyncBatchNorm`` not wait for the GPU in each forward pass.
 
@@ -374,38 +219,28 @@ def keep_batch_norm_asynchronous() -> None:
     nn.SyncBatchNorm.forward = forward_without_mask  # type: ignore[method-assign]  # to replace it
 
 
-def _sync_batch_norm(norm: 'nn.SyncBatchNorm', x: 'Tensor') -> 'Tensor':
-    """Normalise (N, C, …) by the mean and variance over all ranks, with exact gradients."""
-    import torch
-    from torch import Tensor
+def wait_before_forks_of_ranks() -> None:
+    """Keep loader workers that are forked right after a collective from hanging.
 
-    from .models.gather import gather_rows
-
-    def sum_over_ranks(y: Tensor) -> Tensor:
-        return gather_rows(y[None], equal=True)[0].sum(0)
-
-    dtype = x.dtype
-    x = x.to(torch.promote_types(dtype, torch.float32))  # statistics under autocast
-    over = [0, *range(2, x.ndim)]
-    shape = [1, -1, *[1] * (x.ndim - 2)]
-    count = sum_over_ranks(x.new_tensor(x.numel() / x.shape[1]))
-    mean = sum_over_ranks(x.sum(over)) / count
-    centred = x - mean.view(shape)
-    var = sum_over_ranks(centred.square().sum(over)) / count
-    if norm.track_running_stats:
-        with torch.no_grad():
-            _track(norm, mean, var * count / (count - 1))
-    y = centred * torch.rsqrt(var + norm.eps).view(shape)
-    if norm.affine:
-        y = y * norm.weight.view(shape) + norm.bias.view(shape)
-    return y.to(dtype)
+    Upstream: python/cpython#112275, in Python 3.10 and in 3.11 before September 2024. A child
+    hangs in ``PyOS_AfterFork_Child`` if a thread of gloo was entering Python when the process was
+    forked. These threads are idle a moment after a collective, so that a rank waits before it
+    forks. Ends with support for Python 3.11.
+    """
+    global _waits_before_forks
+    if sys.version_info < (3, 12) and hasattr(os, 'register_at_fork') and not _waits_before_forks:
+        os.register_at_fork(before=_wait_in_a_rank)
+        _waits_before_forks = True
 
 
-def _track(norm: Any, mean: 'Tensor', var: 'Tensor') -> None:
-    """Move the running statistics, which torch's types allow to be None also where it tracks."""
-    norm.num_batches_tracked += 1
-    norm.running_mean.lerp_(mean, norm.momentum)
-    norm.running_var.lerp_(var, norm.momentum)
+_waits_before_forks = False  # such a handler cannot be removed
+
+
+def _wait_in_a_rank() -> None:
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        time.sleep(0.05)
 
 
 def _is_ours(function: object) -> bool:

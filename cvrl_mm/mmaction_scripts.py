@@ -5,9 +5,13 @@ from pathlib import Path
 
 import mmaction
 
+from .weights_only import refuse_foreign_code
+
 
 def run_host_tool(name: str) -> None:
     """Run a script of MMAction2's ``tools`` folder as the main program.
+
+    Checkpoints are loaded as weights only (:mod:`cvrl_mm.weights_only`).
 
     Args:
         name: The script's path within that folder, such as 'train.py'.
@@ -15,6 +19,7 @@ def run_host_tool(name: str) -> None:
     Raises:
         FileNotFoundError: the installed mmaction2 has no such script.
     """
+    refuse_foreign_code()
     package = Path(mmaction.__file__).parent
     folders = [package / '.mim' / 'tools', package.parent / 'tools']  # wheel, source checkout
     for folder in folders:

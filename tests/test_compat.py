@@ -13,12 +13,10 @@ from mmaction.evaluation import RetrievalRecall, average_recall_at_avg_proposals
 from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
-from mmengine.runner.loops import _InfiniteDataloaderIterator
 from mmengine.utils import digit_version
 from torch import nn
-from torch.utils.data import DataLoader
 
-from cvrl_mm import compat
+from cvrl_mm import compat, weights_only
 from tests.ranks import run_ranks
 from tests.toy import toy_runner
 
@@ -97,7 +95,10 @@ def test_unknown_config_of_ours_is_named(tmp_path: Path):
         Config.fromfile(tmp_path / 'leaf.py')
 
 
-def test_stock_checkpoint_resumes(tmp_path: Path):
+@pytest.mark.parametrize('refuse', [False, True])
+def test_stock_checkpoint_resumes(refuse: bool, tmp_path: Path):
+    if refuse:
+        weights_only.refuse_foreign_code()
     toy_runner(tmp_path / 'a').train()
     path = str(tmp_path / 'a' / 'epoch_2.pth')
     with pytest.raises(pickle.UnpicklingError):  # it holds mmengine's message hub
@@ -117,14 +118,6 @@ class Trap:
 
     def __reduce__(self):
         return Path.touch, (self.path,)
-
-
-def test_foreign_weights_run_no_code(tmp_path: Path):
-    torch.save(dict(state_dict={}, trap=Trap(tmp_path / 'sprung')), tmp_path / 'foreign.pth')
-    runner = toy_runner(tmp_path / 'a', load_from=str(tmp_path / 'foreign.pth'))
-    with pytest.raises(pickle.UnpicklingError):
-        runner.train()
-    assert not (tmp_path / 'sprung').exists()
 
 
 @pytest.mark.skipif(
@@ -147,68 +140,6 @@ class Reader:
 
     def __reduce__(self):
         return getattr, (torch.Tensor, 'mro')
-
-
-def normalise(uneven: bool) -> dict[str, torch.Tensor]:
-    """One synchronised forward and backward of this rank's share of a batch."""
-    from mmengine.dist import get_rank
-
-    clips = clip_batch()
-    norm = torch.nn.SyncBatchNorm(3).double()
-    shares = clips.split([1, 3]) if uneven else clips.chunk(2)
-    x = shares[get_rank()].clone().requires_grad_()
-    weights = weight_batch().split([1, 3]) if uneven else weight_batch().chunk(2)
-    (norm(x) * weights[get_rank()]).sum().backward()
-    return dict(grad=x.grad, mean=norm.running_mean, var=norm.running_var)
-
-
-def clip_batch() -> torch.Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(4, 3, 2, 3, 3, generator=generator, dtype=torch.double) * 5 + 2
-
-
-def weight_batch() -> torch.Tensor:
-    return torch.randn(clip_batch().shape, generator=torch.Generator().manual_seed(1)).double()
-
-
-@pytest.mark.parametrize('uneven', [False, True])
-def test_batch_norm_of_cpu_ranks_equals_one_process(uneven: bool, tmp_path: Path):
-    norm, x = torch.nn.BatchNorm3d(3).double(), clip_batch().requires_grad_()
-    (norm(x) * weight_batch()).sum().backward()
-    results = run_ranks(normalise, 2, tmp_path, uneven)
-    grad = torch.cat([r['grad'] for r in results])
-    torch.testing.assert_close(grad, x.grad, rtol=1e-9, atol=1e-12)
-    for result in results:
-        torch.testing.assert_close(result['mean'], norm.running_mean)
-        torch.testing.assert_close(result['var'], norm.running_var)
-
-
-def test_a_loop_counted_in_steps_opens_its_loader_at_the_first_step(monkeypatch):
-    loader = DataLoader(range(3))
-    torch.manual_seed(0)
-    iter(loader)  # as mmengine does on building the loop
-    expected = torch.rand(1)
-
-    opened, open_loader = [], DataLoader.__iter__
-    monkeypatch.setattr(DataLoader, '__iter__', lambda x: opened.append(x) or open_loader(x))
-    torch.manual_seed(0)
-    batches = _InfiniteDataloaderIterator(loader)
-    assert not opened
-    assert torch.rand(1) == expected  # the weights are those of the seed
-    assert [int(next(batches)) for _ in range(3)] == [0, 1, 2]
-    assert opened == [loader]
-
-
-def normalise_in_bfloat16() -> dict[str, torch.Tensor]:
-    norm = torch.nn.SyncBatchNorm(3)
-    return dict(y=norm(clip_batch().bfloat16()), mean=norm.running_mean)
-
-
-def test_batch_norm_of_cpu_ranks_keeps_float32_statistics_under_autocast(tmp_path: Path):
-    for result in run_ranks(normalise_in_bfloat16, 2, tmp_path):
-        assert result['y'].dtype == torch.bfloat16
-        expected = 0.1 * clip_batch().mean((0, 2, 3, 4)).float()
-        torch.testing.assert_close(result['mean'], expected, rtol=0, atol=2e-3)
 
 
 def fork_under(version: tuple[int, int]) -> list[float]:

@@ -93,8 +93,8 @@ def judge(name: str, present: bool, covered: bool) -> Finding:
 
 
 def is_ours(function: object) -> bool:
-    """Whether a function is one that ``compat`` has put in place."""
-    return getattr(function, '__module__', None) == compat.__name__
+    """Whether a function is one that this package has put in place."""
+    return str(getattr(function, '__module__', '')).startswith('cvrl_mm.')
 
 
 def check_place_for_mim() -> list[Finding]:

@@ -15,6 +15,8 @@ from cvrl_mm.datasets.sample_index import seed_generators
 from cvrl_mm.datasets.seeded_sampler import SeededSampler
 from cvrl_mm.datasets.stack_collate import forget_ended_workers
 
+from .lazy_loader import open_loaders_at_the_first_step
+
 MODEL = 1000  # in the place where the key of a sample has the number of the attempt, at most 20
 
 
@@ -40,6 +42,9 @@ class SampleSeedHook(Hook):
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Note how far into an epoch :class:`PreemptionHook` has written the checkpoint."""
         self._meta = checkpoint['meta'] if runner._resume else {}
+
+    def __init__(self) -> None:
+        open_loaders_at_the_first_step()  # the loop is built before ``before_train``
 
     def before_train(self, runner: Runner) -> None:
         """Install the seeded sampler and the continuous loader.

@@ -6,6 +6,8 @@ from typing import Any
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
+from cvrl_mm.weights_only import refuse_foreign_code
+
 NUM_SHOWN = 3
 TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
 
@@ -31,6 +33,7 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
             "init_cfg=dict(type='Pretrained') names no checkpoint; "
             'give --cfg-options model.backbone.init_cfg.checkpoint=PATH.'
         )
+    refuse_foreign_code()
     loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
     check_fit(module, loaded, checkpoint, prefix)
 

@@ -75,6 +75,9 @@ def detect(args: argparse.Namespace) -> tuple[int, int]:
     from mmdet.apis import init_detector
     from rich.progress import Progress
 
+    from cvrl_mm.weights_only import refuse_foreign_code
+
+    refuse_foreign_code()
     # without a palette, mmdet would build its data set to look one up
     detector = init_detector(config, args.checkpoint, palette='random', device=args.device)
     with Progress() as progress:

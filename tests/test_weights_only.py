@@ -4,6 +4,7 @@ import functools
 import http.server
 import os
 import pickle
+import sys
 import threading
 import zipfile
 from pathlib import Path
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 from mmengine.model import BaseModule
 from mmengine.runner import CheckpointLoader, load_checkpoint
 
-import cvrl_mm  # noqa: F401
+from cvrl_mm.weights_only import refuse_foreign_code
+from tests.processes import run_program
 from tests.toy import toy_runner
 
 FUZZ = settings(
@@ -24,6 +26,25 @@ FUZZ = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+
+ALONE = """
+import cvrl_mm
+from mmengine.runner import CheckpointLoader
+from mmengine.runner.loops import _InfiniteDataloaderIterator
+for function in (CheckpointLoader.load_checkpoint, _InfiniteDataloaderIterator.__init__):
+    assert function.__module__.startswith('mmengine.'), function
+"""
+
+
+@pytest.fixture(autouse=True)
+def weights_only() -> None:
+    refuse_foreign_code()
+
+
+def test_importing_the_package_alone_changes_no_loading():
+    run = run_program([sys.executable, '-W', 'ignore', '-c', ALONE])
+    assert run.returncode == 0, run.stderr
 
 
 class Trap:
