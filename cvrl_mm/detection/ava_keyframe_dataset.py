@@ -101,7 +101,7 @@ class AVAKeyframeDataset(AVADataset):
                 record = self._record(row, action)
                 by_frame[row.video, row.second] += [record] if record else []
         videos = sorted({video for video, _ in by_frame})
-        if self._tests_all_seconds:
+        if self.test_mode and self.key_seconds is not None:
             first, last = self.key_seconds
             for frame in product(videos, range(first, last + 1)):
                 by_frame[frame]  # adds an empty list for a key frame without annotations
@@ -137,10 +137,6 @@ class AVAKeyframeDataset(AVADataset):
                 f'proposal_file and timestamp_start={self.timestamp_start}.'
             )
         return kept
-
-    @property
-    def _tests_all_seconds(self) -> bool:
-        return self.test_mode and self.key_seconds is not None
 
     def get_data_info(self, idx: int) -> dict:
         """Return a key frame; boxes and ``proposals``, (N, 4), are fractions of the frame."""
@@ -196,7 +192,7 @@ class AVAKeyframeDataset(AVADataset):
             self.left_out['movie missing'] += 1
         elif not 0 <= second - self.timestamp_start < source.seconds:
             self.left_out['outside the seconds that there are of the movie'] += 1
-        elif not records and not self._tests_all_seconds:
+        elif not records and not (self.test_mode and self.key_seconds):
             self.left_out['no box within the frame'] += 1
         else:
             return True

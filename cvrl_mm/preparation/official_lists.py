@@ -188,7 +188,7 @@ def match(
 
 def _read_class_ind(path: Path) -> list[str]:
     """Read lines "NUMBER CLASS", with numbers that count from 1."""
-    classes = []
+    classes: list[str] = []
     for line_number, line in _lines(path):
         words = line.split()
         if len(words) != 2 or words[0] != str(len(classes) + 1) or words[1] in classes:
