@@ -14,7 +14,7 @@ from .config_text import read_config_text
 
 PREFIX = 'backbone.'
 # How a backbone is started or trained is no part of its architecture.
-NOT_ARCHITECTURE = ('init_cfg', 'pretrained', 'frozen_stages', 'norm_eval', 'with_cp')
+NOT_ARCHITECTURE = ('init_cfg', 'pretrained', 'frozen_stages', 'norm_eval', 'with_cp', 'recompute')
 BACKBONE_MODULES = ('cvrl_mm.models.', 'mmaction.models.backbones.')
 
 

@@ -1,5 +1,6 @@
-"""Strict loading of checkpoints for testing."""
+"""Checkpoints that describe their network, and tests that load all of it."""
 
+from mmengine.config import ConfigDict
 from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
@@ -14,15 +15,24 @@ class StrictLoadHook(Hook):
     """Refuse to test with a checkpoint whose weights are not exactly those of the network.
 
     mmengine loads the matching entries, logs the others and tests a network that is partly random.
-    Training may start from some of the weights and is not affected. The hook
-    also makes its run load weights only (:mod:`cvrl_mm.weights_only`).
+    Training may start from some of the weights and is not affected. Saved checkpoints get the
+    settings of the backbone in ``meta['backbone']``, because weights do not tell with which
+    padding they were trained. The hook also makes its run load weights only
+    (:mod:`cvrl_mm.weights_only`).
 
     Raises:
-        CheckpointMisfitError: see :func:`cvrl_mm.models.pretrained.check_fit`.
+        CheckpointMisfitError: See :func:`cvrl_mm.models.pretrained.check_fit`.
     """
 
     def __init__(self) -> None:
         refuse_foreign_code()
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Store the settings of the backbone."""
+        model = runner.cfg.get('model')
+        backbone = model.get('backbone') if isinstance(model, dict) else None
+        if isinstance(backbone, ConfigDict) and 'type' in backbone:
+            checkpoint['meta'].setdefault('backbone', backbone.to_dict())
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Compare names and shapes before the weights are loaded."""

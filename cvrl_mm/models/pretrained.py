@@ -101,10 +101,22 @@ def check_fit(
 
 
 def padding_of(meta: dict[str, Any]) -> str | None:
-    """What a checkpoint's ``meta`` tells of its ``R3DSlow``'s padding."""
-    if 'padding' not in meta and 'cfg' in meta:
+    """Return the padding of the ``R3DSlow`` that a checkpoint's ``meta`` describes.
+
+    Args:
+        meta: With ``backbone``, as :class:`StrictLoadHook` saves it, or with ``padding``. Older
+            files of training runs have only ``cfg``, the text of the config, which is searched.
+
+    Returns:
+        The padding, or None if it is not known.
+    """
+    if 'padding' in meta:
+        return meta['padding']
+    if isinstance(meta.get('backbone'), dict):
+        return meta['backbone'].get('padding', 'symmetric')
+    if 'cfg' in meta:
         return 'tf_same' if TF_SAME.search(str(meta['cfg'])) else 'symmetric'
-    return meta.get('padding')
+    return None
 
 
 def _below_prefix(given: dict[str, Tensor], prefix: str | None) -> dict[str, Tensor]:

@@ -1,9 +1,12 @@
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from mmengine.config import Config
 from mmengine.runner import Runner
 
+from cvrl_mm.engine import StrictLoadHook
 from tests.toy import ToyModel, toy_runner
 
 
@@ -26,3 +29,21 @@ def test_tests_whole_networks_alone_and_trains_from_parts(lacks: str | None, tmp
         tested.load_or_resume()
         assert torch.equal(tested.model.layer.weight, weights['layer.weight'])
     runner(tmp_path, load_from=str(tmp_path / 'a.pth')).train()
+
+
+def test_saves_the_settings_of_the_backbone(tmp_path: Path):
+    backbone = dict(type='R3DSlow', depth=18, padding='tf_same', recompute=dict(layer1=2))
+    cfg = Config(dict(model=dict(type='CVRL', backbone=backbone)))
+    checkpoint = dict(meta=dict(epoch=1))
+    StrictLoadHook().before_save_checkpoint(SimpleNamespace(cfg=cfg), checkpoint)
+    torch.save(checkpoint, tmp_path / 'a.pth')
+    loaded = torch.load(tmp_path / 'a.pth', weights_only=True)
+    assert loaded['meta'] == dict(epoch=1, backbone=backbone)
+
+
+def test_models_without_a_backbone_are_saved_as_they_are():
+    checkpoint = dict(meta={})
+    for model in (ToyModel(), dict(type='ToyModel')):
+        runner = SimpleNamespace(cfg=Config(dict(model=model)))
+        StrictLoadHook().before_save_checkpoint(runner, checkpoint)
+    assert checkpoint == dict(meta={})

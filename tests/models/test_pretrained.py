@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cvrl_mm.models import R3DSlow
-from cvrl_mm.models.pretrained import check_pretrained
+from cvrl_mm.models.pretrained import check_pretrained, padding_of
 
 
 def save(folder: Path, depth: int = 18, width: float = 0.125, prefix: str = 'backbone.') -> str:
@@ -96,3 +96,18 @@ def test_weights_of_another_padding_are_refused(tmp_path: Path, meta: dict):
         load(checkpoint)
     net = R3DSlow(18, width=0.125, padding='tf_same')
     check_pretrained(net, checkpoint, 'backbone.')
+
+
+@pytest.mark.parametrize(
+    ('meta', 'padding'),
+    [
+        (dict(backbone=dict(type='R3DSlow', padding='tf_same')), 'tf_same'),
+        (dict(backbone=dict(type='R3DSlow'), cfg="padding='tf_same'"), 'symmetric'),
+        (dict(padding='tf_same'), 'tf_same'),
+        (dict(cfg="backbone=dict(padding='tf_same')"), 'tf_same'),
+        (dict(cfg='backbone=dict(depth=50)'), 'symmetric'),
+        ({}, None),
+    ],
+)
+def test_padding_that_a_checkpoint_tells(meta: dict, padding: str | None):
+    assert padding_of(meta) == padding
