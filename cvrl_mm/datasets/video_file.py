@@ -92,6 +92,8 @@ class VideoFile:
                 container.close()
                 raise UnreadableVideoError(self.name, 'it holds no video')
             context = stream.codec_context
+            if context is None:
+                raise UnreadableVideoError(self.name, 'there is no decoder for its video')
             context.thread_count, context.thread_type = self._num_threads, 'SLICE'
             if self._strict:
                 context.options = dict(err_detect='explode')

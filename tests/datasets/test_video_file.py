@@ -206,3 +206,10 @@ def test_scripts_that_name_other_files_are_refused(tmp_path: Path):
             VideoFile(tmp_path / name)
         with pytest.raises(UnreadableVideoError):
             VideoFile(BytesIO(text.encode()), name)
+
+
+def test_an_unknown_codec_is_named(tmp_path: Path):
+    path = encode(tmp_path / 'a.mp4')
+    path.write_bytes(path.read_bytes().replace(b'avc1', b'zzzz').replace(b'avcC', b'zzzz'))
+    with pytest.raises(UnreadableVideoError, match='no decoder|no video'):
+        VideoFile(path).read([0])
