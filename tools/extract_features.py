@@ -30,7 +30,7 @@ from cvrl_mm.evaluation.extraction import extract_to_file
 from cvrl_mm.evaluation.feature_file import FeatureFile
 from cvrl_mm.evaluation.feature_parts import join_parts
 from cvrl_mm.evaluation.shares import rank_and_size
-from cvrl_mm.evaluation.video_files import find_videos
+from cvrl_mm.evaluation.video_files import gather_videos
 from cvrl_mm.progress import progress
 
 
@@ -77,7 +77,7 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
     """Extract this process's share; return the videos that could not be read, and why."""
     rank, size = rank_and_size()
     FeatureFile(args.out)  # before the work: can it be written?
-    paths = find_videos(args.videos, args.root)
+    paths = gather_videos(args.videos, args.root)
     config = read_config(args.config, 'model') if args.config is not None else None
     encoder = load_encoder(args.checkpoint, config).to(args.device)
     given = {k: getattr(args, k) for k in ('clip_len', 'frame_interval', 'size')}

@@ -25,6 +25,7 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from cvrl_mm.datasets import VideoFile
+from cvrl_mm.files import replacing
 from cvrl_mm.miniature.report import write_report
 from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, wanted
@@ -157,11 +158,10 @@ def make_videos(args: argparse.Namespace, seed: int, bar: Progress) -> None:
 
 def decode(video: Path) -> None:
     """Write the decoded frames of a video beside it, unless they are there."""
-    frames, unfinished = video.with_suffix('.npy'), video.with_suffix('.npy.tmp')
+    frames = video.with_suffix('.npy')
     if not frames.exists():
-        with VideoFile(video) as reader, unfinished.open('wb') as file:
-            np.save(file, np.stack(reader.read(range(reader.num_frames))))
-        unfinished.replace(frames)
+        with VideoFile(video) as reader, replacing(frames) as part:
+            np.save(part, np.stack(reader.read(range(reader.num_frames))))
 
 
 def report(args: argparse.Namespace, runs: list[Run]) -> None:

@@ -31,12 +31,14 @@ def hsv(frames: np.ndarray, hue: float, saturation: float, gain: float) -> np.nd
     rgb = np.empty(frames.shape[1:], np.float32)
     image = np.empty_like(rgb)
     change = np.array([[1, 0, 0, hue % 1 * 360], [0, saturation, 0, 0], [0, 0, 1, 0]], np.float32)
+    limit = np.full(frames.shape[2:], np.inf, np.float32)  # (W, 3)
+    limit[:, 1] = 1
     for frame, changed in zip(frames, out, strict=True):
         np.copyto(rgb, frame)
         cv2.cvtColor(rgb, cv2.COLOR_RGB2HSV, image)  # H in degrees, S in [0, 1], V as given
         cv2.transform(image, change, rgb)
-        if saturation > 1:
-            np.minimum(rgb[..., 1], 1, out=rgb[..., 1])
+        if saturation > 1:  # over all channels: numpy is slow at every third value
+            np.minimum(rgb, limit, out=rgb)
         cv2.cvtColor(rgb, cv2.COLOR_HSV2RGB, image)
         cv2.convertScaleAbs(image, changed, gain)  # rounds and clips
     return out

@@ -1,5 +1,6 @@
 """The lists of videos that datasets and tools read."""
 
+import codecs
 import os.path as osp
 import re
 from collections.abc import Iterator, Sequence
@@ -15,24 +16,24 @@ BLOCK_LINES = 1 << 18
 class VideoList(Sequence[dict]):
     """The videos of a list, held as the bytes of the file.
 
-    Ten million lines are a bytes object and two arrays, which the loader's workers share;
-    a line is taken apart when it is asked for. A slice shares the memory of the whole.
+    Ten million lines take one bytes object and two arrays, which the loader's workers share.
+    Lines are parsed on access. A slice shares the memory of the whole list.
 
     Args:
-        ann_file: Text file with a line ``path`` or ``path label`` for each video. The path may
-            hold spaces.
-        delimiter: Stands between path and label.
+        ann_file: Text file with one line ``path`` or ``path label`` per video. Paths may contain
+            spaces.
+        delimiter: Separates path and label.
         prefix: Folder to which the paths are relative.
 
     Raises:
-        FileNotFoundError: there is no such list.
-        ValueError: it is empty, no text in UTF-8, or a line names no file.
+        FileNotFoundError: The list does not exist.
+        ValueError: The list is empty, not encoded in UTF-8, or a line names no file.
     """
 
     def __init__(self, ann_file: str, delimiter: str = ' ', prefix: str = '') -> None:
         if not exists(ann_file):
             raise FileNotFoundError(f'There is no video list {ann_file}; set ann_file.')
-        content = get(ann_file)
+        content = get(ann_file).removeprefix(codecs.BOM_UTF8)
         if b'\r' in content:
             content = content.replace(b'\r\n', b'\n').replace(b'\r', b'\n')
         self._content, self._delimiter, self._prefix = content, delimiter, prefix
@@ -53,13 +54,13 @@ class VideoList(Sequence[dict]):
     def __getitem__(self, index: slice) -> 'VideoList': ...
 
     def __getitem__(self, index: int | slice) -> 'dict | VideoList':
-        """Take one line apart: its file's ``filename`` and its ``label``, -1 without one."""
+        """Parse one line into ``filename`` and ``label``, which is -1 if there is none."""
         if isinstance(index, slice):
             part = object.__new__(VideoList)
             part.__dict__ = {**self.__dict__, '_starts': self._starts[index]}
             part._ends = self._ends[index]
             return part
-        path, label = _parse(self._line(index).decode(), self._delimiter)
+        path, label = parse_line(self._line(index).decode(), self._delimiter)
         return dict(filename=osp.join(self._prefix, path), label=label)
 
     def _line(self, index: int) -> bytes:
@@ -87,7 +88,7 @@ class VideoList(Sequence[dict]):
         lines = block if b'\0' in content else block.start + np.flatnonzero(doubtful)
         for index in lines:
             line = self._line(index).decode()
-            path, _ = _parse(line, self._delimiter)
+            path, _ = parse_line(line, self._delimiter)
             if not path or '\0' in path:
                 raise ValueError(
                     f'{ann_file}, line {index + 1}: {line!r} names no file; '
@@ -96,7 +97,7 @@ class VideoList(Sequence[dict]):
 
 
 def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]]:
-    """Read a list of videos at once.
+    """Read a whole list of videos.
 
     Args:
         ann_file: As for :class:`VideoList`.
@@ -106,14 +107,23 @@ def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]
         Path and label of each video; the label is -1 where there is none.
 
     Raises:
-        FileNotFoundError: there is no such list.
-        ValueError: it is empty, no text in UTF-8, or a line names no file.
+        FileNotFoundError: The list does not exist.
+        ValueError: The list is empty, not encoded in UTF-8, or a line names no file.
     """
     videos = VideoList(ann_file, delimiter)
     return [(video['filename'], video['label']) for video in videos]
 
 
-def _parse(line: str, delimiter: str) -> tuple[str, int]:
+def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
+    """Take a line "path label" or "path" apart.
+
+    Args:
+        line: The path may contain spaces.
+        delimiter: Separates path and label.
+
+    Returns:
+        Path and label; the label is -1 where there is none.
+    """
     path, _, label = line.strip().rpartition(delimiter)
     if not re.fullmatch(r'-?\d+', label, re.ASCII):  # a path alone, perhaps with spaces
         path, label = line.strip(), '-1'

@@ -1,14 +1,13 @@
 """Videos with the detected people and their actions drawn in."""
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import cv2
 import numpy as np
 
 from cvrl_mm.datasets import VideoFile
+from cvrl_mm.files import replacing
 
 from .video_detector import Detections
 
@@ -46,7 +45,7 @@ def write_annotated_video(
     """
     check_out(out, video)
     writer, now, drawn, boxes = None, None, [], 0
-    with VideoFile(video) as reader, unfinished(out) as part:
+    with VideoFile(video) as reader, replacing(out) as part:
         rate = reader.rate or 25
         total = reader.stream.frames
         for number, frame in enumerate(reader.frames()):
@@ -76,18 +75,6 @@ def check_out(out: Path, video: Path) -> None:
         raise ValueError(f'{out} is the video itself; name another file to write.')
     if out.is_dir() or not out.parent.is_dir():
         raise RuntimeError(f'Cannot write {out}; name a file that ends in .mp4 in a folder.')
-
-
-@contextmanager
-def unfinished(out: Path) -> Iterator[Path]:
-    """Yield a temporary path that is renamed to ``out`` on success and removed on an error."""
-    # the writer derives the format from the suffix
-    part = out.with_name(f'.{out.stem}.{os.getpid()}{out.suffix}')
-    try:
-        yield part
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def open_writer(out: Path, rate: float, image: np.ndarray) -> cv2.VideoWriter:

@@ -13,7 +13,7 @@ from mmengine.logging import MMLogger
 from ..datasets.sample_index import SampleIndex, draws_of
 from .ava_annotations import ActionRow, read_actions, read_exclusions
 from .ava_proposals import load_proposals
-from .ava_sources import Source, find_frames, find_videos, probe_video
+from .ava_sources import Source, find_frames, find_movies, probe_video
 
 MAX_MISSING = 0.05  # of the movies
 
@@ -174,7 +174,7 @@ class AVAKeyframeDataset(AVADataset):
                 for v in videos
             }
         else:
-            files = find_videos(folder)
+            files = find_movies(folder)
             sources = {v: probe_video(files.get(v)) for v in videos}
         missing = [v for v, source in sources.items() if source is None]
         if len(missing) > MAX_MISSING * len(videos):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import cv2
 from mmengine.fileio import exists, list_dir_or_file
 
-from ..preparation.repack import SUFFIXES
+from ..datasets.find_videos import VIDEO_SUFFIXES
 
 
 @dataclass
@@ -48,7 +48,7 @@ def find_frames(folder: str, template: str, start_index: int, most: int, fps: in
     return Source(folder, high, high / fps)
 
 
-def find_videos(folder: str) -> dict[str, str]:
+def find_movies(folder: str) -> dict[str, str]:
     """Return the paths of the videos in a folder by their names without suffix.
 
     Raises:
@@ -59,7 +59,7 @@ def find_videos(folder: str) -> dict[str, str]:
     videos: dict[str, str] = {}
     for file in sorted(list_dir_or_file(folder, list_dir=False)):
         name, suffix = osp.splitext(file)
-        if suffix.lower() not in SUFFIXES:
+        if suffix.lower() not in VIDEO_SUFFIXES:
             continue
         if name in videos:
             raise ValueError(

@@ -12,7 +12,6 @@ open with ``np.load(path, mmap_mode='r')``.
 """
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from zipfile import BadZipFile
@@ -28,6 +27,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ..datasets.sample_index import draws_of
+from ..files import replacing
 from .features import clip_features
 
 SHARD_VIDEOS = 256  # few enough that small sets are shared out over the ranks, too
@@ -163,7 +163,8 @@ class FeatureCache:
         barrier()  # nobody writes before all have looked
         if written is None and is_main_process():
             self.folder.mkdir(parents=True, exist_ok=True)
-            _replace(self.folder / 'meta.json', lambda f: f.write(json.dumps(meta).encode()))
+            with replacing(self.folder / 'meta.json') as part:
+                part.write_text(json.dumps(meta), encoding='utf-8')
         barrier()
         if written is not None and written != meta:
             other = [key for key in meta if written.get(key) != meta[key]]
@@ -209,7 +210,8 @@ class FeatureCache:
 
     def _write(self, shard: int, feats: Tensor, labels: Tensor) -> None:
         for name, x in (('labels', labels), ('feats', feats.half().cpu())):
-            _replace(self._path(name, shard), lambda f, x=x: np.save(f, x.numpy()))
+            with replacing(self._path(name, shard)) as part:
+                np.save(part, x.numpy())
 
 
 def _read(path: Path) -> np.ndarray:
@@ -221,11 +223,3 @@ def _read(path: Path) -> np.ndarray:
     except (ValueError, EOFError, MemoryError, BadZipFile) as caught:
         error = caught
     raise ValueError(f'{path} holds no features: {error}; remove it and fill again.')
-
-
-def _replace(path: Path, write: Callable) -> None:
-    """Write a file so that it is whole once it has its name."""
-    unfinished = path.with_name(f'.{path.name}.{os.getpid()}')
-    with open(unfinished, 'wb') as file:
-        write(file)
-    os.replace(unfinished, path)

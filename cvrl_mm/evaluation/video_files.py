@@ -8,13 +8,13 @@ from torch.utils.data import Dataset
 
 from ..convert.clip_input import ClipInput
 from ..datasets.crash_log import CrashLogs
+from ..datasets.find_videos import VIDEO_SUFFIXES, find_videos
+from ..datasets.video_list import parse_line
 from ..datasets.video_reading import UnreadableVideoError, one_line, read, reads_files
 from .clip_pipeline import clip_steps, decoding_steps
 
-SUFFIXES = ('.avi', '.flv', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm', '.wmv')
 
-
-def find_videos(sources: Iterable[str | Path], root: str | Path | None = None) -> list[str]:
+def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None) -> list[str]:
     """List the videos that files, folders and lists name.
 
     Args:
@@ -34,21 +34,20 @@ def find_videos(sources: Iterable[str | Path], root: str | Path | None = None) -
         if not source.exists():
             raise FileNotFoundError(f'There is no file, folder or list {source}.')
         if source.is_dir():
-            videos += sorted(p for p in source.rglob('*') if p.suffix.lower() in SUFFIXES)
+            videos += find_videos(source)
         elif source.suffix == '.txt':
             videos += _read_list(source, source.parent if root is None else Path(root))
         else:
             videos.append(source)
     if not videos:
-        raise ValueError(f'There is no video in the sources; looked for {", ".join(SUFFIXES)}.')
+        suffixes = ', '.join(VIDEO_SUFFIXES)
+        raise ValueError(f'There is no video in the sources; looked for {suffixes}.')
     return [str(video) for video in videos]
 
 
 def _read_list(path: Path, root: Path) -> Iterator[Path]:
-    for line in path.read_text(encoding='utf-8').splitlines():
-        name, _, label = line.strip().rpartition(' ')
-        if not label.lstrip('-').isdigit():  # a path alone, perhaps with spaces
-            name = line.strip()
+    for line in path.read_text(encoding='utf-8-sig').splitlines():
+        name, _ = parse_line(line)
         if name:
             yield root / name
 

@@ -15,6 +15,7 @@ from mmengine.runner import Runner, find_latest_checkpoint
 from cvrl_mm.convert.inflate import inflate_weights
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
+from cvrl_mm.files import replacing
 from cvrl_mm.visualization.curves import read_curves
 
 from .tables import FROZEN
@@ -159,6 +160,5 @@ class Run:
 
     def _note(self, results: dict[str, float]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = self.folder / 'results.json.tmp'
-        unfinished.write_text(json.dumps({**self.results(), **results}, indent=2) + '\n')
-        unfinished.replace(self.folder / 'results.json')
+        with replacing(self.folder / 'results.json') as part:
+            part.write_text(json.dumps({**self.results(), **results}, indent=2) + '\n')

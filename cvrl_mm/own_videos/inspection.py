@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..evaluation.video_files import find_videos
+from ..evaluation.video_files import gather_videos
 from ..preparation.video_check import find_faults
 from .probe import Probe, probe
 
@@ -126,7 +126,7 @@ def inspect(
         FileNotFoundError: a source does not exist.
         ValueError: no video is found, or none can be used.
     """
-    files = list(dict.fromkeys(Path(path).resolve() for path in find_videos(sources)))
+    files = list(dict.fromkeys(Path(path).resolve() for path in gather_videos(sources)))
     root = Path(commonpath([file.parent for file in files]))
     names = [file.relative_to(root).as_posix() for file in files]
     unreadable = {name: 'its name has a line break' for name in names if _unlistable(name)}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-VIDEO_ENDINGS = ('.avi', '.mkv', '.mov', '.mp4', '.webm')
+from ..datasets.find_videos import VIDEO_SUFFIXES, find_videos
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def leave_out_ids(videos: list[OfficialVideo], csv_path: Path) -> list[OfficialV
     return [video for video in videos if _youtube_id(video.stem) not in ids]
 
 
-def find_videos(root: Path) -> dict[str, list[str]]:
+def group_videos(root: Path) -> dict[str, list[str]]:
     """Find the video files in a folder and its subfolders.
 
     Args:
@@ -141,11 +141,10 @@ def find_videos(root: Path) -> dict[str, list[str]]:
         FileNotFoundError: The folder does not exist or contains no video.
     """
     found = defaultdict(list)
-    for path in root.rglob('*'):
-        if path.suffix.lower() in VIDEO_ENDINGS:
-            found[path.stem].append(path.relative_to(root).as_posix())
+    for path in find_videos(root):
+        found[path.stem].append(path.relative_to(root).as_posix())
     if not found:
-        raise FileNotFoundError(f'There are no videos ({", ".join(VIDEO_ENDINGS)}) below {root}.')
+        raise FileNotFoundError(f'There are no videos ({", ".join(VIDEO_SUFFIXES)}) below {root}.')
     return found
 
 
@@ -157,7 +156,7 @@ def match(
     Args:
         videos: Videos of the split.
         classes: Class names in the order of their labels.
-        found: Result of :func:`find_videos`.
+        found: Result of :func:`group_videos`.
 
     Returns:
         Lines "path label" of the existing files, and the names of the missing ones.

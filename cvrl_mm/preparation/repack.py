@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..datasets.video_list_dataset import VideoListDataset
+from ..files import replacing
 from .repack_video import RepackError, RepackSettings, repack_video
 
-SUFFIXES = frozenset(
-    ('.3gp', '.avi', '.flv', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm', '.wmv')
-)
 SCRATCH, SETTINGS, FAILURES = '.unfinished', 'repack.json', 'repack_failures.jsonl'
 
 
@@ -108,20 +106,12 @@ def repack_list(
     infos = [dataset.get_data_info(i) for i in range(len(dataset))]
     videos = [os.path.relpath(info['filename'], root) for info in infos]
     report = repack(root, videos, target, settings, **kwargs)
-    unfinished = target / f'.{ann_file.name}'
-    with open(unfinished, 'w', encoding='utf-8') as file:
+    with replacing(target / ann_file.name) as part, part.open('w', encoding='utf-8') as file:
         for video, info in zip(videos, infos, strict=True):
             name, label = report.names[video], info['label']
             if name is not None:
                 file.write(f'{name}\n' if label == -1 else f'{name} {label}\n')
-    unfinished.replace(target / ann_file.name)
     return report
-
-
-def find_videos(root: Path) -> list[str]:
-    """List the videos below a folder, by their suffix; paths relative to it."""
-    files = (file for file in root.rglob('*') if file.suffix.lower() in SUFFIXES)
-    return sorted(file.relative_to(root).as_posix() for file in files if file.is_file())
 
 
 def new_name(video: str) -> str:

@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from ..datasets.video_list import parse_line
+
 
 def draw_subset(lines: Sequence[str], percent: float, seed: int = 0) -> list[str]:
     """Draw a share of the videos of each class (Sec. 4.1, semi-supervised learning).
@@ -29,12 +31,12 @@ def draw_subset(lines: Sequence[str], percent: float, seed: int = 0) -> list[str
         raise ValueError(f'percent must lie in (0, 100], got {percent}.')
     classes = defaultdict(list)
     for number, line in enumerate(lines):
-        path, _, label = line.strip().rpartition(' ')
-        if not path or not label.isdigit():
+        path, label = parse_line(line)
+        if not path or label < 0:
             raise ValueError(f'Line {number + 1}: {line!r} is not "path label".')
-        stem = PurePosixPath(path.strip()).stem
+        stem = PurePosixPath(path).stem
         digest = hashlib.sha256(f'{seed} {stem}'.encode()).hexdigest()
-        classes[int(label)].append((digest, path, number))
+        classes[label].append((digest, path, number))
     kept = []
     for members in classes.values():
         count = max(1, int(len(members) * percent / 100 + 0.5))

@@ -211,5 +211,5 @@ def test_scripts_that_name_other_files_are_refused(tmp_path: Path):
 def test_an_unknown_codec_is_named(tmp_path: Path):
     path = encode(tmp_path / 'a.mp4')
     path.write_bytes(path.read_bytes().replace(b'avc1', b'zzzz').replace(b'avcC', b'zzzz'))
-    with pytest.raises(UnreadableVideoError, match='no decoder|no video'):
+    with pytest.raises(UnreadableVideoError, match=r'no decoder|no video'):
         VideoFile(path).read([0])

@@ -74,3 +74,8 @@ def test_a_line_in_another_encoding_is_pointed_at(tmp_path: Path):
 def test_line_breaks_of_other_systems(line_break: bytes, tmp_path: Path):
     path = written(tmp_path, b'a.mp4 1' + line_break + b'b.mp4 2' + line_break)
     assert read_video_list(path) == [('a.mp4', 1), ('b.mp4', 2)]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_path(tmp_path: Path):
+    (tmp_path / 'list.txt').write_bytes(b'\xef\xbb\xbfa.mp4 1\nb.mp4 2\n')
+    assert read_video_list(str(tmp_path / 'list.txt')) == [('a.mp4', 1), ('b.mp4', 2)]

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from cvrl_mm.detection.ava_sources import Source, find_frames, find_videos, probe_video
+from cvrl_mm.detection.ava_sources import Source, find_frames, find_movies, probe_video
 
 
 @pytest.mark.parametrize('count', [1, 2, 29, 30])
@@ -23,26 +23,26 @@ def test_a_folder_without_frames_is_none(tmp_path: Path):
 def test_videos_are_found_whatever_their_suffix(tmp_path: Path):
     for name in ('a.mp4', 'b.c.webm', '-d.mkv'):
         (tmp_path / name).touch()
-    files = find_videos(str(tmp_path))
+    files = find_movies(str(tmp_path))
     assert {k: Path(v).name for k, v in files.items()} == {
         'a': 'a.mp4',
         'b.c': 'b.c.webm',
         '-d': '-d.mkv',
     }
-    assert find_videos(str(tmp_path / 'nowhere')) == {}
+    assert find_movies(str(tmp_path / 'nowhere')) == {}
 
 
 def test_what_lies_beside_a_video_does_not_hide_it(tmp_path: Path):
     for name in ('MOV1.MP4', 'MOV1.json', 'MOV1.srt', 'MOV1', 'notes.txt'):
         (tmp_path / name).touch()
-    assert find_videos(str(tmp_path)) == {'MOV1': str(tmp_path / 'MOV1.MP4')}
+    assert find_movies(str(tmp_path)) == {'MOV1': str(tmp_path / 'MOV1.MP4')}
 
 
 def test_two_videos_of_a_movie_are_a_mistake(tmp_path: Path):
     for name in ('m.webm', 'm.mkv'):
         (tmp_path / name).touch()
     with pytest.raises(ValueError, match=r"m\.mkv and m\.webm are both videos of the movie 'm'"):
-        find_videos(str(tmp_path))
+        find_movies(str(tmp_path))
 
 
 def test_probes_a_video(tmp_path: Path):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cvrl_mm.evaluation.video_files import VideoFiles, find_videos
+from cvrl_mm.evaluation.video_files import VideoFiles, gather_videos
 from cvrl_mm.synthetic.motion_videos import encode
 
 
@@ -10,20 +10,20 @@ def test_files_folders_and_lists_are_found(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / 'list.txt').write_text('x y.mkv\nlabelled clip.mp4 3\n\ndeep/gone.mp4 -1\n')
-    found = find_videos([tmp_path / 'one.mp4', tmp_path / 'deep', tmp_path / 'list.txt'])
+    found = gather_videos([tmp_path / 'one.mp4', tmp_path / 'deep', tmp_path / 'list.txt'])
     names = 'one.mp4 deep/a.webm deep/er/B.AVI|x y.mkv|labelled clip.mp4|deep/gone.mp4'
     assert found == [
         str(tmp_path / name) for name in [*names.split('|')[0].split(), *names.split('|')[1:]]
     ]
-    elsewhere = find_videos([tmp_path / 'list.txt'], root='/data')
+    elsewhere = gather_videos([tmp_path / 'list.txt'], root='/data')
     assert elsewhere[0] == '/data/x y.mkv'
 
 
 def test_sources_without_videos_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r'nowhere\.mp4'):
-        find_videos([tmp_path / 'nowhere.mp4'])
+        gather_videos([tmp_path / 'nowhere.mp4'])
     with pytest.raises(ValueError, match='no video in the sources'):
-        find_videos([tmp_path])
+        gather_videos([tmp_path])
 
 
 def test_clips_cover_the_video_and_show_its_middle(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from cvrl_mm.preparation.official_lists import (
     OfficialVideo,
-    find_videos,
+    group_videos,
     leave_out_ids,
     match,
     read_hmdb51,
@@ -138,7 +138,7 @@ def touch(root: Path, *names: str) -> dict[str, list[str]]:
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
-    return find_videos(root)
+    return group_videos(root)
 
 
 def test_files_are_found_in_any_folder_and_what_is_missing_is_named(tmp_path: Path):
@@ -162,4 +162,4 @@ def test_an_unknown_class_and_an_empty_folder_are_errors(tmp_path: Path):
     with pytest.raises(ValueError, match="'run', which has no label"):
         match([OfficialVideo('x', 'run')], ['walk'], {})
     with pytest.raises(FileNotFoundError, match='no videos'):
-        find_videos(tmp_path)
+        group_videos(tmp_path)

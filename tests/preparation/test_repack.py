@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from cvrl_mm.datasets import VideoListDataset
+from cvrl_mm.datasets.find_videos import find_videos
 from cvrl_mm.preparation import repack as package
-from cvrl_mm.preparation.repack import find_videos, repack, repack_list
+from cvrl_mm.preparation.repack import repack, repack_list
 from cvrl_mm.preparation.repack_video import RepackSettings
 from tests.preparation.test_repack_video import encode
 
@@ -26,13 +27,17 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def names(root: Path) -> list[str]:
+    return [path.relative_to(root).as_posix() for path in find_videos(root)]
+
+
 def files(folder: Path) -> set[str]:
     return {p.relative_to(folder).as_posix() for p in folder.rglob('*') if p.is_file()}
 
 
 def test_a_folder_is_repacked_and_failures_are_copied(root: Path, tmp_path: Path):
     target, seen = tmp_path / 'new', []
-    report = repack(root, find_videos(root), target, SETTINGS, 2, lambda *x: seen.append(x))
+    report = repack(root, names(root), target, SETTINGS, 2, lambda *x: seen.append(x))
     videos = {'a.mp4', 'broken.avi', 'deep/b c.avi.mp4', 'deep/ä 馬.mp4'}
     assert files(target) == videos | {'repack.json', 'repack_failures.jsonl'}
     assert set(report.names) == set(VIDEOS) and set(report.names.values()) == videos

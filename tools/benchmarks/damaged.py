@@ -106,7 +106,9 @@ def main() -> None:
             elif ending.startswith('the decoder crashed'):
                 ending = 'crash'
             if ending in ('crash', 'no end'):
-                Console(stderr=True).print(f'{ending}: {path.name} of {args.videos[i % len(args.videos)]}')
+                Console(stderr=True).print(
+                    f'{ending}: {path.name} of {args.videos[i % len(args.videos)]}'
+                )
             counts[kind][ending] += 1
     table = Table(
         title=f'cvrl_mm {cvrl_mm.__version__}: {args.files} damaged copies of '

@@ -22,7 +22,7 @@ from pathlib import Path
 from cvrl_mm.command_line import plain_errors
 from cvrl_mm.preparation.official_lists import (
     Splits,
-    find_videos,
+    group_videos,
     leave_out_ids,
     match,
     read_hmdb51,
@@ -97,7 +97,7 @@ def main() -> None:
         if args.dataset == 'kinetics':
             folder = args.root / f'videos_{split.removesuffix("_list")}'
         if folder not in found:
-            found[folder] = find_videos(folder)
+            found[folder] = group_videos(folder)
         lines, missing = match(videos, classes, found[folder])
         out = args.root / f'{args.root.resolve().name}_{split}_videos.txt'
         out.write_text('\n'.join(lines) + '\n', encoding='utf-8')

@@ -57,13 +57,13 @@ def detect(args: argparse.Namespace) -> tuple[int, int]:
     from cvrl_mm.command_line import read_config
     from cvrl_mm.detection.ava_annotations import read_actions
     from cvrl_mm.detection.ava_proposals import save_proposals
-    from cvrl_mm.detection.ava_sources import find_videos
+    from cvrl_mm.detection.ava_sources import find_movies
     from cvrl_mm.detection.person_proposals import make_proposals, wanted_key_frames
 
     make_place(args.out)  # now, not after hours of work
     videos = [args.videos]
     if args.videos.is_dir():
-        videos = [Path(path) for path in find_videos(str(args.videos)).values()]
+        videos = [Path(path) for path in find_movies(str(args.videos)).values()]
         if not videos:
             raise ValueError(f'There is no video in {args.videos}.')
     rows = None if args.csv is None else read_actions(args.csv)

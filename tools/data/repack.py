@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from cvrl_mm.preparation.repack import RepackReport, find_videos, repack, repack_list
+from cvrl_mm.datasets.find_videos import find_videos
+from cvrl_mm.preparation.repack import RepackReport, repack, repack_list
 from cvrl_mm.preparation.repack_video import RepackSettings
 
 
@@ -63,7 +64,7 @@ def main() -> None:
         )
         try:
             if args.source.is_dir():
-                videos = find_videos(root)
+                videos = [path.relative_to(root).as_posix() for path in find_videos(root)]
                 report = repack(root, videos, args.target, args.settings, **options)
             else:
                 report = repack_list(args.source, root, args.target, args.settings, **options)

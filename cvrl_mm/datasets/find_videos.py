@@ -1,0 +1,21 @@
+"""Finding the videos of a folder."""
+
+from pathlib import Path
+
+VIDEO_SUFFIXES = (
+    *('.3gp', '.avi', '.flv', '.m4v', '.mkv', '.mov'),
+    *('.mp4', '.mpeg', '.mpg', '.ts', '.webm', '.wmv'),
+)
+
+
+def find_videos(folder: Path) -> list[Path]:
+    """List the videos in a folder and its subfolders.
+
+    Args:
+        folder: An existing folder.
+
+    Returns:
+        Sorted paths, which start with ``folder``, of the files with a suffix of video files.
+    """
+    paths = (p for p in folder.rglob('*') if p.suffix.lower() in VIDEO_SUFFIXES)
+    return sorted(path for path in paths if path.is_file())

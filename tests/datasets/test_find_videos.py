@@ -1,0 +1,12 @@
+from pathlib import Path
+
+from cvrl_mm.datasets.find_videos import VIDEO_SUFFIXES, find_videos
+
+
+def test_videos_of_all_subfolders_are_found_by_their_suffix(tmp_path: Path):
+    (tmp_path / 'b' / 'c.mp4').mkdir(parents=True)  # a folder is no video
+    names = ['b/x.MP4', 'b/c.mp4/y.webm', 'a.avi', 'b/notes.txt', 'mp4']
+    for name in names:
+        (tmp_path / name).touch()
+    assert find_videos(tmp_path) == [tmp_path / n for n in ('a.avi', 'b/c.mp4/y.webm', 'b/x.MP4')]
+    assert len(set(VIDEO_SUFFIXES)) == len(VIDEO_SUFFIXES) > 10

@@ -1,0 +1,24 @@
+from pathlib import Path
+
+import pytest
+
+from cvrl_mm.files import replacing
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path):
+    path = tmp_path / 'a.mp4'
+    path.write_text('old')
+    with replacing(path) as part:
+        assert part.parent == tmp_path and part.suffix == '.mp4'
+        part.write_text('new')
+        assert path.read_text() == 'old'
+    assert path.read_text() == 'new' and list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_leaves_the_old_file(tmp_path: Path):
+    path = tmp_path / 'a.txt'
+    path.write_text('old')
+    with pytest.raises(ZeroDivisionError), replacing(path) as part:
+        part.write_text('half')
+        raise ZeroDivisionError
+    assert path.read_text() == 'old' and list(tmp_path.iterdir()) == [path]
