@@ -11,10 +11,20 @@ from .finding import Finding
 # Shipped with the package, as pip's constraints file.
 TESTED = Path(__file__).parents[1] / '.mim' / 'constraints.txt'
 OPTIONAL = {
+    'matplotlib': 'needed for the quickstart and for pictures alone',
     'mmdet': 'needed for AVA detection alone',
+    'mypy': 'needed by developers alone',
+    'onnx': 'needed for the export to ONNX alone',
+    'onnxruntime': 'needed for the export to ONNX alone',
+    'onnxscript': 'needed for the export to ONNX alone',
     'opencv-contrib-python': 'opencv-python does as well',
     'opencv-python': 'opencv-contrib-python does as well',
     'pandas': 'needed by mmdet and mim alone',
+    'pyarrow': 'needed for Parquet files alone',
+    'pytest': 'needed by developers alone',
+    'ruff': 'needed by developers alone',
+    'scikit-learn': 'needed for the quickstart alone',
+    'torchvision': 'needed for AVA detection with mmcv-lite alone',
 }
 
 
@@ -33,11 +43,14 @@ def check_versions(tested: Path = TESTED) -> list[Finding]:
 
 
 def read_constraints(path: Path) -> Iterator[Requirement]:
-    """Give the requirements of a constraints file."""
+    """Give the requirements of a constraints file that apply to this Python."""
     for line in path.read_text().splitlines():
         line = line.partition('#')[0].strip()
         if line:
-            yield Requirement(line)
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate():
+                requirement.marker = None
+                yield requirement
 
 
 def version_of(name: str) -> str | None:

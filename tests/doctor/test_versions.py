@@ -62,3 +62,10 @@ def test_the_tested_table_is_the_constraints_file():
     lines = (Path(__file__).parents[2] / 'constraints.txt').read_text().splitlines()
     assert len(names) == len([line for line in lines if line and not line.startswith('#')])
     assert {'torch', 'mmengine', 'mmcv', 'mmaction2', 'decord'} <= set(names)
+
+
+def test_a_version_for_another_python_is_passed_over(tmp_path):
+    lines = ['a==1; python_version < "3"', 'b==2; python_version >= "3"', 'c==3']
+    (tmp_path / 'constraints.txt').write_text('\n'.join(lines))
+    found = versions.read_constraints(tmp_path / 'constraints.txt')
+    assert [str(requirement) for requirement in found] == ['b==2', 'c==3']
