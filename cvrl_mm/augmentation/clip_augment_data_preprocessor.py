@@ -26,7 +26,7 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
     other way and then amplified). At test time nothing is augmented.
 
     All parameters of a batch are drawn on the host and copied once. On a GPU, operations that
-    change each pixel by itself are compiled into one kernel (``torch.compile``).
+    change each pixel by itself are compiled with ``torch.compile``, which needs a C compiler.
 
     The seed of a batch comes from torch's generator, so that a chunk that is computed again
     (``CVRL(chunk_size=…)``) gets the same augmentation.

@@ -3,9 +3,9 @@
 Counterpart of :mod:`.host_operations`: the same operations, rounded to uint8 after each one.
 Kernels take clips (K, 3, T, H, W), float RGB in 0..255, and parameters (K, P), one row per clip.
 
-Pointwise operations that follow each other are compiled into one kernel on a GPU, which reads
-and writes each uint8 value once. Contrast needs the mean of the clip, so that it starts a new
-kernel, and the blur is a convolution.
+Pointwise operations that follow each other are compiled on a GPU, so that a chain of them takes
+few kernels and no intermediate value in float leaves a kernel. Contrast needs the mean of the
+clip, so that it starts a new chain, and the blur is a convolution.
 """
 
 from collections.abc import Callable, Sequence
@@ -168,5 +168,5 @@ def _pointwise(
 
 @cache
 def pointwise_on(device_type: str) -> Callable[..., Tensor]:
-    """Return the chain of pointwise operations, compiled into one kernel on a GPU."""
+    """Return the function for chains of pointwise operations, compiled on a GPU."""
     return torch.compile(_pointwise, dynamic=False) if device_type == 'cuda' else _pointwise

@@ -147,7 +147,7 @@ class Launches(TorchDispatchMode):
 
 
 def test_a_batch_takes_few_launches_and_one_copy_of_parameters(monkeypatch):
-    """As on a GPU: one part, and each chain of pointwise operations compiled into one kernel."""
+    """As on a GPU: one part, and each chain of pointwise operations compiled."""
     launches, copies = Launches(), []
 
     def compiled(*args):
@@ -178,5 +178,6 @@ def test_a_batch_takes_few_launches_and_one_copy_of_parameters(monkeypatch):
     with launches:
         preprocessor.preprocess(batch, None, training=True)
     assert launches.names.count('compiled') == 3  # before contrast, from it to the blur, behind it
-    assert len(launches.names) <= 40
+    # Inductor made 7 kernels of the three chains (on a CPU, whose pixels were equal)
+    assert len(launches.names) - 3 + 7 <= 40
     assert len(copies) == 1 and copies[0].dtype == np.float32 and len(copies[0]) == 128
