@@ -15,7 +15,7 @@ from rich.console import Console
 from ..progress import progress
 from .config_file import INIT, render, write_lists
 from .encoding import copy_start
-from .inspection import inspect
+from .inspection import Inspection, inspect
 from .settings import FEW_VIDEOS, Machine, Options, Setting, choose, choose_steps
 from .training import final_checkpoint, has_begun, prepare_process, time_step, train
 
@@ -30,15 +30,18 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     chosen, folder = Options(**options), Path(out).resolve()
     cores = _cores()
     prepare_process(cores)
-    if 'RANK' in os.environ and not is_distributed():
-        init_dist('pytorch', backend='nccl' if torch.cuda.is_available() else 'gloo')
-    if is_main_process():
+    config_file = folder / 'config.py'
+    found = None
+    # Before the ranks meet: processes that are forked beside the threads of a group can hang
+    if os.environ.get('RANK', '0') == '0':
         _check_parts()
         _prepare_folder(folder, sources, chosen)
-    _wait()
-    config_file = folder / 'config.py'
+        if not config_file.is_file():
+            found = _inspect(folder, sources, cores)
+    if 'RANK' in os.environ and not is_distributed():
+        init_dist('pytorch', backend='nccl' if torch.cuda.is_available() else 'gloo')
     if not config_file.is_file():
-        _write_config(folder, sources, chosen, cores)
+        _write_config(folder, found, chosen, cores)
     cfg = Config.fromfile(config_file)
     steps = cfg.train_cfg.max_iters
     if final_checkpoint(cfg).is_file():
@@ -62,18 +65,23 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     return folder
 
 
-def _write_config(folder: Path, sources: Sequence, options: Options, cores: int) -> None:
-    """Inspect the videos, choose the settings and write the config."""
+def _inspect(folder: Path, sources: Sequence, cores: int) -> Inspection:
+    """Open all videos and report them."""
+    with progress('Opening videos', console) as on_progress:
+        found = inspect(sources, cores, on_progress)
+    for line in found.describe():
+        _say(line)
+    found.write(folder / 'videos.tsv')
+    return found
+
+
+def _write_config(folder: Path, found: Inspection | None, options: Options, cores: int) -> None:
+    """Choose the settings and write the config; the main process has the inspection."""
     ranks = get_world_size()
     gpu = torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else None
     local_ranks = int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     trial = folder / '.trial_config.py'
-    if is_main_process():
-        with progress('Opening videos', console) as on_progress:
-            found = inspect(sources, cores, on_progress)
-        for line in found.describe():
-            _say(line)
-        found.write(folder / 'videos.tsv')
+    if found is not None:
         start = None if options.init is None else copy_start(options.init, folder / INIT)
         machine = Machine(max(1, cores // local_ranks), ranks, gpu)
         plan = choose(found, options, machine, start)
@@ -86,7 +94,7 @@ def _write_config(folder: Path, sources: Sequence, options: Options, cores: int)
         if is_main_process():
             _say('Measuring the time per step …')
         seconds = time_step(trial)
-    if is_main_process():
+    if found is not None:
         batch = plan['batch_size'] * ranks
         plan.settings['steps'] = choose_steps(plan, options, batch, seconds)
         for name, setting in plan.settings.items():
