@@ -59,6 +59,7 @@ class PreemptionHook(Hook):
             return  # Python handles signals in the main thread only
         self._checkpoints = hooks[0]
         self._pid = os.getpid()
+        self._loop = runner.train_loop
         for signum in SIGNALS:
             # A shell starts background jobs with SIGINT ignored
             if signal.getsignal(signum) not in (signal.SIG_IGN, None):
@@ -104,6 +105,9 @@ class PreemptionHook(Hook):
 
     def after_train(self, runner: Runner) -> None:
         """Restore the signal handlers."""
+        self._restore()
+
+    def _restore(self) -> None:
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
         self._previous.clear()
@@ -112,6 +116,12 @@ class PreemptionHook(Hook):
         if os.getpid() != self._pid:  # a loader worker
             if signum == signal.SIGTERM:  # torch ends hanging workers by another one
                 signal.signal(signum, signal.SIG_DFL)
+            return
+        while frame is not None and frame.f_locals.get('self') is not self._loop:
+            frame = frame.f_back
+        if frame is None:  # training has ended by an error, after which no hook is called
+            self._restore()
+            os.kill(self._pid, signum)
             return
         if signum == signal.SIGINT and self._signum == signum:
             raise KeyboardInterrupt
@@ -138,5 +148,5 @@ class PreemptionHook(Hook):
             f'{name}: wrote {path} after step {step}; the run ends with exit code {code}. '
             'Continue it with --resume.'
         )
-        self.after_train(runner)
+        self._restore()
         raise SystemExit(code)

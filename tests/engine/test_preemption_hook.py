@@ -124,6 +124,22 @@ def test_signals_are_as_before_after_training(tmp_path: Path):
     assert before == after
 
 
+class Fault(Hook):
+    def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
+        raise ValueError('a fault')
+
+
+def fail_and_be_terminated(folder: Path) -> None:
+    with pytest.raises(ValueError, match='a fault'):
+        runner(folder, Fault()).train()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)
+
+
+def test_signals_are_as_before_after_a_fault(tmp_path: Path):
+    assert exit_codes([start(fail_and_be_terminated, tmp_path)]) == [-signal.SIGTERM]
+
+
 def test_refuses_an_interval_out_of_range():
     with pytest.raises(ValueError, match='at least 1, got 0'):
         PreemptionHook(0)
