@@ -86,7 +86,7 @@ class VideoList(Sequence[dict]):
         starts = self._starts[block.start : block.stop] - start
         doubtful = ~np.logical_or.reduceat(np.append(named, False), starts)
         lines = block if b'\0' in content else block.start + np.flatnonzero(doubtful)
-        for index in lines:
+        for index in map(int, lines):
             line = self._line(index).decode()
             path, _ = parse_line(line, self._delimiter)
             if not path or '\0' in path:

@@ -50,17 +50,17 @@ def build_variants() -> dict[str, list[BaseTransform]]:
     stock = [*decord, TRANSFORMS.build(dict(type='DecordDecode'))]
     spatial = [t for t in augment.transforms if not isinstance(t, ClipTransform)]
     jitter = dict(type='ColorJitter', brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2)
-    return {
+    variants = {
         ALONE: stock,
         'decord in file order': [*decord, TRANSFORMS.build(dict(type='SortedDecordDecode'))],
         'decoding alone': [*opening, decode],
         'whole pipeline': pipeline,
         'without the photometric part': [*opening, decode, ConsistentAugment(spatial), *closing],
-        'stock composition': [
-            *[*stock, *spatial],
-            *[TRANSFORMS.build(jitter), Blur23(), *closing],
-        ],
     }
+    if int(np.__version__.split('.')[0]) < 2:  # MMAction2's change of hue needs numpy 1
+        stock_jitter = TRANSFORMS.build(jitter)
+        variants['stock composition'] = [*stock, *spatial, stock_jitter, Blur23(), *closing]
+    return variants
 
 
 def load_ms(pipeline: list[BaseTransform], video: str, seed: int) -> float:
