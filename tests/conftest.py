@@ -1,5 +1,15 @@
+# ruff: noqa: E402
 import os
+import sys
+from itertools import pairwise
 from pathlib import Path
+
+# Tests hide the GPU from themselves, also when they run on a machine with one, so that they
+# are the same everywhere. Those marked "gpu" run by `pytest -m gpu`. pytest-xdist's processes
+# inherit what the first one has decided, which has to be before anything asks for a GPU.
+on_gpu = os.environ.setdefault('CVRL_MM_GPU_TESTS', str(('-m', 'gpu') in pairwise(sys.argv)))
+if on_gpu == 'False':
+    os.environ['CUDA_VISIBLE_DEVICES'] = ''
 
 import mmengine.config.config
 import pytest
@@ -18,6 +28,14 @@ def plain_configs():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mmengine.config.config, 'FormatCode', lambda text, **kwargs: (text, False))
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests that need a GPU where there is none, or where it is hidden."""
+    skip = pytest.mark.skip(reason='needs a GPU and `pytest -m gpu`')
+    for item in items:
+        if item.get_closest_marker('gpu') and not torch.cuda.is_available():
+            item.add_marker(skip)
 
 
 @pytest.fixture(autouse=True)
