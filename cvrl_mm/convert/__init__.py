@@ -1,4 +1,9 @@
-"""Weights from elsewhere, and weights for elsewhere."""
+"""Weights of other origins, and weights for other programs.
+
+Files of TensorFlow, SlowFast, image networks and training runs go in; files of weights that
+describe themselves, or graphs (ONNX, pt2), come out. Start reading at ``files.py``, which checks
+the contents of every file, and ``description.py``, which builds the network that a file describes.
+"""
 
 from .export import export_slow_only, extract_backbone
 from .files import load_weights, save_weights

@@ -1,4 +1,4 @@
-"""Reading off its tensors which ResNet some weights belong to."""
+"""Infer the architecture of a ResNet from its weights."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ BLOCK = re.compile(r'layer(\d)\.(\d+)\.')
 
 
 def read_depth_and_width(state: Mapping[str, Tensor], stem: str) -> tuple[int, float]:
-    """Find depth and width of a ResNet of two or three dimensions.
+    """Infer depth and width of a 2D or 3D ResNet.
 
     Args:
         state: Its state dict, without prefix.

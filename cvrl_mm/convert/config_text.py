@@ -46,5 +46,7 @@ class _DictCalls(ast.NodeTransformer):
             return node.args[0]
         if node.args:
             return node
-        keys = [k.arg and ast.Constant(k.arg) for k in node.keywords]
+        keys: list[ast.expr | None] = [
+            ast.Constant(k.arg) if k.arg else None for k in node.keywords
+        ]
         return ast.copy_location(ast.Dict(keys, [k.value for k in node.keywords]), node)

@@ -20,8 +20,8 @@ def inflate_resnet(path: str | Path) -> dict:
     """Inflate an image network, the paper's ImageNet and SimCLR baselines (Section 4.2).
 
     Every temporal slice of a kernel is the image network's kernel over the number of slices, so
-    that a video that stands still gives the image network's features, except near the clip's
-    ends, where the zeros padded in time come in.
+    that a static video gives the features of the image network, except near the ends of the clip,
+    where the temporal zero padding takes effect.
 
     Args:
         path: A checkpoint with the names of torchvision, timm or mmpretrain (``conv1.weight``,

@@ -1,4 +1,4 @@
-"""Finding the TensorFlow checkpoint that a user means."""
+"""Locate a TensorFlow checkpoint, which may be packed."""
 
 import shutil
 import tarfile
@@ -15,7 +15,7 @@ MAX_DEPTH = 32
 
 @contextmanager
 def checkpoint_prefix(source: str | Path) -> Iterator[Path]:
-    """Give the prefix of a checkpoint while the context lasts.
+    """Yield the prefix of a checkpoint, unpacked if necessary.
 
     Args:
         source: The prefix itself, its ``.index`` file, a folder with one checkpoint, or a
@@ -59,7 +59,7 @@ def _only_checkpoint(folder: Path, source: Path) -> Path:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack the checkpoint files of an archive; refuse it if any member is out of the way."""
+    """Unpack the checkpoint files of an archive; refuse it if any member is suspicious."""
     try:
         with tarfile.open(archive) as tar:
             members, size = [], 0

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
 from ..evaluation.features import clip_features
-from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours, vote
+from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours, neighbour_hits
 
 MAX_NEIGHBOURS = 20  # that vote
 RECALLS = (1, 5, 10)
@@ -167,11 +167,9 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
     scalars = dict(clip_retrieval=clip_retrieval(feats[:, 1], feats[:, 0]))
     if (labels >= 0).all():
         sims, indices = leave_one_out(feats.mean(1), min(MAX_NEIGHBOURS, len(feats) - 1))
-        hits = labels[indices] == labels[:, None]  # (N, MAX_NEIGHBOURS)
-        predicted = vote(sims, labels[indices])
-        scalars['knn_top1'] = (predicted == labels).double().mean().item()
-        recalls = [k for k in RECALLS if k <= hits.shape[1]]
-        scalars |= {f'R@{k}': hits[:, :k].any(1).double().mean().item() for k in recalls}
+        recalls = [k for k in RECALLS if k <= sims.shape[1]]
+        hits = neighbour_hits(sims, labels[indices], labels, recalls, MAX_NEIGHBOURS)
+        scalars |= {name: hit.double().mean().item() for name, hit in hits.items()}
     for name, x in (('feature', feats), ('embedding', z)):
         first, second = x.unbind(1)
         scalars[f'{name}_std'] = mean_std(first)

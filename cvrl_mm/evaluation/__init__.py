@@ -1,12 +1,17 @@
-"""Evaluation of frozen features."""
+"""Evaluation of trained encoders, one module per protocol.
+
+Weights and videos go in; features, accuracies and neighbours come out. Start reading at
+``encoder.py``, what ``cvrl_mm.load_encoder`` returns. The protocols are ``cached_linear_probe.py``,
+``retrieval.py`` (with k-NN) and ``three_splits.py``; ``extraction.py`` writes the features of any
+videos to a file.
+"""
 
 from .features import build_recognizer, extract_features
-from .nearest_neighbours import knn_classify, nearest_neighbours, recall_at_k
+from .nearest_neighbours import knn_classify, nearest_neighbours
 
 __all__ = [
     'build_recognizer',
     'extract_features',
     'knn_classify',
     'nearest_neighbours',
-    'recall_at_k',
 ]

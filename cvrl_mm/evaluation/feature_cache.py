@@ -1,14 +1,14 @@
-"""Features on disk: taken once, by any number of ranks, and taken up again after a stop.
+"""Cache features on disk; any number of ranks fill it, and an interrupted run continues.
 
 A folder holds the features of one list of videos::
 
-    meta.json                what the features are of; another one is refused
+    meta.json                describes weights, videos and views; others are refused
     feats_00000.npy          float16, (256, views, channels): videos 0 ... 255 of the list
     labels_00000.npy         int64, (256,)
     feats_00001.npy  ...     the following 256 videos; the last shard is shorter
 
-A shard's ``feats`` appear under their name when they are whole, after its ``labels``. All files
-open with ``np.load(path, mmap_mode='r')``.
+The ``feats`` of a shard are renamed to their final name once complete, after its ``labels``. All
+files open with ``np.load(path, mmap_mode='r')``.
 """
 
 import json
@@ -36,7 +36,7 @@ MAX_VIDEOS = 10**9  # a damaged or hostile description must not keep a loop goin
 
 
 class RepeatedViews(Dataset):
-    """Runs a data set's pipeline several times over each video, always with the same draws.
+    """Run the pipeline of a dataset several times over each video, with reproducible draws.
 
     Args:
         dataset: Gives ``inputs`` (V, C, T, H, W) for a video.
@@ -61,10 +61,10 @@ class RepeatedViews(Dataset):
 
 
 class FeatureCache:
-    """The features of one list of videos, in a folder laid out as this module says.
+    """The features of one list of videos, in a folder with the layout above.
 
     Args:
-        folder: Made if it is not there.
+        folder: Created if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,19 +82,18 @@ class FeatureCache:
         seed: int = 0,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
-        """Take the features that are not there yet; all ranks call it.
+        """Compute the features that are missing; all ranks call it.
 
         Args:
             model: A recognizer with its weights.
             dataset: Config of the list of videos and its pipeline.
-            source: What tells the network, its weights and the videos from others, for
-                ``meta.json``.
+            source: Identifies the network, its weights and the videos, for ``meta.json``.
             repeats: Runs of the pipeline over each video.
             average: Keep the mean over a video's views instead of each of them.
             batch_size: Videos encoded at a time.
             num_workers: Processes that decode, on each rank.
             seed: Of the pipeline's draws.
-            on_progress: Called with the videos done and all that are left to this rank.
+            on_progress: Called with the number of finished videos and of this rank's videos.
 
         Raises:
             ValueError: the folder holds features of something else.
@@ -158,7 +157,7 @@ class FeatureCache:
         return feats, labels
 
     def _claim(self, meta: dict) -> None:
-        """Note what the features are of, or see that it is the same."""
+        """Write the description of the features, or check that it is the same."""
         written = self._meta()
         barrier()  # nobody writes before all have looked
         if written is None and is_main_process():
@@ -198,7 +197,7 @@ class FeatureCache:
     def _loader(
         self, videos: RepeatedViews, shards: list[int], batch_size: int, num_workers: int
     ) -> DataLoader:
-        """A loader of shard after shard; no batch belongs to two."""
+        """Return a loader that reads shard after shard; no batch spans two shards."""
         batches = [
             list(members[start : start + batch_size])
             for members in (self._members(shard, len(videos)) for shard in shards)

@@ -73,6 +73,7 @@ class FeaturePart:
         self.done: set[int] = set()
 
     def __enter__(self) -> 'FeaturePart':
+        self._check_others()  # a refused run leaves no folder that --join would trip over
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(self.folder)
         try:

@@ -1,4 +1,4 @@
-"""How well classes can be read off a frozen backbone."""
+"""Accuracy of simple classifiers on a frozen backbone."""
 
 from collections.abc import Iterable
 

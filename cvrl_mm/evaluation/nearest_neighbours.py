@@ -1,4 +1,4 @@
-"""Nearest neighbours in feature space: a classifier without training, and retrieval."""
+"""Nearest neighbours in feature space, for k-NN classification and retrieval."""
 
 from collections.abc import Sequence
 
@@ -112,35 +112,26 @@ def vote(sims: Tensor, labels: Tensor, temperature: float = 0.07) -> Tensor:
     return votes.scatter_add_(1, labels, weights).argmax(1)
 
 
-def recall_at_k(
-    queries: Tensor,
-    query_labels: Tensor,
-    gallery: Tensor,
-    gallery_labels: Tensor,
-    ks: Sequence[int] = (1, 5, 10, 20),
-    chunk_size: int = 1024,
-) -> dict[int, float]:
-    """Retrieve videos of the same class: R@k.
+def neighbour_hits(
+    sims: Tensor, found: Tensor, labels: Tensor, ks: Sequence[int], num_voters: int
+) -> dict[str, Tensor]:
+    """Compare the labels of neighbours with those of the queries.
 
     Args:
-        queries: Features, (Q, C).
-        query_labels: (Q,).
-        gallery: Features, (G, C), of other videos than the queries.
-        gallery_labels: (G,).
-        ks: Numbers of neighbours to look at.
-        chunk_size: Queries compared at a time.
+        sims: Similarities of the neighbours, (Q, K), the nearest first.
+        found: Labels of the neighbours, (Q, K).
+        labels: Labels of the queries, (Q,).
+        ks: Numbers of neighbours for R@k, at most K.
+        num_voters: Number of neighbours that vote.
 
     Returns:
-        For each k, the share of queries with their own class among the k nearest.
-
-    Raises:
-        ValueError: features and labels do not fit together, or a k is out of its range.
+        Booleans, (Q,) each: ``R@k``, whether one of the k nearest has the label of the query, and
+        ``knn_top1``, whether the weighted vote gives it.
     """
-    _check_labels(queries, query_labels)
-    _check_labels(gallery, gallery_labels)
-    _, indices = nearest_neighbours(queries, gallery, max(ks), chunk_size)
-    hits = gallery_labels[indices] == query_labels[:, None]  # (Q, max(ks))
-    return {k: hits[:, :k].any(1).double().mean().item() for k in ks}
+    same = found == labels[:, None]  # (Q, K)
+    hits = {f'R@{k}': same[:, :k].any(1) for k in ks}
+    hits['knn_top1'] = vote(sims[:, :num_voters], found[:, :num_voters]) == labels
+    return hits
 
 
 def _check_labels(feats: Tensor, labels: Tensor) -> None:

@@ -4,7 +4,7 @@ import torch
 from mmengine.dist import all_reduce, get_rank, get_world_size
 from torch import Tensor
 
-from .nearest_neighbours import nearest_neighbours, vote
+from .nearest_neighbours import nearest_neighbours, neighbour_hits
 
 RECALLS = (1, 5, 10, 20, 50)
 NUM_NEIGHBOURS = 20  # that vote
@@ -45,11 +45,8 @@ def neighbour_report(
         labels = query_labels[mine]
         deepest = max(*ks, NUM_NEIGHBOURS)
         sims, indices = nearest_neighbours(queries[mine], gallery, deepest)
-        found = gallery_labels[indices]  # (q, deepest)
-        hits = found == labels[:, None]
-        predicted = vote(sims[:, :NUM_NEIGHBOURS], found[:, :NUM_NEIGHBOURS])
-        counts = [hits[:, :k].any(1).sum() for k in ks] + [(predicted == labels).sum()]
-        sums += torch.stack(counts)
+        hits = neighbour_hits(sims, gallery_labels[indices], labels, ks, NUM_NEIGHBOURS)
+        sums += torch.stack([hit.sum() for hit in hits.values()])
     all_reduce(sums)
     names = [f'R@{k}' for k in ks] + ['knn_top1']
     return dict(zip(names, (sums / len(queries)).tolist(), strict=True))

@@ -96,6 +96,7 @@ def test_mistakes_are_one_line(tmp_path, extract, checkpoint, motion):
 
 CONFIG = """
 model = dict(
+    type='Recognizer3D',
     backbone=dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=(1, 1, 1, 1)),
     data_preprocessor=dict(type='ActionDataPreprocessor', mean=[0.0] * 3, std=[255.0] * 3),
 )
