@@ -25,7 +25,25 @@ def check_compiled() -> list[Finding]:
     """See what torch and mmcv were compiled for."""
     cuda = torch.version.cuda
     torch_line = f'compiled for CUDA {cuda}' if cuda else 'compiled for the CPU alone'
-    return [Finding('ok', 'torch', torch_line), check_mmcv_ops()]
+    return [Finding('ok', 'torch', torch_line), *check_cudnn(), check_mmcv_ops()]
+
+
+def check_cudnn() -> list[Finding]:
+    """Find the versions of torch and cuDNN that do not run Conv3d in bfloat16 through cuDNN.
+
+    torch 2.9 bypasses cuDNN 9.8 to 9.14 there, whose results were wrong (pytorch#163539), which
+    is slow and takes more memory (pytorch#166643).
+    """
+    if torch.version.cuda is None or not torch.__version__.startswith('2.9.'):
+        return []
+    version = torch.backends.cudnn.version() or 0
+    seen = f'torch {torch.__version__}, cuDNN {version // 10000}.{version // 100 % 100}'
+    if 90800 <= version < 91500:
+        advice = (
+            "pip install 'nvidia-cudnn-cu12>=9.15' or another torch; bfloat16 is slow with this"
+        )
+        return [Finding('note', 'Conv3d in bfloat16', f'{seen}: not run by cuDNN', advice)]
+    return [Finding('ok', 'Conv3d in bfloat16', seen)]
 
 
 def check_mmcv_ops() -> Finding:

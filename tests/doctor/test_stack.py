@@ -74,3 +74,14 @@ def test_operators_of_another_torch_are_a_problem(monkeypatch):
     monkeypatch.setattr(stack.importlib, 'import_module', fail)
     found = stack.check_mmcv_ops()
     assert found.status == 'problem' and 'undefined symbol' in found.seen
+
+
+@pytest.mark.parametrize(
+    ('torch_version', 'cudnn', 'status'),
+    [('2.9.1', 91002, 'note'), ('2.9.1', 91501, 'ok'), ('2.8.0', 91002, None)],
+)
+def test_conv3d_that_torch_keeps_from_cudnn(monkeypatch, torch_version, cudnn, status):
+    monkeypatch.setattr('torch.__version__', torch_version)
+    monkeypatch.setattr('torch.version.cuda', '12.8')
+    monkeypatch.setattr('torch.backends.cudnn.version', lambda: cudnn)
+    assert [found.status for found in stack.check_cudnn()] == ([status] if status else [])
