@@ -34,7 +34,7 @@ class DeviceOperation(NamedTuple):
         kernel: Changes clips; pointwise but for the mean that ``CONTRAST`` gets.
     """
 
-    pack: Callable[[int, tuple | None], Sequence[float]]
+    pack: Callable[[int, tuple | None], Sequence[float] | np.ndarray]
     kernel: Callable[..., Tensor]
 
 
@@ -161,7 +161,11 @@ def _pointwise(
     x = clips.float()
     for name, start, end in operations:
         own = params[:, start:end]
-        x = contrast(x, own, mean) if name == 'contrast' else POINTWISE[name](x, own)
+        if name == 'contrast':
+            assert mean is not None  # its caller passes one with each contrast
+            x = contrast(x, own, mean)
+        else:
+            x = POINTWISE[name](x, own)
         x = x.round().clamp(0, 255)
     return x.to(torch.uint8)
 

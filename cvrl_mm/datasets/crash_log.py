@@ -130,8 +130,8 @@ def _open(folder: Path, owner: str, pid: int) -> BinaryIO:
 def _crashes_to_stderr() -> None:
     """Report crashes of other code where users look for them."""
     try:
-        faulthandler.enable(sys.__stderr__)
-    except (AttributeError, OSError, ValueError):  # there is no such stream
+        faulthandler.enable(sys.__stderr__)  # type: ignore[arg-type]  # None is caught
+    except (AttributeError, OSError, RuntimeError, TypeError, ValueError):  # no such stream
         faulthandler.disable()
 
 

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property
 from itertools import chain
@@ -86,7 +86,7 @@ class VideoFile:
                 options['protocol_whitelist'] = 'file'
             else:
                 source.seek(0)
-            container = av.open(source, container_options=options)
+            container = av.open(source, 'r', container_options=options)
             stream = container.streams.best('video')
             if not isinstance(stream, av.VideoStream):
                 container.close()
@@ -97,7 +97,8 @@ class VideoFile:
             context.thread_count, context.thread_type = self._num_threads, 'SLICE'
             if self._strict:
                 context.options = dict(err_detect='explode')
-        self._container, self.stream, self._is_at_start = container, stream, True
+        self._container: av.container.InputContainer = container
+        self.stream, self._is_at_start = stream, True
 
     def _rewind(self) -> None:
         if not self._is_at_start:
@@ -205,7 +206,7 @@ class VideoFile:
             )
         return images
 
-    def frames(self) -> Iterator[av.VideoFrame]:
+    def frames(self) -> Generator[av.VideoFrame, None, None]:
         """Decode the whole video.
 
         Yields:
@@ -288,7 +289,7 @@ class VideoFile:
                     return
 
         for frame in self._decode(packets()):
-            n = by_pts.get(frame.pts)
+            n = None if frame.pts is None else by_pts.get(frame.pts)
             if n is not None and n not in found:
                 found[n] = self.to_image(frame)
 

@@ -58,6 +58,9 @@ class DeferredHistory(HistoryBuffer):
         for history, values in new.items():
             history._extend(values)
 
+    _counts: np.ndarray
+    _values: np.ndarray
+
     def _extend(self, values: list[float]) -> None:
         counts = np.append(self._counts, [1] * len(values))
         self._values = np.append(self._values, values)[-self.max_length :]

@@ -41,5 +41,5 @@ class NegativesCheckHook(Hook):
             )
         sizes = all_gather_object((loader.batch_size, loader.drop_last))
         head = getattr(getattr(runner.model, 'module', runner.model), 'cls_head', None)
-        if hasattr(head, 'equal_batches'):
+        if head is not None and hasattr(head, 'equal_batches'):
             head.equal_batches = len(set(sizes)) == 1 and loader.drop_last

@@ -49,6 +49,9 @@ class Encoder(nn.Module):
             value = torch.tensor(getattr(clip_input, name)).view(1, 3, 1, 1, 1)
             self.register_buffer(name, value, persistent=False)
 
+    mean: Tensor
+    std: Tensor
+
     @property
     def clip_len(self) -> int:
         """Frames per clip."""
@@ -177,16 +180,15 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
         ValueError: the file holds more than weights, is damaged, does not describe its
             architecture where there is no config, or does not fit.
     """
-    if isinstance(config, (str, Path)):
-        config = Config.fromfile(config)
+    cfg: Any = Config.fromfile(config) if isinstance(config, str | Path) else config
     if str(checkpoint) == UNTRAINED:
-        return _untrained(config)
+        return _untrained(cfg)
     path = locate_weights(checkpoint)
     found = extract_backbone(path)
     meta = found['meta']
-    if config is not None:
-        meta['backbone'] = architecture_of(config.model.backbone.to_dict())
-        meta['input'] = ClipInput.from_config(config).to_dict()
+    if cfg is not None:
+        meta['backbone'] = architecture_of(cfg.model.backbone.to_dict())
+        meta['input'] = ClipInput.from_config(cfg).to_dict()
     if 'backbone' not in meta:
         raise ValueError(
             f'{checkpoint} does not describe its architecture (depth, width and padding); name '

@@ -172,6 +172,8 @@ def join_parts(out: str | Path) -> dict[str, str]:
     locks = [_locked(folder) for folder in folders]
     try:
         meta = _read_meta(folders[0])
+        if meta is None:
+            raise ValueError(f'{folders[0]} has not begun; run its process first.')
         rows: dict[int, tuple[dict, np.ndarray | None]] = {}
         for rank, folder in enumerate(folders):
             _check_same(meta, _read_meta(folder), folder)
@@ -230,10 +232,8 @@ def _read_meta(folder: Path) -> dict | None:
     raise ValueError(f'{path} is damaged; remove {folder}.')
 
 
-def _check_same(meta: dict | None, other: dict | None, folder: Path) -> None:
-    if other is None or meta is None:
-        if meta is None:
-            raise ValueError(f'{folder} has not begun; run its process first.')
+def _check_same(meta: dict, other: dict | None, folder: Path) -> None:
+    if other is None:
         return
     differing = [key for key in meta if other.get(key) != meta[key]]
     source, others = meta['source'], other.get('source')
@@ -272,9 +272,12 @@ def _parse(line: bytes) -> dict | None:
         row = json.loads(line) if line.endswith(b'\n') else None
     except ValueError:
         return None
-    whole = isinstance(row, dict) and type(row.get('i')) is int and isinstance(row.get('name'), str)
-    channels = whole and type(row.get('channels')) is int and row['channels'] > 0
-    return row if channels or (whole and isinstance(row.get('error'), str)) else None
+    if not isinstance(row, dict) or type(row.get('i')) is not int:
+        return None
+    if not isinstance(row.get('name'), str):
+        return None
+    channels = type(row.get('channels')) is int and row['channels'] > 0
+    return row if channels or isinstance(row.get('error'), str) else None
 
 
 def _finished_rows(folder: Path, share: range) -> dict[int, tuple[dict, np.ndarray | None]]:

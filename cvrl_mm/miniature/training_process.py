@@ -28,10 +28,10 @@ def start_training(
     environment = dict(
         os.environ, PYTHONPATH=os.pathsep.join(paths), OMP_NUM_THREADS=str(num_threads)
     )
-    command = [sys.executable, repository / 'tools/train.py', folder / 'config.py']
+    command = [sys.executable, f'{repository}/tools/train.py', f'{folder}/config.py']
     with (folder / LOG).open('w') as output:
         return subprocess.Popen(
-            [*command, '--work-dir', folder, *arguments],
+            [*command, '--work-dir', str(folder), *arguments],
             env=environment,
             stdout=output,
             stderr=output,

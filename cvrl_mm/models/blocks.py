@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -29,4 +30,5 @@ def sum_over_blocks(
     if rows >= len(q):
         return score(q, own, k)
     blocks = zip(q.split(rows), own.split(rows), strict=True)
-    return sum(checkpoint(score, *block, k, use_reentrant=False) for block in blocks)
+    sums = [checkpoint(score, *block, k, use_reentrant=False) for block in blocks]
+    return torch.stack(sums).sum()

@@ -1,6 +1,8 @@
 """Embedding a batch in chunks to save memory."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -33,5 +35,14 @@ def embed_in_chunks(
     feats = []
     for i, chunk in enumerate(chunks):
         contexts = (part_of_update(network, i, len(chunks)), unchanged(network))
-        feats.append(checkpoint(embed, chunk, use_reentrant=False, context_fn=lambda c=contexts: c))
+        feats.append(
+            checkpoint(embed, chunk, use_reentrant=False, context_fn=partial(_given, contexts))
+        )
     return torch.cat(feats)
+
+
+Contexts = tuple[AbstractContextManager, AbstractContextManager]
+
+
+def _given(contexts: Contexts) -> Contexts:
+    return contexts

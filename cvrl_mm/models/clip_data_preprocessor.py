@@ -52,13 +52,12 @@ class ClipDataPreprocessor(ActionDataPreprocessor):
         Returns:
             The normalised batch, (N, …), and the samples.
         """
-        if not isinstance(inputs, Tensor):
-            inputs = stack_batch(list(inputs))
+        batch: Tensor = inputs if isinstance(inputs, Tensor) else stack_batch(list(inputs))
         blends = training and self.blending is not None
         if blends or self.to_rgb or not self._enable_normalize or self.format_shape == 'MIX2d3d':
-            return super().preprocess(list(inputs), data_samples, training)
-        normalised = torch.empty_like(inputs, dtype=_compute_dtype(inputs.device))
-        centred = inputs - self.mean if self.subtracts else inputs
+            return super().preprocess(list(batch), data_samples, training)
+        normalised = torch.empty_like(batch, dtype=_compute_dtype(batch.device))
+        centred = batch - self.mean if self.subtracts else batch
         return torch.div(centred, self.std, out=normalised), data_samples
 
 

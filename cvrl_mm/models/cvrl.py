@@ -52,7 +52,7 @@ class CVRL(Recognizer3D):
         **kwargs: object,
     ) -> None:
         self.chunk_size = chunk_size
-        if (data_preprocessor or {}).get('type') in STOCK_PREPROCESSORS:
+        if data_preprocessor and data_preprocessor.get('type') in STOCK_PREPROCESSORS:
             data_preprocessor = {**data_preprocessor, 'type': 'ClipDataPreprocessor'}
         if chunk_size is not None:
             if chunk_size < 1 or kwargs.get('neck') is not None:

@@ -4,7 +4,8 @@ import difflib
 import inspect
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -149,7 +150,7 @@ class R3DSlow(ResNet3dSlowOnly):
                 x,
                 use_reentrant=False,
                 preserve_rng_state=False,  # nothing in a ResNet is random
-                context_fn=lambda group=group: (nullcontext(), unchanged(group)),
+                context_fn=partial(_recomputation, group),
             )
         return x
 
@@ -231,3 +232,8 @@ def truncated_normal_(weight: Tensor) -> Tensor:
     uncut_std = 1 / math.sqrt(fan_in) / TRUNCATED_STD
     with torch.no_grad():
         return nn.init.trunc_normal_(weight, std=uncut_std, a=-2 * uncut_std, b=2 * uncut_std)
+
+
+def _recomputation(group: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
+    """Make the contexts of a group's forward pass and of its recomputation."""
+    return nullcontext(), unchanged(group)

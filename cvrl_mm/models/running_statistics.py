@@ -22,7 +22,7 @@ def unchanged(network: nn.Module) -> Iterator[None]:
     with _settings(network):
         for norm in _tracking(network):
             norm.momentum = 0.0
-            norm.num_batches_tracked = torch.zeros_like(norm.num_batches_tracked)
+            norm.num_batches_tracked = torch.zeros_like(_counter(norm))
         yield
 
 
@@ -42,7 +42,7 @@ def part_of_update(network: nn.Module, index: int, count: int) -> Iterator[None]
     """
     with _settings(network):
         for norm in _tracking(network):
-            counter = norm.num_batches_tracked
+            counter = _counter(norm)
             momentum = norm.momentum
             if momentum is None:  # after the first pass the counter has moved already
                 momentum = 1 / (int(counter) + (index == 0))
@@ -52,6 +52,12 @@ def part_of_update(network: nn.Module, index: int, count: int) -> Iterator[None]
             if index > 0:
                 norm.num_batches_tracked = torch.zeros_like(counter)
         yield
+
+
+def _counter(norm: _BatchNorm) -> torch.Tensor:
+    """Return the number of batches, which torch's types allow to be None."""
+    assert norm.num_batches_tracked is not None
+    return norm.num_batches_tracked
 
 
 def _tracking(network: nn.Module) -> list[_BatchNorm]:

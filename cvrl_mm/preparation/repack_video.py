@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
 import av
 import numpy as np
 
 from ..datasets.rotation import quarter_turns
-from ..datasets.video_file import VideoFile
+from ..datasets.video_file import ONE_THREAD, VideoFile
 from ..datasets.video_reading import UnreadableVideoError, one_line
 
 DECODED_SHARE = 0.95  # a source of which less can be decoded is truncated
@@ -96,7 +97,7 @@ def _encode(
 ) -> np.ndarray:
     """Encode all frames; returns their times in seconds, the first one's 0."""
     stream = reader.stream
-    rate = stream.average_rate or Fraction(25)
+    rate = cast(Fraction, stream.average_rate or Fraction(25))
     output = None
     seconds: list[float] = []
     time_base = _time_base(stream)
@@ -168,7 +169,7 @@ def _add_stream(
 def _resize(frame: av.VideoFrame, output: av.VideoStream) -> av.VideoFrame:
     time, time_base = frame.pts, frame.time_base
     width, height = output.width, output.height
-    resized = frame.reformat(width, height, 'yuv420p', interpolation='BICUBIC', threads=1)
+    resized = frame.reformat(width, height, 'yuv420p', interpolation='BICUBIC', **ONE_THREAD)
     resized.pts, resized.time_base = time, time_base
     return resized
 
@@ -176,7 +177,7 @@ def _resize(frame: av.VideoFrame, output: av.VideoStream) -> av.VideoFrame:
 def _time_base(stream: av.VideoStream) -> Fraction:
     if stream.time_base is None:
         raise RepackError('its times have no unit')
-    return stream.time_base
+    return cast(Fraction, stream.time_base)  # PyAV's own type acts as one
 
 
 def _seconds(frame: av.VideoFrame) -> float:

@@ -35,7 +35,7 @@ TIMED = {
     'VP9.webm': dict(codec='libvpx-vp9', options=VPX),
     'VP9 with hidden frames.webm': dict(codec='libvpx-vp9', options=ALT_REF),
     'VP8 with hidden frames.webm': dict(codec='libvpx', options={**ALT_REF, 'b': '50k'}),
-    'AV1.mp4': dict(codec='libsvtav1', options=dict(preset='12')),
+    'AV1.mp4': dict(codec='av1'),
     'variable rate.mp4': dict(options=X264, uneven=True),
     'variable rate.mkv': dict(options=X264, uneven=True),
     'edit list, negative times.mp4': dict(
