@@ -11,6 +11,7 @@ from mmengine.dist import all_reduce, barrier, get_world_size
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import EpochBasedTrainLoop, Runner
+from torch.utils.data import get_worker_info
 
 from .atomic_checkpoint_hook import AtomicCheckpointHook
 
@@ -31,7 +32,7 @@ class PreemptionHook(Hook):
     checkpoint replaces the file. A second Ctrl-C ends the run at once.
 
     Loader workers get these signals as well, because they belong to the same process group. They
-    continue, so that the step can be completed.
+    continue, so that the step can be completed. Other forked processes end as usual.
 
     Needs :class:`AtomicCheckpointHook`; to continue within an epoch also :class:`SampleSeedHook`.
 
@@ -113,8 +114,11 @@ class PreemptionHook(Hook):
         self._previous.clear()
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:  # a loader worker
-            if signum == signal.SIGTERM:  # torch ends hanging workers by another one
+        if os.getpid() != self._pid:
+            if get_worker_info() is None:  # a process of a pool, for example of AVA's evaluation
+                signal.signal(signum, signal.SIG_DFL)
+                os.kill(os.getpid(), signum)
+            elif signum == signal.SIGTERM:  # torch ends hanging workers by another one
                 signal.signal(signum, signal.SIG_DFL)
             return
         while frame is not None and frame.f_locals.get('self') is not self._loop:

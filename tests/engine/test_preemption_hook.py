@@ -1,5 +1,6 @@
 """A run that is asked to end writes a checkpoint and continues with the same weights."""
 
+import multiprocessing
 import os
 import signal
 import time
@@ -115,6 +116,20 @@ def test_a_validation_is_left(tmp_path: Path):
     resumed._resume = True
     resumed.train()
     assert (resumed.epoch, resumed.iter) == (2, 4)
+
+
+def end_a_pool(folder: Path) -> None:
+    class UsePool(Hook):
+        def after_train_epoch(self, runner: Runner) -> None:
+            with multiprocessing.get_context('fork').Pool(1) as pool:
+                pool.apply_async(time.sleep, [1000])
+                time.sleep(0.5)  # leaving the pool sends SIGTERM to its busy process
+
+    runner(folder, UsePool()).train()
+
+
+def test_a_pool_within_training_ends(tmp_path: Path):
+    assert exit_codes([start(end_a_pool, tmp_path)], timeout_seconds=60) == [0]
 
 
 def test_signals_are_as_before_after_training(tmp_path: Path):
