@@ -1,13 +1,20 @@
 """AVA's mean average precision over all key frames of the benchmark."""
 
 import csv
+import multiprocessing
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from unittest.mock import patch
 
 from mmaction.evaluation import AVAMetric, ava_eval, results2csv
+from mmaction.evaluation.functional import ava_utils
 from mmaction.registry import METRICS
 
 from .ava_annotations import read_exclusions
+
+FRAMES_FOR_PROCESSES = 1000  # fewer key frames are evaluated in this process
 
 
 @METRICS.register_module()
@@ -43,12 +50,33 @@ class AVAKeyframeMetric(AVAMetric):
                     for row in csv.reader(source)
                     if row and (row[0], int(row[1])) not in excluded
                 )
-            return ava_eval(
-                found,
-                self.options[0],
-                self.label_file,
-                truth,
-                exclude_file=None,
-                ignore_empty_frames=False,
-                custom_classes=self.custom_classes,
-            )
+            # MMAction2 leaves its pool of 32 processes to the garbage collector, which can wait for
+            # them for ever.
+            with patch.object(ava_utils, 'multiprocessing', SimpleNamespace(Pool=_Pool)):
+                return ava_eval(
+                    found,
+                    self.options[0],
+                    self.label_file,
+                    truth,
+                    exclude_file=None,
+                    ignore_empty_frames=False,
+                    custom_classes=self.custom_classes,
+                )
+
+
+class _Pool:
+    """A pool of processes that ends with its work, and that needs no processes for little of it.
+
+    Args:
+        num_processes: At most so many, and not more than there are cores.
+    """
+
+    def __init__(self, num_processes: int) -> None:
+        self.num_processes = min(num_processes, multiprocessing.cpu_count())
+
+    def map(self, function: Callable, items: Sequence) -> list:
+        """Apply a function to all items, in order."""
+        if len(items) < FRAMES_FOR_PROCESSES:
+            return list(map(function, items))
+        with multiprocessing.Pool(self.num_processes) as pool:
+            return pool.map(function, items)

@@ -1,14 +1,18 @@
 """AVA's mAP, against a case worked out by hand and a second implementation."""
 
+import multiprocessing
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from mmaction.evaluation import AVAMetric
+from mmaction.evaluation.functional import ava_utils
 
-from cvrl_mm.detection import AVAKeyframeMetric
+from cvrl_mm.detection import AVAKeyframeMetric, ava_keyframe_metric
+from cvrl_mm.detection.ava_keyframe_metric import _Pool
 
 # The 60 of AVA's 80 actions that are evaluated
 EVALUATED = [
@@ -88,6 +92,8 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.chdir(tmp_path)  # where MMAction2's metric writes a file
+    # MMAction2's own metric would start 32 processes per evaluation
+    monkeypatch.setattr(ava_utils, 'multiprocessing', SimpleNamespace(Pool=_Pool))
     return Bench(tmp_path, EVALUATED)
 
 
@@ -183,3 +189,9 @@ def test_a_class_nobody_scores_counts_only_without_a_threshold(bench: Bench):
     found = {902: ([LEFT], [scores(a1=0.9, a80=0.001)])}
     assert bench(truth, found)['mAP/overall'] == 0.5
     assert bench(truth, found, action_thr=0.002)['mAP/overall'] == 1
+
+
+def test_many_key_frames_are_evaluated_in_processes_that_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ava_keyframe_metric, 'FRAMES_FOR_PROCESSES', 3)
+    assert _Pool(2).map(abs, [-1, 2, -3]) == [1, 2, 3]
+    assert not multiprocessing.active_children()
