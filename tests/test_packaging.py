@@ -22,6 +22,8 @@ BUILT_FROM = (
     *('cvrl_mm', *SHIPPED, 'setup.cfg', 'pyproject.toml'),
     *('MANIFEST.in', 'README.md', 'LICENSE'),
 )
+# What setuptools does at each start of an environment that it is installed in; mmengine needs it.
+DISTUTILS = 'import _distutils_hack; _distutils_hack.add_shim()'
 MIM = Path(sys.prefix) / 'mim'  # where tools/test.sh installs it, out of the way of all else
 needs_mim = pytest.mark.skipif(
     not MIM.is_dir(), reason=f'openmim is not in {MIM}; tools/test.sh puts it there'
@@ -135,7 +137,7 @@ class Environment:
         self.python = str(folder / 'bin' / 'python')
         (self.packages,) = folder.glob('lib/python*/site-packages')
         theirs = [p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))]
-        (self.packages / 'parent.pth').write_text('\n'.join([str(MIM), *theirs]))
+        (self.packages / 'parent.pth').write_text('\n'.join([str(MIM), *theirs, DISTUTILS]))
         pip = [sys.executable, '-m', 'pip', '--python', self.python, 'install', '--quiet']
         alone = ['--no-deps', '--no-index', '--no-build-isolation', '--ignore-installed']
         done = run_program([*pip, *alone, *install], env=clean_environment())

@@ -14,7 +14,7 @@ default_hooks = dict(
     sample_seed=dict(type='SampleSeedHook'),  # a restart changes no draw
     bad_videos=dict(type='BadVideosHook', max_share=0.05),
     batch_timeout=dict(type='BatchTimeoutHook', timeout_seconds=1800),
-    preemption=dict(type='PreemptionHook', interval=5),  # SIGTERM and Ctrl-C save first
+    preemption=dict(type='PreemptionHook'),  # SIGTERM and Ctrl-C save first
     finite_loss=dict(type='FiniteLossHook'),
     fitting_checkpoint=dict(type='StrictLoadHook'),  # no test of what is partly random
 )

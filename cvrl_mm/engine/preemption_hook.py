@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from mmengine.dist import all_reduce, barrier, get_world_size
-from mmengine.hooks import Hook
+from mmengine.hooks import Hook, LoggerHook
 from mmengine.registry import HOOKS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch.utils.data import get_worker_info
@@ -37,7 +37,8 @@ class PreemptionHook(Hook):
     Needs :class:`AtomicCheckpointHook`; to continue within an epoch also :class:`SampleSeedHook`.
 
     Args:
-        interval: Steps between two exchanges of ranks, which all must save at the same step. A
+        interval: Steps between two exchanges of ranks, which all must save at the same step. By
+            default the interval of the log, as a logged step waits for the device anyway. A
             single process reacts after each step.
 
     Raises:
@@ -46,8 +47,8 @@ class PreemptionHook(Hook):
 
     priority = 'LOWEST'  # after all that changes the state in a step
 
-    def __init__(self, interval: int = 5) -> None:
-        if interval < 1:
+    def __init__(self, interval: int | None = None) -> None:
+        if interval is not None and interval < 1:
             raise ValueError(f'interval counts steps and must be at least 1, got {interval}.')
         self.interval = interval
         self._signum = 0  # that this process got
@@ -59,6 +60,9 @@ class PreemptionHook(Hook):
         if not hooks or threading.current_thread() is not threading.main_thread():
             return  # Python handles signals in the main thread only
         self._checkpoints = hooks[0]
+        if self.interval is None:
+            intervals = [h.interval for h in runner.hooks if isinstance(h, LoggerHook)]
+            self.interval = intervals[0] if intervals else 1
         self._pid = os.getpid()
         self._loop = runner.train_loop
         for signum in SIGNALS:
@@ -136,7 +140,7 @@ class PreemptionHook(Hook):
         if not self._previous:
             return False
         if get_world_size() > 1:
-            if step % self.interval:
+            if step % (self.interval or 1):
                 return False
             signum = torch.tensor(self._signum)
             all_reduce(signum, 'max')

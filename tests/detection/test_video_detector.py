@@ -58,7 +58,7 @@ def test_given_boxes_are_what_is_scored():
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(ValueError, match='takes person boxes: make them with tools/data'):
+    with pytest.raises(ValueError, match='needs person boxes: make them with tools/data'):
         detector('synthetic_ava_fast_rcnn').detect('data/synthetic_ava/videos/val_0.mp4', 1)
     with pytest.raises(FileNotFoundError, match='no label map /nowhere'):
         detector('synthetic_ava_fast_rcnn', labels='/nowhere')
