@@ -60,5 +60,5 @@ def test_given_boxes_are_what_is_scored():
 def test_what_is_missing_is_named():
     with pytest.raises(ValueError, match='needs person boxes: make them with tools/data'):
         detector('synthetic_ava_fast_rcnn').detect('data/synthetic_ava/videos/val_0.mp4', 1)
-    with pytest.raises(FileNotFoundError, match='no label map /nowhere'):
+    with pytest.raises(FileNotFoundError, match='label map /nowhere does not exist'):
         detector('synthetic_ava_fast_rcnn', labels='/nowhere')
