@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch.overrides import TorchFunctionMode
@@ -72,7 +71,6 @@ class StepEnds(Hook):
 
 def reads_per_step(data: Path, folder: str, options: dict) -> list[list[str]]:
     """Two epochs of four steps, of which the fourth one is logged."""
-    Config.pretty_text = property(lambda self: '')
     settings = {
         'default_hooks.logger.interval': 4,
         'default_hooks.checkpoint.interval': 5,

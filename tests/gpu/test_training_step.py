@@ -6,7 +6,6 @@ import pytest
 import torch
 from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
-from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch.utils.data import DataLoader, Dataset
@@ -78,7 +77,6 @@ class AllowSyncs(Hook):
 
 @pytest.mark.parametrize('chunk_size', [None, 2])
 def test_no_host_sync_between_log_lines(chunk_size: int | None, motion_set: Path, tmp_path: Path):
-    Config.pretty_text = property(lambda self: '')
     options = {'default_hooks.logger.interval': 4, 'model.chunk_size': chunk_size}
     if chunk_size:
         options['model.backbone.recompute'] = dict(_delete_=True)
