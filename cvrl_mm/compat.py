@@ -27,6 +27,19 @@ def apply() -> None:
     cpu_ranks.run_ranks_on_cpu()
     keep_batch_norm_asynchronous()
     wait_before_forks_of_ranks()
+    find_the_meta_device()
+
+
+def find_the_meta_device() -> None:
+    """Let activations be recomputed on the meta device, where memory is counted.
+
+    torch before 2.5 looks for a module of each device's name in ``torch``, and meta has none.
+    """
+    import torch
+    from mmengine.utils import digit_version
+
+    if digit_version(torch.__version__) < digit_version('2.5') and not hasattr(torch, 'meta'):
+        torch.meta = torch.cpu
 
 
 def require_mmcv() -> None:
