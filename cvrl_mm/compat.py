@@ -39,7 +39,7 @@ def find_the_meta_device() -> None:
     from mmengine.utils import digit_version
 
     if digit_version(torch.__version__) < digit_version('2.5') and not hasattr(torch, 'meta'):
-        torch.meta = torch.cpu
+        torch.meta = torch.cpu  # type: ignore[attr-defined]  # of an older torch
 
 
 def require_mmcv() -> None:
