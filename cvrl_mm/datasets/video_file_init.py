@@ -1,11 +1,12 @@
 """Opening videos in a pipeline."""
 
+import os
 from io import BytesIO
 
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
-from mmengine.fileio import FileClient
 
+from .storage import Storage
 from .video_file import VideoFile
 
 
@@ -13,12 +14,14 @@ from .video_file import VideoFile
 class VideoFileInit(BaseTransform):
     """Open a video with :class:`VideoFile`; takes the place of ``DecordInit``.
 
-    Local files are opened by their path. Files of other back ends are read into memory.
+    Local files are opened by their path. Files of other back ends are read into memory as a
+    whole, up to 1 GiB, with retries (:class:`.storage.Storage`).
 
     Required keys: ``filename``. Added keys: ``video_reader``, ``total_frames``, ``avg_fps``.
 
     Args:
-        io_backend: Where files are stored, a back end of mmengine's ``FileClient``.
+        io_backend: Where files are stored: ``'disk'``, ``'http'`` (:class:`.HTTPBackend`),
+            ``'s3'`` (:class:`.S3Backend`), or another back end of mmengine's ``FileClient``.
         num_threads: Threads for decoding.
         **kwargs: Arguments of the back end.
     """
@@ -28,8 +31,7 @@ class VideoFileInit(BaseTransform):
     def __init__(self, io_backend: str = 'disk', num_threads: int = 1, **kwargs: object) -> None:
         self.io_backend = io_backend
         self.num_threads = num_threads
-        self.kwargs = kwargs
-        self.file_client: FileClient | None = None  # connections are opened in the worker
+        self.storage = None if io_backend == 'disk' else Storage(io_backend, **kwargs)
 
     def transform(self, results: dict) -> dict:
         """Open the file and count its frames.
@@ -44,17 +46,23 @@ class VideoFileInit(BaseTransform):
             UnreadableVideoError: The file cannot be read.
         """
         filename = str(results['filename'])
-        if self.io_backend == 'disk':
+        if self.storage is None:
             reader = VideoFile(filename, num_threads=self.num_threads)
         else:
-            if self.file_client is None:
-                self.file_client = FileClient(self.io_backend, **self.kwargs)
-            content = BytesIO(self.file_client.get(filename))
+            content = BytesIO(self.storage.get(filename))
             reader = VideoFile(content, filename, self.num_threads)
         results['video_reader'] = reader
         results['total_frames'] = reader.num_frames
         results['avg_fps'] = reader.rate
         return results
+
+    def exists(self, filename: str) -> bool:
+        """Whether a file exists; True where its storage cannot tell.
+
+        Raises:
+            OSError: The storage cannot be reached.
+        """
+        return os.path.exists(filename) if self.storage is None else self.storage.exists(filename)
 
     def __repr__(self) -> str:
         return (

@@ -1,18 +1,21 @@
 """Videos named by a list, with or without labels."""
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
-from mmengine.fileio import exists
 
 from .bad_video_record import BadVideoRecord
 from .sample_index import SampleIndex, draws_of
+from .video_file_init import VideoFileInit
 from .video_list import VideoList
 from .video_reading import UnreadableVideoError, read, reads_files
 
 PROBED_FILES = 100
+LOOKING_THREADS = 8  # remote storage answers slowly
 MAX_MISSING = 0.05
 MAX_REPLACEMENTS = 20
 
@@ -42,6 +45,7 @@ class VideoListDataset(VideoDataset):
 
     Raises:
         FileNotFoundError: the list, or more than 5 % of the files looked for, do not exist.
+        OSError: remote storage cannot be reached.
         ValueError: the list is empty, or a line names no file.
     """
 
@@ -141,7 +145,11 @@ class VideoListDataset(VideoDataset):
 
     def _look_for_files(self, videos: Sequence[dict]) -> None:
         places = np.unique(np.linspace(0, len(videos) - 1, PROBED_FILES).astype(int))
-        missing = [i for i in places if not exists(videos[i]['filename'])]
+        files = [videos[i]['filename'] for i in places]
+        opener = (t for t in self.pipeline.transforms if isinstance(t, VideoFileInit))
+        look = getattr(next(opener, None), 'exists', os.path.exists)
+        with ThreadPoolExecutor(LOOKING_THREADS) as pool:
+            missing = places[~np.array(list(pool.map(look, files)))]
         if len(missing) > MAX_MISSING * len(places):
             first = missing[0]
             raise FileNotFoundError(

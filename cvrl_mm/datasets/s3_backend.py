@@ -1,0 +1,95 @@
+"""Videos in S3 and in storage with S3's protocol."""
+
+from typing import Any
+
+from mmengine.fileio import BaseStorageBackend
+
+from .http_backend import LARGEST_BYTES
+
+GONE, REFUSED = (404, 410), (400, 401, 403)
+
+
+class S3Backend(BaseStorageBackend):
+    """Read objects from S3 or compatible storage such as MinIO or Ceph, with boto3.
+
+    Credentials, region and endpoint come from boto3's environment variables and files
+    (``AWS_ACCESS_KEY_ID``, ``AWS_PROFILE``, ``AWS_ENDPOINT_URL``, …).
+
+    Args:
+        timeout_seconds: Longest time without a byte from the server.
+        **client: Arguments of ``boto3.client('s3', …)``, for example ``endpoint_url``.
+
+    Raises:
+        ImportError: boto3 is not installed.
+    """
+
+    def __init__(self, timeout_seconds: float = 10, **client: Any) -> None:
+        try:
+            import boto3
+            import botocore.exceptions
+            from botocore.config import Config
+        except ImportError as error:
+            raise ImportError("io_backend='s3' needs boto3: pip install cvrl_mm[s3].") from error
+        self._errors = botocore.exceptions
+        config = Config(
+            connect_timeout=timeout_seconds,
+            read_timeout=timeout_seconds,
+            retries=dict(total_max_attempts=1),  # Storage retries
+        )
+        # A session of its own: boto3's default session must not be shared by threads.
+        self._client = boto3.session.Session().client('s3', config=config, **client)
+
+    def get(self, filepath: str) -> bytes:
+        """Download an object.
+
+        Args:
+            filepath: ``s3://BUCKET/KEY``.
+
+        Raises:
+            ValueError: The address has another form, or the object is larger than 1 GiB.
+            FileNotFoundError: There is no such object or bucket.
+            PermissionError: The credentials are missing or refused.
+            OSError: Any other failure, such as an answer that ends early.
+        """
+        return self._call('get_object', filepath)['Body']
+
+    def get_text(self, filepath: str, encoding: str = 'utf-8') -> str:
+        """Download an object and decode it."""
+        return self.get(filepath).decode(encoding)
+
+    def exists(self, filepath: str) -> bool:
+        """Whether there is an object; True where only reading is allowed.
+
+        Raises:
+            OSError: The server cannot be reached.
+        """
+        try:
+            self._call('head_object', filepath)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _call(self, operation: str, address: str) -> dict[str, Any]:
+        scheme, _, place = address.partition('://')
+        bucket, _, key = place.partition('/')
+        if scheme != 's3' or not bucket or not key:
+            raise ValueError(f'{address} is no address s3://BUCKET/KEY')
+        try:
+            answer = getattr(self._client, operation)(Bucket=bucket, Key=key)
+            if 'Body' in answer:
+                if answer['ContentLength'] > LARGEST_BYTES:
+                    raise ValueError(f'the object is larger than {LARGEST_BYTES} bytes')
+                answer['Body'] = answer['Body'].read()
+            return answer
+        except self._errors.ClientError as error:
+            status = error.response.get('ResponseMetadata', {}).get('HTTPStatusCode')
+            kind = OSError
+            if status in GONE:
+                kind = FileNotFoundError
+            elif status in REFUSED:
+                kind = PermissionError
+            raise kind(str(error)) from error
+        except (self._errors.NoCredentialsError, self._errors.ProfileNotFound) as error:
+            raise PermissionError(str(error)) from error
+        except self._errors.BotoCoreError as error:
+            raise ConnectionError(str(error)) from error

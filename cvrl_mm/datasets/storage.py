@@ -1,0 +1,88 @@
+"""Whole files of remote storage, read with retries."""
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+
+from mmengine.fileio import FileClient
+
+from .http_backend import HTTPBackend
+from .s3_backend import S3Backend
+from .video_reading import UnreadableVideoError, one_line
+
+Answer = TypeVar('Answer')
+BACKENDS = dict(http=HTTPBackend, s3=S3Backend)
+PAUSES_SECONDS = (1, 2, 4)  # before the second, third and fourth attempt
+
+
+class Storage:
+    """Read files of a storage back end, and retry what may be a passing failure.
+
+    A read is attempted 4 times, with pauses of 1, 2 and 4 seconds, each longer or shorter by up
+    to a half so that processes do not ask again all at once. Files that do not exist and access
+    that is denied are not asked for again. A fork or a pickled copy opens its own connections.
+
+    Args:
+        io_backend: ``'http'``, ``'s3'``, or a back end of mmengine's ``FileClient``.
+        **kwargs: Arguments of the back end.
+    """
+
+    def __init__(self, io_backend: str, **kwargs: Any) -> None:
+        self.io_backend = io_backend
+        self.kwargs = kwargs
+        self._backends: dict[int, Any] = {}  # by process
+
+    def __reduce__(self) -> tuple:
+        return partial(Storage, self.io_backend, **self.kwargs), ()
+
+    @property
+    def _backend(self) -> Any:
+        pid = os.getpid()
+        if pid not in self._backends:
+            kind = BACKENDS.get(self.io_backend)
+            made = FileClient(self.io_backend, **self.kwargs) if kind is None else None
+            self._backends = {pid: kind(**self.kwargs) if kind else made}
+        return self._backends[pid]
+
+    def get(self, name: str) -> bytes:
+        """Read a whole file.
+
+        Args:
+            name: As the back end names its files: an address, or a path.
+
+        Raises:
+            UnreadableVideoError: The file does not exist, or all attempts failed.
+        """
+        try:
+            return self._attempt(self._backend.get, name)
+        except OSError as error:
+            raise UnreadableVideoError(name, str(error)) from error
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file; True for back ends that cannot tell.
+
+        Raises:
+            OSError: All attempts failed.
+        """
+        look = getattr(self._backend, 'exists', None)
+        try:
+            return True if look is None else self._attempt(look, name)
+        except OSError as error:
+            raise OSError(f'Looking for {name} failed: {error}') from error
+
+    def _attempt(self, call: Callable[[str], Answer], name: str) -> Answer:
+        draw = Random()
+        for pause in (*PAUSES_SECONDS, None):
+            try:
+                return call(name)
+            except (FileNotFoundError, PermissionError):
+                raise
+            except OSError as error:
+                if pause is None:
+                    attempts = len(PAUSES_SECONDS) + 1
+                    raise OSError(f'{one_line(error)} ({attempts} attempts)') from error
+                time.sleep(pause * draw.uniform(0.5, 1.5))
+        raise AssertionError('not reached')

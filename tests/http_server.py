@@ -1,0 +1,59 @@
+"""A web server on this machine that fails as told."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serve a folder; the first folder of an address says how.
+
+    ``/failing-N/NAME`` answers the first N requests for NAME with 503, ``/short/NAME`` sends
+    half of the file, ``/code-N/NAME`` answers with status N, and ``/head-N/NAME`` does so for
+    HEAD alone.
+    """
+
+    def do_GET(self) -> None:
+        how, _, name = self.path.lstrip('/').rpartition('/')
+        self.server.requests[self.command, self.path] += 1
+        kind, _, number = how.partition('-')
+        if kind == 'failing' and self.server.requests[self.command, self.path] <= int(number):
+            self.send_error(503)
+        elif kind == 'code' or (kind == 'head' and self.command == 'HEAD'):
+            self.send_error(int(number))
+        elif kind == 'short':
+            content = Path(self.translate_path(f'/{name}')).read_bytes()
+            self.send_response(200)
+            self.send_header('Content-Length', str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: len(content) // 2])
+        else:
+            self.path = f'/{name}'
+            super().do_HEAD() if self.command == 'HEAD' else super().do_GET()
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_: object) -> None:
+        """Stay silent."""
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[tuple[str, Counter]]:
+    """Serve a folder.
+
+    Yields:
+        The address, and the number of requests by method and path.
+    """
+    with ThreadingHTTPServer(('127.0.0.1', 0), partial(Handler, directory=str(folder))) as server:
+        server.requests = Counter()
+        thread = Thread(target=server.serve_forever, kwargs=dict(poll_interval=0.02), daemon=True)
+        thread.start()
+        try:
+            yield f'http://127.0.0.1:{server.server_port}', server.requests
+        finally:
+            server.shutdown()
+            thread.join(10)
