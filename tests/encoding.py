@@ -58,8 +58,11 @@ def encode(
     return path
 
 
-def pack_b_frames(path: Path, num_frames: int = 40) -> Path:
-    """Write an AVI as DivX and Xvid do: each B-frame in one packet with the frame before it."""
+def pack_b_frames(path: Path, num_frames: int = 40, num_cut: int = 0) -> Path:
+    """Write an AVI as DivX and Xvid do: each B-frame in one packet with the frame before it.
+
+    The last ``num_cut`` packets are left out.
+    """
     plain = path.with_suffix('.m4v.mp4')
     options = dict(bf='1', b_strategy='0')
     encode(plain, 'mpeg4', num_frames, gop_size=12, options=options)
@@ -79,7 +82,7 @@ def pack_b_frames(path: Path, num_frames: int = 40) -> Path:
                 packed.append(data + packets[i + 1])
             else:
                 packed.append(data)
-        for i, data in enumerate(packed):
+        for i, data in enumerate(packed[: len(packed) - num_cut]):
             packet = av.Packet(data)
             packet.stream, packet.pts, packet.dts = stream, i, i
             packet.time_base = Fraction(1, 25)

@@ -72,35 +72,37 @@ def index_frames(
         av.FFmpegError: the file cannot be read.
     """
     name = stream.codec_context.codec.canonical_name
-    pts: list[int | None] = []
-    dts: list[int | None] = []
-    is_key, is_hidden = [], []
-    num_vops = num_placeholders = num_packed = 0
-    last_end, is_cut = 0, False
+    needs_data = name in ('mpeg4', 'vp8')
+    rows = []
+    num_vops = num_packed = num_placeholders = 0
     for packet in container.demux(stream):
         if not packet.size:
             continue  # the end of the file, or "show the last frame again"
-        pts.append(packet.pts)
-        dts.append(packet.dts)
-        is_key.append(packet.is_keyframe)
-        is_hidden.append(packet.is_discard or (name == 'vp8' and not bytes(packet)[0] & 0x10))
-        if name == 'mpeg4':
-            num_vops = bytes(packet).count(VOP_CODE)
+        is_hidden = packet.is_discard
+        if needs_data:
+            data = bytes(packet)
+            is_hidden |= name == 'vp8' and not data[0] & 0x10
+            # the second VOP of a packet is decoded when the next packet arrives, if one does
             num_packed += num_vops == 2
-            num_placeholders += packet.size <= PLACEHOLDER_BYTES
-        last_end = max(last_end, (packet.pts or 0) + (packet.duration or 0))
-        is_cut |= packet.is_corrupt
+            num_vops = data.count(VOP_CODE)
+            num_placeholders += name == 'mpeg4' and len(data) <= PLACEHOLDER_BYTES
+        row = packet.pts, packet.dts, packet.duration, packet.is_keyframe, packet.is_corrupt
+        rows.append((*row, is_hidden))
+    if not rows:
+        return FrameCount(0)
+    pts, dts, durations, is_key, is_corrupt, is_hidden = zip(*rows, strict=True)
     formats = container.format.name.split(',')
     if 'mov' in formats:
         expected = (stream.start_time or 0) + PRESENT_SHARE * (stream.duration or 0)
-        if is_cut or (len(pts) < stream.frames and last_end < expected):
+        ends = ((p or 0) + (d or 0) for p, d in zip(pts, durations, strict=True))
+        if any(is_corrupt) or (len(pts) < stream.frames and max(ends) < expected):
             raise TruncatedVideoError('it is truncated')
 
-    is_plain = not num_packed and not num_placeholders
+    is_plain = not num_packed and not num_placeholders and num_vops < 2
     is_timed = any(name in formats for name in TIMED_FORMATS)
-    if pts and None not in pts and is_plain and is_key[0]:
+    if None not in pts and is_plain and is_key[0]:
         dts = [p if d is None else d for p, d in zip(pts, dts, strict=True)]
-        index = _build(np.array(pts), np.array(dts), np.array(is_key), np.array(is_hidden))
+        index = _build(*map(np.array, (pts, dts, is_key, is_hidden)))
         in_order = index is not None and (np.diff(index.shown) == 1).all()
         if is_timed or (in_order and not stream.codec_context.has_b_frames):
             return index or FrameCount(None)

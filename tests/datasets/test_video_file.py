@@ -91,8 +91,14 @@ def test_counted_frames_are_exact(tmp_path: Path, name: str):
     assert_exact(encode(tmp_path / name, **COUNTED[name]), FrameCount)
 
 
-def test_packed_b_frames(tmp_path: Path):
-    assert_exact(pack_b_frames(tmp_path / 'packed.avi'), FrameCount)
+@pytest.mark.parametrize('num_cut', [0, 1, 2])  # the last packet holds one frame, or two
+def test_packed_b_frames_are_counted_without_decoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_cut: int
+):
+    path = pack_b_frames(tmp_path / 'packed.avi', num_cut=num_cut)
+    assert_exact(path, FrameCount)
+    monkeypatch.setattr(VideoFile, '_decode', None)
+    assert VideoFile(path).num_frames == 40 - num_cut
 
 
 @pytest.mark.parametrize('degrees', [0, 90, 180, 270])
