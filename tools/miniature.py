@@ -31,7 +31,7 @@ from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, wanted
 from cvrl_mm.preparation.subset import draw_subset
 from cvrl_mm.progress import progress_bar
-from cvrl_mm.synthetic.motion_scene import STRUCTURES
+from cvrl_mm.synthetic.motion_scene import CLASSES
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -97,6 +97,7 @@ def make_runs(args: argparse.Namespace) -> list[Run]:
             seed=seed,
             measures=frozenset(measures),
             data=(args.out / f'videos/seed{seed}').resolve(),
+            transfer_data=(args.out / f'videos/transfer_seed{seed}').resolve(),
             folder=(args.out / f'runs/{name}/seed{seed}').resolve(),
             repository=REPOSITORY,
             budget=args.budget,
@@ -133,27 +134,36 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
 def make_videos(args: argparse.Namespace, seed: int, bar: Progress) -> None:
     """Write the videos of a seed, their decoded frames, and the lists that the configs name."""
     root = args.out / f'videos/seed{seed}'
-    task = bar.add_task(f'videos of seed {seed}', total=args.train + args.test)
+    write_set(root, args.train, args.test, seed, 'motion', bar)
+    transfer = args.out / f'videos/transfer_seed{seed}'
+    write_set(transfer, max(1, args.train // 2), max(1, args.test // 2), seed, 'transfer', bar)
+    for split in ('train', 'test'):
+        lines = (root / f'{split}.txt').read_text().splitlines()
+        pairs = [line.rsplit(' ', 1) for line in lines]
+        num_structures = len(CLASSES.structures)
+        motions = [f'{name} {int(label) // num_structures}' for name, label in pairs]
+        (root / f'{split}_motion.txt').write_text('\n'.join(motions) + '\n')
+    for percent in (1, 10, 25, 50):
+        lines = (root / 'train.txt').read_text().splitlines()
+        subset = draw_subset(lines, percent, seed)
+        (root / f'train_{percent}pct.txt').write_text('\n'.join(subset) + '\n')
+
+
+def write_set(root: Path, train: int, test: int, seed: int, classes: str, bar: Progress) -> None:
+    """Write the videos of one set and their decoded frames."""
+    task = bar.add_task(f'{classes} videos of seed {seed}', total=train + test)
     write_motion_videos(
         root,
-        args.train,
-        args.test,
+        train,
+        test,
         seed=seed,
+        classes=classes,
         num_workers=CORES,
         on_progress=lambda done, total: bar.update(task, completed=done),
     )
     with ThreadPoolExecutor(CORES) as pool:
         list(pool.map(decode, sorted((root / 'videos').glob('*.mp4'))))
-    bar.update(task, completed=args.train + args.test)
-    for split in ('train', 'test'):
-        lines = (root / f'{split}.txt').read_text().splitlines()
-        pairs = [line.rsplit(' ', 1) for line in lines]
-        motions = [f'{name} {int(label) // len(STRUCTURES)}' for name, label in pairs]
-        (root / f'{split}_motion.txt').write_text('\n'.join(motions) + '\n')
-    for percent in (1, 10):
-        lines = (root / 'train.txt').read_text().splitlines()
-        subset = draw_subset(lines, percent, seed)
-        (root / f'train_{percent}pct.txt').write_text('\n'.join(subset) + '\n')
+    bar.update(task, completed=train + test)
 
 
 def decode(video: Path) -> None:

@@ -47,7 +47,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
-    parser.add_argument('--steps', type=int, help="training steps (default: the config's)")
+    parser.add_argument('--steps', type=int, default=400, help='training steps (%(default)s)')
     parser.add_argument('--batch-size', type=int, help="videos per step (default: the config's)")
     parser.add_argument(
         '--seed', type=int, default=0, help='seed of videos and training (%(default)s)'
@@ -115,9 +115,10 @@ def make_config(args: argparse.Namespace, data: Path) -> Config:
         changes[f'{loader}.dataset.ann_file'] = str(data / f'{split}.txt')
         changes[f'{loader}.dataset.data_prefix.video'] = str(data)
         changes[f'{loader}.num_workers'] = min(CORES, 8)
-    if args.steps is not None:
-        changes['train_cfg.max_iters'] = args.steps
-        changes['default_hooks.logger.interval'] = min(10, args.steps)
+    warm_up = config.param_scheduler[0].end / config.train_cfg.max_iters
+    changes['param_scheduler.0.end'] = max(1, round(warm_up * args.steps))
+    changes['train_cfg.max_iters'] = args.steps
+    changes['default_hooks.logger.interval'] = min(10, args.steps)
     if args.batch_size is not None:
         changes['train_dataloader.batch_size'] = args.batch_size
     config.merge_from_dict(changes)
@@ -190,9 +191,9 @@ def report(
     seconds: dict[str, float],
 ) -> None:
     """Print the table and write it with its settings."""
-    chance = dict.fromkeys(('knn_top1', 'linear'), 1 / len(CLASSES))
+    chance = dict.fromkeys(('knn_top1', 'linear'), 1 / len(CLASSES.names))
     rows = {'chance': chance, **accuracy}
-    table = Table(title=f'Accuracy on {args.test} held-out videos, {len(CLASSES)} classes, %')
+    table = Table(title=f'Accuracy on {args.test} held-out videos, {len(CLASSES.names)} classes, %')
     markdown = ['| network | nearest neighbours | linear |', '|---|---|---|']
     for column in ('network', 'nearest neighbours', 'linear'):
         table.add_column(column, justify='left' if column == 'network' else 'right')

@@ -2,6 +2,6 @@
 _base_ = './cvrl_motion.py'
 train_dataloader = dict(batch_size=128)
 optim_wrapper = dict(optimizer=dict(lr=8e-3))
-train_cfg = dict(max_iters=200)
+train_cfg = dict(max_iters=_base_.train_cfg.max_iters // 2)
 param_scheduler = _base_.param_scheduler
-param_scheduler[0].update(end=60)
+param_scheduler[0].update(end=param_scheduler[0]['end'] // 2)

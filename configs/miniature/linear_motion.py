@@ -5,7 +5,7 @@ _base_ = [
     '../_base_/schedules/linear_sgd.py',
     '../_base_/default_runtime.py',
 ]
-checkpoint = 'work_dirs/cvrl_motion/iter_400.pth'
+checkpoint = 'work_dirs/cvrl_motion/iter_700.pth'
 model = dict(
     backbone=dict(
         depth=18, width=0.25, stage_blocks=(1, 1, 1, 1), init_cfg=dict(checkpoint=checkpoint)

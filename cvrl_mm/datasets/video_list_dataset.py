@@ -51,7 +51,7 @@ class VideoListDataset(VideoDataset):
 
     serialize_data: bool
 
-    def __init__(self, *args: object, timeout_seconds: float = 60, **kwargs: object) -> None:
+    def __init__(self, *args: object, timeout_seconds: float | None = 60, **kwargs: object) -> None:
         self.timeout_seconds = timeout_seconds
         self.record = BadVideoRecord()
         super().__init__(*args, **kwargs)

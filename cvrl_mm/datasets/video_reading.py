@@ -65,7 +65,7 @@ def read(
     Args:
         transform: A loading transform.
         results: A sample on its way through the pipeline, with ``filename``.
-        timeout_seconds: How long to wait; None for ever.
+        timeout_seconds: How long to wait. None waits for ever, and starts no thread.
 
     Returns:
         What the transform returns.
@@ -83,9 +83,12 @@ def read(
         except Exception as error:
             outcome.append(error)
 
-    thread = Thread(target=run, daemon=True, name=f'read {filename}')
-    thread.start()
-    thread.join(timeout_seconds)
+    if timeout_seconds is None:
+        run()
+    else:
+        thread = Thread(target=run, daemon=True, name=f'read {filename}')
+        thread.start()
+        thread.join(timeout_seconds)
     if not outcome:
         raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
     loaded = outcome[0]

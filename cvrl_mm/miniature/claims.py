@@ -44,7 +44,9 @@ def fine_tuned(what: str, higher: str, lower: str, percent: int) -> Claim:
     )
 
 
-INTERVAL = 'Clips far apart show the same motion unless it changes within the video.'
+INTERVAL = 'In four of ten videos clips far apart may show scenes of two classes.'
+LONGER = 'The loss still falls at the end of the shorter training.'
+DATA = 'Fewer videos are seen more often, and can be told apart by what is theirs alone.'
 LAYERS = 'Hidden layers keep what the loss discards out of the features.'
 CLAIMS = (
     Claim(
@@ -77,6 +79,20 @@ CLAIMS = (
     ),
     *(fine_tuned('CVRL above training from scratch', 'cvrl_motion', 'random', p) for p in (1, 10)),
     *(fine_tuned('CVRL above inflated SimCLR', 'cvrl_motion', 'simclr_motion', p) for p in (1, 10)),
+    Claim(
+        'CVRL above random weights, other classes',
+        'Table 4',
+        ('cvrl_motion', 'transfer'),
+        ('random', 'transfer'),
+        'Positions over time and outlines serve other motions and structures as well.',
+    ),
+    Claim(
+        'CVRL above inflated SimCLR, other classes',
+        'Table 4',
+        ('cvrl_motion', 'transfer'),
+        ('simclr_motion', 'transfer'),
+        'A single frame shows the structure and not the motion.',
+    ),
     linear(
         'spatial above temporal augmentation',
         'Table 9',
@@ -136,6 +152,21 @@ CLAIMS = (
         'cvrl',
         'batch_128',
         'The same number of videos gives half of the steps.',
+    ),
+    *(
+        linear(f'{longer} above {shorter} of the steps', 'Table 8', high, low, LONGER)
+        for shorter, low, longer, high in (
+            ('1/4', 'steps_quarter', '1/2', 'steps_half'),
+            ('1/2', 'steps_half', 'all', 'cvrl'),
+            ('all', 'cvrl', 'twice', 'steps_twice'),
+        )
+    ),
+    *(
+        linear(f'{more} above {less} of the videos', 'Figure 4', high, low, DATA)
+        for less, low, more, high in (
+            ('25 %', 'data_25pct', '50 %', 'data_50pct'),
+            ('50 %', 'data_50pct', 'all', 'cvrl'),
+        )
     ),
 )
 

@@ -18,7 +18,7 @@ from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
 from cvrl_mm.files import replacing
 from cvrl_mm.visualization.curves import read_curves
 
-from .tables import FROZEN
+from .tables import FROZEN, TRANSFER
 from .training_process import LOG, start_training
 
 FINETUNE = {
@@ -38,6 +38,7 @@ class Run:
         seed: Seed of the training and of its videos.
         measures: Measures to take, keys of ``tables.MEASURES``.
         data: Folder of the generated videos and their decoded frames.
+        transfer_data: Folder of the videos of other classes.
         folder: Output folder of this run.
         repository: The folder that holds ``configs`` and ``tools``.
         budget: Factor on the config's number of steps or epochs.
@@ -48,6 +49,7 @@ class Run:
     seed: int
     measures: frozenset[str]
     data: Path
+    transfer_data: Path
     folder: Path
     repository: Path
     budget: float
@@ -77,7 +79,11 @@ class Run:
         elif missing:
             weights = self._pretrain()
             if missing & set(FROZEN):
-                self._note(self._measure_frozen(weights))
+                accuracy = self._measure_frozen(weights, self.data)
+                self._note({measure: accuracy[measure] for measure in FROZEN})
+            if TRANSFER in missing:
+                accuracy = self._measure_frozen(weights, self.transfer_data)
+                self._note({TRANSFER: accuracy['linear']})
             for measure in sorted(missing & set(FINETUNE)):
                 self._note({measure: self._finetune(measure, weights)})
         if missing:
@@ -101,16 +107,16 @@ class Run:
         torch.save({'state_dict': inflate_weights(flat, expected)}, inflated)
         return inflated
 
-    def _measure_frozen(self, weights: Path | None) -> dict[str, float]:
+    def _measure_frozen(self, weights: Path | None, data: Path) -> dict[str, float]:
         config = self._config('cvrl_motion')
         model = build_recognizer(config, str(weights) if weights else None).to(get_device())
         loaders = []
         for split in ('train', 'test'):
             loader = config.features_dataloader
-            loader.dataset.ann_file = str(self.data / f'{split}.txt')
+            loader.dataset.ann_file = str(data / f'{split}.txt')
+            loader.dataset.data_prefix = dict(video=str(data))
             loaders.append(Runner.build_dataloader(loader))
-        accuracy = frozen_accuracy(model, *loaders)
-        return {measure: accuracy[measure] for measure in FROZEN}
+        return frozen_accuracy(model, *loaders)
 
     def _finetune(self, measure: str, weights: Path | None) -> float:
         config = self._config(FINETUNE[measure])
@@ -141,6 +147,7 @@ class Run:
         dataset = loader.dataset
         dataset.ann_file = str(self.data / Path(dataset.ann_file).name)
         dataset.data_prefix = dict(video=str(self.data))
+        dataset.timeout_seconds = None  # arrays in memory do not hang
         dataset.pipeline = [
             dict(type='DecodedVideoInit') if step['type'] == 'VideoFileInit' else step
             for step in dataset.pipeline

@@ -8,9 +8,35 @@ import numpy as np
 from .camera import Camera
 
 SIZE = 64  # pixels, width and height; decord 0.6 cannot open some smaller widths, such as 48
-MOTIONS = ('horizontal', 'down', 'up', 'orbit')
-STRUCTURES = ('disc', 'horizontal bar', 'vertical bar', 'plus')
-CLASSES = tuple(f'{structure}, {motion}' for motion in MOTIONS for structure in STRUCTURES)
+
+
+@dataclass(frozen=True)
+class MotionClasses:
+    """The classes of a set of videos: every pair of a motion and a structure.
+
+    Attributes:
+        motions: How the objects move.
+        structures: The shape of the objects.
+    """
+
+    motions: tuple[str, ...]
+    structures: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each label; all structures of the first motion come first."""
+        return tuple(f'{s}, {motion}' for motion in self.motions for s in self.structures)
+
+
+CLASSES = MotionClasses(
+    motions=('horizontal', 'down', 'up', 'orbit'),
+    structures=('disc', 'horizontal bar', 'vertical bar', 'plus'),
+)
+# No motion and no structure is shared with CLASSES. As there, mirroring a video keeps its class.
+TRANSFER_CLASSES = MotionClasses(
+    motions=('diagonal down', 'diagonal up', 'horizontal swing', 'vertical swing'),
+    structures=('ring', 'square', 'diamond', 'cross'),
+)
 
 # Few palettes, shared by all classes and both splits, so that colour does not identify a video
 PALETTES = np.array(
@@ -27,6 +53,14 @@ TEXTURE_CONTRAST = 8.0  # grey levels
 DRIFT = 2.3  # pixels per frame, at speed 1
 ORBIT_RADIUS = 6.7  # pixels
 ORBIT_RATE = 0.55  # radians per frame, at speed 1
+DIRECTIONS = {  # of a drift: x and y, in units of DRIFT
+    'horizontal': (1, 0),
+    'down': (0, 1),
+    'up': (0, -1),
+    'diagonal down': (0.7, 0.7),
+    'diagonal up': (0.7, -0.7),
+}
+CIRCLES = {'orbit': (1, 1), 'horizontal swing': (1, 0), 'vertical swing': (0, 1)}  # x and y radii
 
 
 @dataclass(frozen=True)
@@ -34,12 +68,13 @@ class MotionScene:
     """All random parameters of one video.
 
     Attributes:
-        motion: One of ``MOTIONS``.
-        structure: One of ``STRUCTURES``.
-        anchors: Start of each object or centre of its orbit, (N, 2), x and y in pixels.
-        phases: Start angle of each object on its orbit, (N,), radians.
+        motion: A motion of the video's classes.
+        structure: A structure of the video's classes.
+        anchors: Start of each object or centre of its orbit or swing, (N, 2), x and y in pixels.
+        phases: Start angle of each object on its orbit or swing, (N,), radians.
         radius: Radius of every object, pixels.
-        speed: Factor on the motion's speed; negative reverses it (left, or clockwise).
+        speed: Factor on the motion's speed.
+        side: 1, or -1 for the motion's mirror image.
         palette: Index into ``PALETTES``.
         texture: Index of one of the ``NUM_TEXTURES`` backgrounds.
         texture_shift: Shift of the texture, (y, x) in pixels, wrapped around the edges.
@@ -52,33 +87,38 @@ class MotionScene:
     phases: np.ndarray
     radius: float
     speed: float
+    side: int
     palette: int
     texture: int
     texture_shift: tuple[int, ...]
     camera: Camera
 
     @classmethod
-    def draw(cls, label: int, rng: np.random.Generator) -> 'MotionScene':
+    def draw(
+        cls, label: int, rng: np.random.Generator, classes: MotionClasses = CLASSES
+    ) -> 'MotionScene':
         """Draw a scene of class ``label``; all other parameters are independent of the class.
 
         Args:
-            label: Index into ``CLASSES``.
+            label: Index into the names of ``classes``.
             rng: The random source.
+            classes: The classes of the set.
         """
-        if not 0 <= label < len(CLASSES):
-            raise ValueError(f'label must be in 0 … {len(CLASSES) - 1}, got {label}.')
+        if not 0 <= label < len(classes.names):
+            raise ValueError(f'label must be in 0 … {len(classes.names) - 1}, got {label}.')
         count = rng.integers(6, 10)
-        motion = MOTIONS[label // len(STRUCTURES)]
+        motion = classes.motions[label // len(classes.structures)]
         turned = rng.random() < 0.5
         speed = rng.uniform(0.8, 1.3)
         return cls(
             motion=motion,
-            structure=STRUCTURES[label % len(STRUCTURES)],
+            structure=classes.structures[label % len(classes.structures)],
             anchors=rng.uniform(0, SIZE, (count, 2)),
             phases=rng.uniform(0, 2 * np.pi, count),
             radius=rng.uniform(6.5, 8.5),
-            # down and up are two classes, left and right are one, so that a flip keeps the class
-            speed=-speed if turned and motion in ('horizontal', 'orbit') else speed,
+            speed=speed,
+            # Down and up are two classes, left and right are one, so that a flip keeps the class.
+            side=-1 if turned else 1,
             palette=int(rng.integers(len(PALETTES))),
             texture=int(rng.integers(NUM_TEXTURES)),
             texture_shift=tuple(int(shift) for shift in rng.integers(SIZE, size=2)),
@@ -88,13 +128,14 @@ class MotionScene:
     def centres(self, num_frames: int) -> np.ndarray:
         """Compute the object positions, (T, N, 2), x and y in pixels, wrapped at the edges."""
         frame = np.arange(num_frames)[:, None]  # (T, 1)
-        if self.motion == 'orbit':
+        if self.motion in CIRCLES:
             angle = self.phases + self.speed * ORBIT_RATE * frame  # (T, N)
-            offset = ORBIT_RADIUS * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+            offset = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+            offset = ORBIT_RADIUS * np.array(CIRCLES[self.motion]) * offset
         else:
-            direction = {'horizontal': (1, 0), 'down': (0, 1), 'up': (0, -1)}[self.motion]
-            offset = (self.speed * DRIFT * frame * np.array(direction))[:, None]  # (T, 1, 2)
-        return (self.anchors + offset) % SIZE
+            direction = np.array(DIRECTIONS[self.motion])
+            offset = (self.speed * DRIFT * frame * direction)[:, None]  # (T, 1, 2)
+        return (self.anchors + offset * (self.side, 1)) % SIZE
 
     def render(self, num_frames: int) -> np.ndarray:
         """Render the frames.
@@ -124,7 +165,7 @@ def _distance(structure: str, x: np.ndarray, y: np.ndarray, radius: float) -> np
     """Compute the signed distance of each pixel to the nearest outline, negative inside.
 
     Args:
-        structure: One of ``STRUCTURES``.
+        structure: A structure of ``CLASSES`` or ``TRANSFER_CLASSES``.
         x: Horizontal distance to each object's centre, (T, N, 1, W).
         y: Vertical distance to each object's centre, (T, N, H, 1).
         radius: Radius of every object.
@@ -134,12 +175,19 @@ def _distance(structure: str, x: np.ndarray, y: np.ndarray, radius: float) -> np
     """
     if structure == 'disc':
         return np.sqrt((x * x + y * y).min(axis=1)) - 0.9 * radius
+    if structure == 'ring':
+        return (np.abs(np.sqrt(x * x + y * y) - 0.8 * radius) - 0.2 * radius).min(axis=1)
+    if structure == 'square':
+        return np.maximum(x, y).min(axis=1) - 0.8 * radius
+    if structure == 'diamond':
+        return (x + y).min(axis=1) / np.sqrt(2) - 0.8 * radius
     half_length, half_width = 1.5 * radius, 0.33 * radius
-    bars = {
-        'horizontal bar': [(half_length, half_width)],
-        'vertical bar': [(half_width, half_length)],
-        'plus': [(half_length, half_width), (half_width, half_length)],
-    }[structure]
+    if structure == 'cross':  # a plus turned by 45 degrees
+        x, y = (x + y) / np.sqrt(2), np.abs(x - y) / np.sqrt(2)
+    horizontal, vertical = (half_length, half_width), (half_width, half_length)
+    bars = {'horizontal bar': [horizontal], 'vertical bar': [vertical]}.get(
+        structure, [horizontal, vertical]
+    )
     return np.minimum.reduce([np.maximum(x - w, y - h).min(axis=1) for w, h in bars])
 
 

@@ -4,14 +4,19 @@ import json
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import av
 import numpy as np
 
-from .motion_scene import CLASSES, MotionScene
+from .motion_scene import CLASSES, TRANSFER_CLASSES, MotionClasses, MotionScene
 
 NUM_FRAMES = 40
+SETS = {'motion': CLASSES, 'transfer': TRANSFER_CLASSES}
+# Many videos begin or end with another scene, so that two clips far apart may show two classes.
+SECOND_SCENE_PROB = 0.4
+SECOND_SCENE_FRAMES = (8, 16)  # shortest and longest
 FRAME_RATE = 25
 # A low crf keeps compression noise from identifying a video. Close key frames and no loop filter
 # (fastdecode) make random clips quick to decode.
@@ -23,6 +28,7 @@ def write_motion_videos(
     num_train: int,
     num_test: int,
     seed: int = 0,
+    classes: str = 'motion',
     num_workers: int = 2,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> None:
@@ -37,6 +43,8 @@ def write_motion_videos(
         num_train: Number of training videos.
         num_test: Number of test videos.
         seed: Seed of all random draws.
+        classes: ``'motion'``, or ``'transfer'`` for a set that shares no motion and no structure
+            with it.
         num_workers: Threads that render and encode.
         on_progress: Called with the number of videos written and the total.
 
@@ -51,8 +59,10 @@ def write_motion_videos(
             raise ValueError(f'{name} must be at least 1, got {number}.')
     if seed < 0:
         raise ValueError(f'seed must not be negative, got {seed}.')
+    if classes not in SETS:
+        raise ValueError(f'classes must be one of {", ".join(SETS)}, got {classes!r}.')
     root = Path(root)
-    settings = dict(num_train=num_train, num_test=num_test, seed=seed)
+    settings = dict(num_train=num_train, num_test=num_test, seed=seed, classes=classes)
     if _is_there(root, settings):
         return
     root.parent.mkdir(parents=True, exist_ok=True)
@@ -60,12 +70,12 @@ def write_motion_videos(
         unfinished = Path(scratch) / 'set'
         (unfinished / 'videos').mkdir(parents=True)
         _write_videos(unfinished, settings, num_workers, on_progress)
-        (unfinished / 'classes.txt').write_text('\n'.join(CLASSES) + '\n')
+        (unfinished / 'classes.txt').write_text('\n'.join(SETS[classes].names) + '\n')
         (unfinished / 'settings.json').write_text(json.dumps(settings) + '\n')
         unfinished.replace(root)
 
 
-def _is_there(root: Path, settings: dict[str, int]) -> bool:
+def _is_there(root: Path, settings: dict[str, int | str]) -> bool:
     """Return whether ``root`` holds this set, and refuse a folder that holds anything else."""
     if not root.exists() or (root.is_dir() and not any(root.iterdir())):
         return False
@@ -81,21 +91,22 @@ def _is_there(root: Path, settings: dict[str, int]) -> bool:
 
 def _write_videos(
     root: Path,
-    settings: dict[str, int],
+    settings: dict[str, int | str],
     num_workers: int,
     on_progress: Callable[[int, int], None] | None,
 ) -> None:
     """Write the videos of each split, then its list."""
+    classes = SETS[settings['classes']]
     done, total = 0, settings['num_train'] + settings['num_test']
     with ThreadPoolExecutor(num_workers) as pool:
         for split_number, split in enumerate(('train', 'test')):
             indices = range(settings[f'num_{split}'])
-            labels = [index % len(CLASSES) for index in indices]
+            labels = [index % len(classes.names) for index in indices]
             names = [f'videos/{split}_{index:05d}.mp4' for index in indices]
 
             def write(index: int, name: str, label: int, stream: int = split_number) -> None:
                 rng = np.random.default_rng([settings['seed'], stream, index])
-                encode(root / name, MotionScene.draw(label, rng).render(NUM_FRAMES))
+                encode(root / name, render_video(label, rng, classes))
 
             for _ in pool.map(write, indices, names, labels):
                 done += 1
@@ -103,6 +114,34 @@ def _write_videos(
                     on_progress(done, total)
             lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
             (root / f'{split}.txt').write_text(''.join(lines))
+
+
+def render_video(
+    label: int, rng: np.random.Generator, classes: MotionClasses = CLASSES
+) -> np.ndarray:
+    """Render a video: a scene of its class and, in some, a second scene of any class.
+
+    The second scene is the shorter one. It is filmed by the same camera and begins or ends the
+    video.
+
+    Args:
+        label: Index into the names of ``classes``.
+        rng: The random source.
+        classes: The classes of the set.
+
+    Returns:
+        (NUM_FRAMES, H, W, 3) uint8, RGB.
+    """
+    scene = MotionScene.draw(label, rng, classes)
+    if rng.random() >= SECOND_SCENE_PROB:
+        return scene.render(NUM_FRAMES)
+    num_frames = int(rng.integers(*SECOND_SCENE_FRAMES, endpoint=True))
+    other = MotionScene.draw(int(rng.integers(len(classes.names))), rng, classes)
+    parts = [
+        scene.render(NUM_FRAMES - num_frames),
+        replace(other, camera=scene.camera).render(num_frames),
+    ]
+    return np.concatenate(parts if rng.random() < 0.5 else parts[::-1])
 
 
 def encode(path: Path, frames: np.ndarray) -> None:

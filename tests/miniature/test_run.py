@@ -15,6 +15,7 @@ def run(folder: Path, **changes: object) -> Run:
         seed=0,
         measures=frozenset({'linear'}),
         data=folder,
+        transfer_data=folder,
         folder=folder,
         repository=TOOLS.parent,
         budget=1,
@@ -34,3 +35,18 @@ def test_a_training_that_fails_shows_its_log(tmp_path: Path):
         (tmp_path / name).write_text('gone.mp4 0\n')
     with pytest.raises(RuntimeError, match=r'(?s)log\.txt.*gone\.mp4'):
         run(tmp_path).execute()
+
+
+def test_transfer_is_measured_on_the_other_set(tmp_path: Path, monkeypatch):
+    measured = []
+
+    def measure(run: Run, weights: None, data: Path) -> dict[str, float]:
+        measured.append(data)
+        return {'linear': len(measured) / 10, 'knn_top1': 0.0, 'R@1': 0.0}
+
+    monkeypatch.setattr(Run, '_measure_frozen', measure)
+    changes = dict(name='random', measures=frozenset({'linear', 'transfer'}))
+    other = tmp_path / 'other'
+    results = run(tmp_path, transfer_data=other, **changes).execute()
+    assert measured == [tmp_path, other]
+    assert (results['linear'], results['transfer']) == (0.1, 0.2)

@@ -6,17 +6,21 @@ from scipy.stats import kstest
 
 from cvrl_mm.synthetic.motion_scene import (
     CLASSES,
-    MOTIONS,
     ORBIT_RADIUS,
     SIZE,
-    STRUCTURES,
+    TRANSFER_CLASSES,
+    MotionClasses,
     MotionScene,
 )
 
+SETS = (CLASSES, TRANSFER_CLASSES)
+MOTIONS = CLASSES.motions + TRANSFER_CLASSES.motions
+STRUCTURES = CLASSES.structures + TRANSFER_CLASSES.structures
+
 
 def scene(motion: str, structure: str = 'disc', seed: int = 0) -> MotionScene:
-    label = MOTIONS.index(motion) * len(STRUCTURES) + STRUCTURES.index(structure)
-    return MotionScene.draw(label, np.random.default_rng(seed))
+    classes = MotionClasses((motion,), (structure,))
+    return MotionScene.draw(0, np.random.default_rng(seed), classes)
 
 
 def moved(scene: MotionScene) -> np.ndarray:
@@ -25,23 +29,49 @@ def moved(scene: MotionScene) -> np.ndarray:
     return (steps + SIZE / 2) % SIZE - SIZE / 2
 
 
-def test_every_label_has_its_motion_and_structure():
-    scenes = [MotionScene.draw(label, np.random.default_rng(0)) for label in range(len(CLASSES))]
-    assert [f'{s.structure}, {s.motion}' for s in scenes] == list(CLASSES)
+@pytest.mark.parametrize('classes', SETS)
+def test_every_label_has_its_motion_and_structure(classes):
+    labels = range(len(classes.names))
+    scenes = [MotionScene.draw(label, np.random.default_rng(0), classes) for label in labels]
+    assert [f'{s.structure}, {s.motion}' for s in scenes] == list(classes.names)
 
 
-@pytest.mark.parametrize(('motion', 'sign'), [('down', 1), ('up', -1)])
+def test_the_sets_share_no_motion_and_no_structure():
+    assert len(set(MOTIONS)) == len(set(STRUCTURES)) == 8
+
+
+@pytest.mark.parametrize(
+    ('motion', 'sign'), [('down', 1), ('up', -1), ('diagonal down', 1), ('diagonal up', -1)]
+)
 def test_vertical_drift_has_one_direction(motion, sign):
     for seed in range(8):
         steps = moved(scene(motion, seed=seed))
-        assert (steps[..., 0] == 0).all()
         assert (sign * steps[..., 1] > 1).all()
+        assert ((steps[..., 0] == 0) == (motion in ('down', 'up'))).all()
 
 
-def test_horizontal_drift_and_orbits_go_both_ways():
-    for motion in ('horizontal', 'orbit'):
-        assert {np.sign(scene(motion, seed=seed).speed) for seed in range(8)} == {-1, 1}
-    assert (moved(scene('horizontal'))[..., 1] == 0).all()
+@pytest.mark.parametrize('motion', ['horizontal', 'diagonal down', 'diagonal up'])
+def test_horizontal_drift_goes_both_ways(motion):
+    sides = {tuple(np.unique(np.sign(moved(scene(motion, seed=s))[..., 0]))) for s in range(8)}
+    assert sides == {(-1,), (1,)}
+
+
+def test_orbits_go_both_ways():
+    def turn(seed: int) -> float:
+        steps = moved(scene('orbit', seed=seed))[:2, 0]
+        return np.sign(np.linalg.det(steps))
+
+    assert {turn(seed) for seed in range(8)} == {-1, 1}
+
+
+@pytest.mark.parametrize(('motion', 'still'), [('horizontal swing', 1), ('vertical swing', 0)])
+def test_swings_move_to_and_fro_along_one_axis(motion, still):
+    swinging = scene(motion)
+    away = (swinging.centres(40) - swinging.anchors + SIZE / 2) % SIZE - SIZE / 2
+    np.testing.assert_allclose(away[..., still], 0, atol=1e-9)
+    along = away[..., 1 - still]
+    assert along.max() == pytest.approx(ORBIT_RADIUS, abs=0.5)
+    assert along.min() == pytest.approx(-ORBIT_RADIUS, abs=0.5)
 
 
 def test_orbits_stay_at_their_radius():
@@ -72,7 +102,7 @@ def test_looks_do_not_depend_on_the_class():
 
 @pytest.mark.parametrize('structure', STRUCTURES)
 def test_one_object_covers_what_its_structure_says(structure):
-    one = replace(scene('down', structure), anchors=np.array([[32.0, 32.0]]), speed=0, radius=6)
+    one = replace(scene('down', structure), anchors=np.array([[32.0, 32.0]]), speed=0, radius=6.0)
     cover = one._cover(1)[0]
     width, height = (cover.max(axis=axis).sum() for axis in (0, 1))
     expected = {
@@ -80,9 +110,20 @@ def test_one_object_covers_what_its_structure_says(structure):
         'horizontal bar': (18, 3.96),
         'vertical bar': (3.96, 18),
         'plus': (18, 18),
+        'ring': (12, 12),
+        'square': (9.6, 9.6),
+        'diamond': (13.6, 13.6),
+        'cross': (15.5, 15.5),
     }[structure]
     assert (width, height) == pytest.approx(expected, abs=0.7)
-    area = {'disc': np.pi * 5.4**2, 'plus': 2 * 18 * 3.96 - 3.96**2}
+    area = {
+        'disc': np.pi * 5.4**2,
+        'plus': 2 * 18 * 3.96 - 3.96**2,
+        'ring': np.pi * (6**2 - 3.6**2),
+        'square': 9.6**2,
+        'diamond': 9.6**2,
+        'cross': 2 * 18 * 3.96 - 3.96**2,
+    }
     assert cover.sum() == pytest.approx(area.get(structure, 18 * 3.96), rel=0.06)
 
 
@@ -101,7 +142,7 @@ def test_rendering_is_deterministic_and_moves():
     assert np.abs(frames[0].astype(int) - frames[2]).max() > 30
 
 
-@pytest.mark.parametrize('label', [-1, len(CLASSES)])
+@pytest.mark.parametrize('label', [-1, len(CLASSES.names)])
 def test_refuses_a_label_that_is_none(label):
     with pytest.raises(ValueError, match=f'got {label}'):
         MotionScene.draw(label, np.random.default_rng(0))

@@ -5,8 +5,8 @@ import pytest
 
 from cvrl_mm.datasets import VideoFile, VideoListDataset
 from cvrl_mm.synthetic import motion_videos
-from cvrl_mm.synthetic.motion_scene import CLASSES, SIZE, MotionScene
-from cvrl_mm.synthetic.motion_videos import NUM_FRAMES, write_motion_videos
+from cvrl_mm.synthetic.motion_scene import CLASSES, SIZE, TRANSFER_CLASSES, MotionScene
+from cvrl_mm.synthetic.motion_videos import NUM_FRAMES, render_video, write_motion_videos
 
 
 @pytest.fixture(scope='module')
@@ -22,8 +22,8 @@ def test_lists_are_balanced_and_read_by_the_dataset(root):
             ann_file=str(root / f'{split}.txt'), data_prefix=dict(video=str(root)), pipeline=[]
         )
         labels = [dataset.get_data_info(i)['label'] for i in range(len(dataset))]
-        assert np.bincount(labels).tolist() == [of_each] * len(CLASSES)
-    assert (root / 'classes.txt').read_text().splitlines() == list(CLASSES)
+        assert np.bincount(labels).tolist() == [of_each] * len(CLASSES.names)
+    assert (root / 'classes.txt').read_text().splitlines() == list(CLASSES.names)
 
 
 def test_videos_decode_to_what_was_rendered(root):
@@ -32,10 +32,45 @@ def test_videos_decode_to_what_was_rendered(root):
         frames = np.stack(VideoFile(root / name).read(range(NUM_FRAMES)))
         assert frames.shape == (NUM_FRAMES, SIZE, SIZE, 3)
         rng = np.random.default_rng([3, 1, int(label)])  # 16 videos: number and label agree
-        rendered = MotionScene.draw(int(label), rng).render(NUM_FRAMES)
+        rendered = render_video(int(label), rng)
         lost = np.abs(frames.astype(int) - rendered).mean()
         assert lost < 8
         assert lost < 0.7 * np.abs(frames[:-1].astype(int) - rendered[1:]).mean()
+
+
+def test_some_videos_begin_or_end_with_another_scene_before_the_same_camera(monkeypatch):
+    drawn = []
+    render = MotionScene.render
+
+    def note(scene: MotionScene, num_frames: int) -> np.ndarray:
+        drawn[-1].append((scene, num_frames))
+        return render(scene, num_frames)
+
+    monkeypatch.setattr(MotionScene, 'render', note)
+    first = 0
+    for seed in range(100):
+        drawn.append([])
+        frames = render_video(3, np.random.default_rng(seed))
+        assert len(frames) == NUM_FRAMES
+        if len(drawn[-1]) == 2:
+            (scene, num_frames), (other, num_other) = drawn[-1]
+            assert other.camera is scene.camera
+            assert (scene.structure, scene.motion) == ('plus', 'horizontal')
+            assert 8 <= num_other <= 16
+            assert num_frames == NUM_FRAMES - num_other
+            first += (frames[:num_other] == render(other, num_other)).all()
+    second_scenes = [videos[1][0] for videos in drawn if len(videos) == 2]
+    assert 30 <= len(second_scenes) <= 50
+    assert 0.3 * len(second_scenes) < first < 0.7 * len(second_scenes)
+    assert len({(s.structure, s.motion) for s in second_scenes}) > 8
+
+
+def test_the_set_for_transfer_has_other_classes(tmp_path):
+    write_motion_videos(tmp_path / 'set', num_train=16, num_test=1, classes='transfer')
+    assert (tmp_path / 'set/classes.txt').read_text().splitlines() == list(TRANSFER_CLASSES.names)
+    assert (tmp_path / 'set/train.txt').read_text().splitlines()[-1].endswith(' 15')
+    with pytest.raises(FileExistsError, match=r'"transfer".* not the set of .*"motion"'):
+        write_motion_videos(tmp_path / 'set', num_train=16, num_test=1)
 
 
 def test_a_seed_repeats_whatever_the_workers(root, tmp_path):
@@ -111,3 +146,8 @@ def test_bad_numbers_are_refused(tmp_path, name, value):
     with pytest.raises(ValueError, match=f'{name} .*{value}'):
         write_motion_videos(tmp_path / 'set', **{**dict(num_train=1, num_test=1), name: value})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_classes_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="one of motion, transfer, got 'ucf'"):
+        write_motion_videos(tmp_path / 'set', num_train=1, num_test=1, classes='ucf')

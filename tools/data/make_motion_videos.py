@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from cvrl_mm.progress import progress
-from cvrl_mm.synthetic.motion_videos import write_motion_videos
+from cvrl_mm.synthetic.motion_videos import SETS, write_motion_videos
 
 
 def main() -> None:
@@ -21,6 +21,7 @@ def main() -> None:
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
     parser.add_argument('--seed', type=int, default=0, help='seed of all draws (%(default)s)')
+    parser.add_argument('--classes', choices=SETS, default='motion', help='set (%(default)s)')
     parser.add_argument('--workers', type=int, default=os.cpu_count(), help='threads (%(default)s)')
     args = parser.parse_args()
     with progress('videos') as on_progress:
@@ -30,6 +31,7 @@ def main() -> None:
                 args.train,
                 args.test,
                 seed=args.seed,
+                classes=args.classes,
                 num_workers=args.workers,
                 on_progress=on_progress,
             )

@@ -1,0 +1,5 @@
+# Table 8 on the generated videos: a quarter of the steps, and of the warm-up.
+_base_ = './cvrl_motion.py'
+train_cfg = dict(max_iters=_base_.train_cfg.max_iters // 4)
+param_scheduler = _base_.param_scheduler
+param_scheduler[0].update(end=param_scheduler[0]['end'] // 4)
