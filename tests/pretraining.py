@@ -5,13 +5,10 @@ import signal
 from pathlib import Path
 
 import torch
-from mmaction.registry import TRANSFORMS
 from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
-
-from cvrl_mm.datasets import VideoFileInit
 
 CONFIG = Path(__file__).parents[1] / 'configs' / 'cvrl' / 'pretrain_k400.py'
 
@@ -57,16 +54,6 @@ class FailHook(Hook):
     def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
         if runner.rank == self.rank:
             raise ValueError(f'a fault of rank {self.rank} alone')
-
-
-@TRANSFORMS.register_module()
-class CrashingInit(VideoFileInit):
-    """Crash at files that are named so, as a decoder might at some broken ones."""
-
-    def transform(self, results: dict) -> dict:
-        if Path(results['filename']).name == 'crash.mp4':
-            os.kill(os.getpid(), signal.SIGSEGV)
-        return super().transform(results)
 
 
 def small_config(data: Path, work_dir: Path, **options: object) -> Config:

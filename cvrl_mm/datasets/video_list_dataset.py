@@ -8,7 +8,6 @@ import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
 
-from .bad_video_record import BadVideoRecord
 from .sample_index import SampleIndex, draws_of
 from .video_file_init import VideoFileInit
 from .video_list import VideoList
@@ -35,9 +34,6 @@ class VideoListDataset(VideoDataset):
     pairs of a file and a reason for :class:`BadVideosHook`. Without :class:`SampleSeedHook`, as in
     evaluation, a video that cannot be read is an error.
 
-    ``record`` holds what is known about unreadable videos; a hook may replace it by one that is
-    shared with other datasets.
-
     Args:
         timeout_seconds: Longest time for opening or decoding one file. A file that takes longer
             counts as unreadable.
@@ -53,7 +49,7 @@ class VideoListDataset(VideoDataset):
 
     def __init__(self, *args: object, timeout_seconds: float | None = 60, **kwargs: object) -> None:
         self.timeout_seconds = timeout_seconds
-        self.record = BadVideoRecord()
+        self._left_out: dict[str, str] = {}  # files that this process does not open again
         super().__init__(*args, **kwargs)
 
     def __getitem__(self, idx: int) -> dict:
@@ -89,9 +85,8 @@ class VideoListDataset(VideoDataset):
         """
         results = self.get_data_info(idx)
         filename = results['filename']
-        reason = self.record.reason(filename)
-        if reason is not None:
-            raise UnreadableVideoError(filename, reason)
+        if filename in self._left_out:
+            raise UnreadableVideoError(filename, self._left_out[filename])
         for transform in self.pipeline.transforms:
             if reads_files(transform):
                 results = self._read(transform, results)
@@ -104,13 +99,12 @@ class VideoListDataset(VideoDataset):
     def _read(self, transform: Callable[[dict], dict | None], results: dict) -> dict | None:
         is_open = 'total_frames' in results
         try:
-            with self.record.reading(results['filename']):
-                return read(transform, results, self.timeout_seconds)
+            return read(transform, results, self.timeout_seconds)
         except UnreadableVideoError as error:
             # Permanent failures that do not depend on the drawn frames are not retried: a decoder
-            # that hangs costs a thread, and decord leaks 20 KiB per broken file.
+            # that hangs costs a thread each time.
             if not is_open and not isinstance(error.__cause__, OSError | MemoryError):
-                self.record.leave_out({error.filename: error.reason})
+                self._left_out[error.filename] = error.reason
             raise
 
     def _load(self, place: int, unreadable: list[tuple[str, str]]) -> dict:

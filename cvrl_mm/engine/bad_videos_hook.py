@@ -8,7 +8,6 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 from cvrl_mm.datasets.bad_video_record import BadVideoRecord
-from cvrl_mm.datasets.video_list_dataset import VideoListDataset
 
 from .batches import samples_of
 
@@ -20,9 +19,6 @@ class BadVideosHook(Hook):
     ``VideoListDataset`` reports these videos with the samples. Each is logged once and written to
     ``bad_videos.txt`` in the work dir as path, tab, reason, whichever rank and worker found it.
     Ranks exchange what they found every ``interval`` steps, so that all stop at the same step.
-
-    A video at which the decoder crashes ends its worker and the run. The next start of the run
-    finds it in ``bad_videos.txt`` and replaces it without opening it.
 
     Args:
         max_share: Largest share of an epoch's samples that may be replaced.
@@ -42,17 +38,8 @@ class BadVideosHook(Hook):
         self.interval = interval
 
     def before_train(self, runner: Runner) -> None:
-        """Give all lists one record, which has what earlier starts of the run found."""
+        """Open the record, which has what earlier starts of the run found."""
         self.record = BadVideoRecord(Path(runner.work_dir) / 'bad_videos.txt')
-        for left_out in all_gather_object(self.record.left_out):  # a rank may be on another node
-            self.record.leave_out(left_out)
-        if self.record.left_out:
-            names = ', '.join(self.record.left_out)
-            runner.logger.warning(
-                f'Not opened, because the decoder crashed at them in an earlier start: {names}'
-            )
-        for videos in _lists_within(runner.train_dataloader.dataset):
-            videos.record = self.record
         self._found: dict[str, str] = {}  # by this rank since the last exchange
         self._seen = self._replaced = 0
         self._totals = [0, 0]  # of this epoch, over all ranks
@@ -108,11 +95,3 @@ class BadVideosHook(Hook):
                 'names them. Correct data_prefix, or train on the list that '
                 'tools/data/check_videos.py writes, or raise max_share of BadVideosHook.'
             )
-
-
-def _lists_within(dataset: object) -> list[VideoListDataset]:
-    """Return the lists within mmengine's dataset wrappers."""
-    if isinstance(dataset, VideoListDataset):
-        return [dataset]
-    within = getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]
-    return [videos for part in within if part is not None for videos in _lists_within(part)]

@@ -8,8 +8,8 @@ def open_loaders_at_the_first_step() -> None:
     """Let a training that is counted in steps open its loader when it needs the first batch.
 
     mmengine 0.10 does so on building the loop, before any hook: workers then begin on samples
-    that no seed has ordered, and one that crashes at a video does so at every start. Opening
-    takes a number from torch's generator, which is still taken where it was.
+    that no seed has ordered. Opening takes a number from torch's generator, which is still
+    taken where it was.
     """
     if Batches.__init__.__module__ == __name__:
         return

@@ -27,8 +27,8 @@ def extract_to_file(
 ) -> dict[str, str] | None:
     """Write the features of videos, one vector per video, averaged over its clips.
 
-    Finished videos are kept on disk at once: started again after whatever has ended it, this
-    goes on where it was. Videos that cannot be read, hang the decoder or crash it are left out.
+    The features of each batch are written to disk at once: another call with the same arguments
+    continues an interrupted one. Videos that cannot be read or hang the decoder are left out.
 
     Args:
         encoder: On the device to work on, with the clips that it expects.
@@ -49,6 +49,7 @@ def extract_to_file(
         ValueError: ``out`` has another suffix, there are unfinished parts of another run, or no
             video could be read.
         BlockingIOError: another process works on this output.
+        ChildProcessError: a loader worker was killed, for example because memory ran out.
     """
     FeatureFile(out)  # before the work: can it be written?
     source = dict(
@@ -57,29 +58,25 @@ def extract_to_file(
         num_clips=num_clips,
     )
     part = FeaturePart(out, paths, source, rank, size)
-    crashed: dict[str, str] = {}
-    while True:
-        with part:
-            part.fail({i: crashed[paths[i]] for i in part.left() if paths[i] in crashed})
-            on_progress(len(part.done), len(part.share))
-            videos = VideoFiles(
-                [paths[i] for i in part.left()],
-                encoder.clip_len,
-                encoder.frame_interval,
-                num_clips,
-                encoder.size,
-            )
-            try:
-                _encode(encoder, videos, part, batch_size, num_workers, on_progress)
-                break
-            except RuntimeError as error:
-                # torch raises it wherever this process is when a worker dies.
-                found = videos.crashed()
-                if 'DataLoader worker' not in str(error) or not set(found) - set(crashed):
-                    raise
-                crashed |= found
-            finally:
-                videos.crashes.remove()
+    with part:
+        on_progress(len(part.done), len(part.share))
+        videos = VideoFiles(
+            [paths[i] for i in part.left()],
+            encoder.clip_len,
+            encoder.frame_interval,
+            num_clips,
+            encoder.size,
+        )
+        try:
+            _encode(encoder, videos, part, batch_size, num_workers, on_progress)
+        except RuntimeError as error:
+            # torch raises it wherever this process is when a worker dies
+            if 'DataLoader worker' not in str(error):
+                raise
+            raise ChildProcessError(
+                f'{str(error).strip(". ")}. Finished videos are kept: the same command continues '
+                'with the others.'
+            ) from error
     return join_parts(out) if size == 1 else None
 
 

@@ -7,7 +7,6 @@ from mmaction.registry import TRANSFORMS
 from torch.utils.data import Dataset
 
 from ..convert.clip_input import ClipInput
-from ..datasets.crash_log import CrashLogs
 from ..datasets.find_videos import VIDEO_SUFFIXES, find_videos
 from ..datasets.video_list import parse_line
 from ..datasets.video_reading import UnreadableVideoError, one_line, read, reads_files
@@ -77,7 +76,6 @@ class VideoFiles(Dataset):
     ) -> None:
         self.paths = paths
         self.timeout_seconds = timeout_seconds
-        self.crashes = CrashLogs()
         steps = clip_steps(ClipInput(clip_len, frame_interval, size), num_clips)
         self.pipeline = [TRANSFORMS.build(step) for step in decoding_steps(steps)]
 
@@ -95,8 +93,7 @@ class VideoFiles(Dataset):
         try:
             for transform in self.pipeline:
                 if reads_files(transform):
-                    with self.crashes.reading(self.paths[index]):
-                        results = read(transform, results, self.timeout_seconds)
+                    results = read(transform, results, self.timeout_seconds)
                 else:
                     results = transform(results)
         except UnreadableVideoError as error:
@@ -104,7 +101,3 @@ class VideoFiles(Dataset):
         except Exception as error:  # for odd frames transforms raise nearly anything
             return dict(index=index, error=one_line(error))
         return results
-
-    def crashed(self) -> dict[str, str]:
-        """Return the files at which decoders of loader workers crashed: by path, the reason."""
-        return self.crashes.crashed()

@@ -2,12 +2,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.dataset import ConcatDataset
 from mmengine.dist import get_rank
 from mmengine.runner import Runner
 from mmengine.structures import BaseDataElement
 
-from cvrl_mm.datasets import VideoListDataset
 from cvrl_mm.engine import BadVideosHook
 from tests.ranks import run_ranks
 from tests.toy import toy_runner
@@ -52,32 +50,6 @@ def test_each_file_is_written_once_and_the_share_is_reported(tmp_path: Path, cap
 
     runner(tmp_path, {3: [a]}).train()  # a later start of the same run
     assert (tmp_path / 'bad_videos.txt').read_text('utf-8') == expected
-
-
-class Videos(VideoListDataset):
-    """A list that gives the toy model's samples."""
-
-    def __init__(self, folder: Path, *names: str) -> None:
-        folder.mkdir()
-        for name in names:
-            (folder / name).touch()
-        (folder / 'list.txt').write_text('\n'.join(names))
-        super().__init__(str(folder / 'list.txt'), [], data_prefix=dict(video=str(folder)))
-
-    def __getitem__(self, index: int) -> dict:
-        return dict(x=torch.ones(4))
-
-
-def test_leaves_out_what_crashed_a_run_before(tmp_path: Path):
-    record = 'broken.mp4\tno frames\ncrash.mp4\tthe decoder crashed: Segmentation fault\n'
-    (tmp_path / 'bad_videos.txt').write_text(record)
-    again = runner(tmp_path, {})
-    lists = [Videos(tmp_path / 'a', '1.mp4', '2.mp4'), Videos(tmp_path / 'b', '3.mp4', '4.mp4')]
-    again._train_dataloader['dataset'] = ConcatDataset(lists)
-    again.train()
-    for videos in again.train_dataloader.dataset.datasets:  # the runner has copied them
-        assert videos.record.left_out == {'crash.mp4': 'the decoder crashed: Segmentation fault'}
-    assert (tmp_path / 'bad_videos.txt').read_text() == record
 
 
 @pytest.mark.parametrize('interval, stops_at', [(4, 3), (50, 12)])

@@ -1,6 +1,6 @@
+import multiprocessing as mp
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -65,24 +65,37 @@ def test_unreadable_videos_cost_no_other(videos: list[str], tmp_path: Path):
     np.testing.assert_allclose(data['feats'], expected(videos), rtol=1e-5)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason='EOFError with torch 2.4, not understood')
-def test_a_crash_of_the_decoder_costs_one_video(
-    videos: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def killed_worker(videos: list[str], out: Path) -> None:
     load = VideoFiles.__getitem__
 
-    def crash(self: VideoFiles, index: int) -> dict:
-        if self.paths[index] == videos[2]:
-            with self.crashes.reading(videos[2]):
-                os.kill(os.getpid(), signal.SIGSEGV)
+    def die(self: VideoFiles, index: int) -> dict:
+        if self.paths[index] == videos[4]:
+            time.sleep(1)  # until the features of the first videos are written
+            os.kill(os.getpid(), signal.SIGKILL)
         return load(self, index)
 
-    monkeypatch.setattr(VideoFiles, '__getitem__', crash)
-    failed = run(videos, tmp_path / 'feats.npz', num_workers=1, batch_size=1)
-    assert failed is not None and list(failed) == [videos[2]]
-    assert 'crashed' in failed[videos[2]]
-    names = np.load(tmp_path / 'feats.npz')['names'].tolist()
-    assert names == [video for video in videos if video != videos[2]]
+    VideoFiles.__getitem__ = die
+    mp.set_start_method('fork', force=True)  # the worker inherits it
+    try:
+        run(videos, out, num_workers=1, batch_size=1)
+    except ChildProcessError as error:
+        out.with_suffix('.txt').write_text(str(error))
+        os._exit(3)  # torch reports the death again, wherever this process is
+
+
+def test_a_worker_that_is_killed_loses_no_finished_video(
+    videos: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    out = tmp_path / 'feats.npz'
+    assert exit_codes([start(killed_worker, videos, out)]) == [3]
+    said = (tmp_path / 'feats.txt').read_text()
+    assert 'DataLoader worker' in said and 'Finished videos are kept' in said
+    assert not out.exists() and list(parts_folder(out).glob('*/rows.jsonl'))
+    features, calls = Encoder.features, []
+    monkeypatch.setattr(Encoder, 'features', lambda *args: calls.append(1) or features(*args))
+    assert run(videos, out, batch_size=1) == {}
+    assert len(calls) < len(videos)
+    np.testing.assert_allclose(np.load(out)['feats'], expected(videos), rtol=1e-5)
 
 
 def slow_rank(videos: list[str], out: Path, rank: int, size: int, pause: float) -> None:

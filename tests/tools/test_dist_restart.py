@@ -59,31 +59,6 @@ def test_two_nodes_go_on_by_themselves_after_a_kill(motion_set: Path, tmp_path: 
     assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
 
 
-def test_goes_on_by_itself_without_a_video_that_crashes_the_decoder(
-    motion_set: Path, tmp_path: Path
-):
-    lines = (motion_set / 'train.txt').read_text().splitlines()
-    videos = [str(motion_set / line.rsplit(' ', 1)[0]) for line in lines]
-    for run in ('empty', 'crash'):
-        videos[5] = str(tmp_path / run / f'{run}.mp4')
-        (tmp_path / run).mkdir()
-        (tmp_path / run / f'{run}.mp4').touch()
-        (tmp_path / run / 'train.txt').write_text('\n'.join(videos))
-    tolerant = {'default_hooks.bad_videos.max_share': 0.1}
-    left_alone = start_ranks(pretrain, 1, tmp_path / 'empty', tmp_path / 'a', tolerant)
-
-    cfg = small_config(tmp_path / 'crash', tmp_path / 'b', launcher='pytorch', **tolerant)
-    cfg.custom_imports.imports.append('tests.pretraining')
-    cfg.train_dataloader.dataset.pipeline[0].type = 'CrashingInit'
-    cfg.dump(tmp_path / 'small.py')
-    job = run_job(tmp_path / 'small.py', 1, MAX_RESTARTS='1')
-    assert job.returncode == 0, job.stderr[-5000:]
-    record = f'{videos[5]}\tthe decoder crashed: Segmentation fault\n'
-    assert (tmp_path / 'b' / 'bad_videos.txt').read_text() == record
-    assert exit_codes(left_alone) == [0]
-    assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
-
-
 def test_a_rank_that_fails_says_which_and_why(motion_set: Path, tmp_path: Path):
     cfg = small_config(motion_set, tmp_path / 'work', launcher='pytorch')
     cfg.custom_imports.imports.append('tests.pretraining')
