@@ -39,7 +39,7 @@ def test_other_commands_run_their_tools(command: str, capsys):
 def test_options_are_those_of_the_package():
     from dataclasses import fields
 
-    from cvrl_mm.own_videos.settings import Options
+    from cvrl_mm.own_videos.options import Options
 
     parser = cvrl_cli.pretrain_parser('cvrl pretrain')
     names = {action.dest for action in parser._actions} - {'help', 'videos', 'out'}
@@ -53,7 +53,7 @@ def test_mistakes_are_a_sentence(tmp_path, capsys):
     assert 'no training to continue' in capsys.readouterr().err
     with pytest.raises(SystemExit, match=r'^cvrl pretrain: There is no file.*missing'):
         cvrl_cli.main(['pretrain', str(tmp_path / 'missing'), '--out', str(tmp_path / 'out')])
-    with pytest.raises(SystemExit, match='steps is too small'):
+    with pytest.raises(SystemExit, match='steps must be at least 1'):
         cvrl_cli.main(['pretrain', 'x', '--out', str(tmp_path / 'out'), '--steps', '0'])
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,13 @@ GIB = 2**30
 # rest is for what is not counted: the CUDA context, workspaces of cuDNN, buffers of NCCL and
 # fragmentation.
 USABLE_SHARE = 0.91
-# Settings that save memory, from the one that costs the least time
-RECOMPUTE = (
-    dict(layer1=3),
-    dict(stem=1, layer1=2, layer2=2),
-    dict(stem=1, layer1=2, layer2=2, layer3=4),
+# Options of the model that save memory, from the one that costs the least time
+SAVINGS: tuple[dict[str, Any], ...] = (
+    dict(backbone=dict(recompute=dict(layer1=3))),
+    dict(backbone=dict(recompute=dict(stem=1, layer1=2, layer2=2))),
+    dict(backbone=dict(recompute=dict(stem=1, layer1=2, layer2=2, layer3=4))),
+    *(dict(chunk_size=size) for size in (32, 16, 8, 4, 2)),
 )
-CHUNK_SIZES = (32, 16, 8, 4, 2)
 HALF_PRECISION = {'AutocastOptimWrapper': torch.bfloat16, 'AmpOptimWrapper': torch.float16}
 
 
@@ -94,35 +94,50 @@ def training_memory(config: Config) -> TrainingMemory | None:
     )
 
 
-def memory_advice(config: Config, limit: float) -> str:
-    """Find the cheapest setting with which a training config fits.
+def memory_saving(config: Config, limit: float) -> tuple[dict[str, Any], TrainingMemory] | None:
+    """Find the cheapest options with which a training config fits.
 
     Args:
         config: A training config of :class:`CVRL` that needs more than ``limit``.
         limit: Bytes that may be used.
 
     Returns:
-        What to set, as a sentence.
+        Options of the model's config, nested as there, and the memory that is then needed;
+        None if no option saves enough.
     """
-    changed = copy.deepcopy(config)
-
-    def fits(options: str, note: str = '') -> str | None:
+    for saving in SAVINGS:
+        changed = copy.deepcopy(config)
+        changed.model.backbone.update(saving.get('backbone', {}))
+        changed.model.update({k: v for k, v in saving.items() if k != 'backbone'})
         memory = training_memory(changed)
-        if memory is None or memory.total > limit:
-            return None
-        return f'set --cfg-options {options}, which needs {memory.total / GIB:.1f} GiB{note}'
+        if memory is not None and memory.total <= limit:
+            return saving, memory
+    return None
 
-    for stages in RECOMPUTE:
-        changed.model.backbone.recompute = stages
-        options = ' '.join(f'model.backbone.recompute.{k}={v}' for k, v in stages.items())
-        if said := fits(options):
-            return said
-    for chunk_size in CHUNK_SIZES:
-        changed.model.chunk_size = chunk_size
-        note = ' (batch norm then sees one chunk)'
-        if said := fits(f'model.chunk_size={chunk_size}', note):
-            return said
-    return 'lower train_dataloader.batch_size and train with --auto-scale-lr'
+
+def memory_advice(config: Config, limit: float) -> str:
+    """Say what to set so that a training config fits.
+
+    Args:
+        config: A training config of :class:`CVRL` that needs more than ``limit``.
+        limit: Bytes that may be used.
+    """
+    found = memory_saving(config, limit)
+    if found is None:
+        return 'lower train_dataloader.batch_size and train with --auto-scale-lr'
+    saving, memory = found
+    options = ' '.join(f'model.{path}={value}' for path, value in _flat(saving))
+    note = ' (batch norm then sees one chunk)' if 'chunk_size' in saving else ''
+    return f'set --cfg-options {options}, which needs {memory.total / GIB:.1f} GiB{note}'
+
+
+def _flat(options: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested options with their dotted paths."""
+    for name, value in options.items():
+        if isinstance(value, dict):
+            yield from ((f'{name}.{path}', inner) for path, inner in _flat(value))
+        else:
+            yield name, value
 
 
 def _weight_bytes(network: nn.Module, optimizer: Mapping[str, Any], dtype: torch.dtype) -> int:

@@ -3,39 +3,33 @@
 from pathlib import Path
 from textwrap import wrap
 
-from .inspection import Inspection, Video
-from .settings import LOOKS, Options, Plan, Setting, number_of_windows
+from .inspection import Inspection
+from .options import Options
+from .settings import LOOKS, Plan, Setting
 
-ZOOM_AREA = (0.3, 1.0)  # of Algorithm 1
 NO_ZOOM_AREA = (0.8, 1.0)
 WARMUP_SHARE = 0.1
 CHECKPOINTS = 10  # written during a training
 MAX_LOG_INTERVAL = 10
 LINE = 100
 INIT = 'init.pth'  # a copy of the weights of --init
+COLOURS = dict(full=['_base_.jitter', '_base_.grayscale'], brightness=['_base_.light'], none=[])
 
 TEMPLATE = """\
 # Written by `cvrl pretrain` for {videos} videos ({hours:.2f} hours); the comments say why.
 # Edit it and give the same command again, or train with it by tools/train.py.
 _base_ = 'cvrl_mm::_base_/own_videos.py'
 {encoder_why}
-model = dict(
-    backbone={backbone},
-    cls_head=dict(in_channels={channels}, hidden_channels={channels}),{extra}
-)
+model = {model}
 {clip_why}
 clip = dict(clip_len={clip_len}, frame_interval={frame_interval})
 {size_why}
 size = {size}
 {augment_why}
-crop = dict(type='RandomResizedCrop', area_range={area}, aspect_ratio_range=(0.5, 2.0))
-resize = dict(type='Resize', scale=(size, size), keep_ratio=False)
-blur = dict(type='ClipGaussianBlur', sigma=(0.1, {sigma:.1f}), kernel_size={kernel}, prob=0.5)
-augment = dict(
-    type='ConsistentAugment',
-    transforms=[{transforms}],
-)
-{window}sample = dict(type='TemporalIntervalSample', **clip)
+resize = dict(_base_.resize, scale=(size, size))
+blur = dict(_base_.half_blur, sigma=(0.1, {sigma:.1f}), kernel_size={kernel})
+augment = dict(_base_.augment, transforms=[{transforms}])
+{window}sample = dict(_base_.sample, **clip)
 train_pipeline = [_base_.open_video, {window_name}sample, _base_.decode, augment, *_base_.pack]
 {batch_why}
 {workers_why}
@@ -43,38 +37,23 @@ videos = dict(video={root!r})
 train_dataloader = dict(
     batch_size={batch_size},
     num_workers={workers},{persistent}
-    dataset=dict(
-        ann_file={train!r},
-        data_prefix=videos,
-        pipeline=train_pipeline,
-    ),
+    dataset=dict(ann_file={train!r}, data_prefix=videos, pipeline=train_pipeline),
 )
 {watched_why}
-two_clips = dict(type='EvenClipSample', num_clips=2, **clip)
-short_side = dict(type='Resize', scale=(-1, size))
-middle = dict(type='CenterCrop', crop_size=size)
-view = [_base_.open_video, two_clips, _base_.decode, short_side, middle, *_base_.pack]
+middle = [dict(type='Resize', scale=(-1, size)), dict(type='CenterCrop', crop_size=size)]
+view = [_base_.open_video, dict(_base_.two_clips, **clip), _base_.decode, *middle, *_base_.pack]
 watched = dict(
-    batch_size=8,
-    num_workers={workers},
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    collate_fn=dict(type='pseudo_collate'),
-    dataset=dict(
-        type='VideoListDataset',
-        ann_file={watched!r},
-        data_prefix=videos,
-        pipeline=view,
-        test_mode=True,
-    ),
+    _base_.watched_dataset,
+    ann_file={watched!r},
+    data_prefix=videos,
+    pipeline=view,
 )
-watch = dict(type='RepresentationHook', dataloader=watched, interval={looks}, by_epoch=False)
-custom_hooks = [dict(type='NegativesCheckHook'), dict(type='RegularizationLossHook'), watch]
+watched_dataloader = dict(_base_.watched_loader, num_workers={workers}, dataset=watched)
+watch = dict(_base_.watch, dataloader=watched_dataloader, interval={looks})
+custom_hooks = [*_base_.custom_hooks, watch]
 {length_why}
 train_cfg = dict(max_iters={steps})
-param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, by_epoch=False, end={warmup}),
-    dict(type='CosineAnnealingLR', by_epoch=False, eta_min=0.0),
-]
+param_scheduler = [dict(_base_.warmup, end={warmup}), _base_.cosine]
 {lr_why}
 optim_wrapper = dict({precision}optimizer=dict(lr={lr:g}))
 default_hooks = dict(logger=dict(interval={log}), checkpoint=dict(interval={checkpoints}))
@@ -88,57 +67,43 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
 
     Args:
         inspection: The videos.
-        plan: All settings, ``steps`` among them.
-        options: What the user has set; the switches of the augmentation and the seed count.
+        plan: All settings, ``steps`` and ``memory`` among them.
+        options: The options of the user; the switches of the augmentation and the seed count.
         out: Folder of the lists and the training.
     """
-    backbone = dict(plan.network.backbone)
-    if options.init is not None:
-        init = str(out / INIT)
-        backbone['init_cfg'] = dict(type='Pretrained', checkpoint=init, prefix='backbone.')
-    extra = ''
-    if plan.network.preprocessor:
-        extra = f'\n    data_preprocessor={repr_dict(plan.network.preprocessor)},'
-    size, steps, chunk = plan['size'], plan['steps'], plan['chunk_size']
-    window_frames = plan['window_frames']
-    window = f"window = dict(type='VideoWindow', window_frames={window_frames})\n"
-    colour = ['_base_.jitter', '_base_.grayscale'] if options.colour else []
-    steps_of_clip = ['crop', 'resize', *(['_base_.flip'] if options.flip else []), *colour, 'blur']
-    held_out = (
-        f'{len(plan.watched)} videos are held out to measure on'
-        if plan.held_out
-        else 'too few videos to hold some out: measured on those it is trained on'
-    )
     settings = plan.settings
+    steps, size, workers = plan['steps'], plan['size'], plan['workers']
+    window_frames = plan['window_frames']
+    window = ''
+    if window_frames:
+        window = (
+            _why('Long files', settings['window_frames'])
+            + f"\nwindow = dict(type='VideoWindow', window_frames={window_frames})\n"
+        )
     return TEMPLATE.format(
         videos=len(inspection.videos),
         hours=inspection.seconds.sum() / 3600,
-        encoder_why=_why('Encoder', settings['encoder']),
-        backbone=repr_dict(backbone),
-        channels=plan.network.channels,
-        extra=extra + ('' if chunk is None else f'\n    chunk_size={chunk},'),
+        encoder_why=_why('Encoder', settings['encoder'], settings['memory']),
+        model=repr_dict(_model(plan, options, out)),
         clip_why=_why('Clips', settings['clip_len'], settings['frame_interval']),
         clip_len=plan['clip_len'],
         frame_interval=plan['frame_interval'],
         size_why=_why('Frames', settings['size']),
         size=size,
-        augment_why=_comment(_describe_switches(options)),
-        area=ZOOM_AREA if options.zoom else NO_ZOOM_AREA,
+        augment_why=_describe_augmentation(plan, options),
         sigma=max(0.5, 2.0 * size / 224),
         kernel=max(3, size // 10 | 1),
-        transforms=', '.join(steps_of_clip),
-        window=_why('Long files', settings['window_frames']) + '\n' + window
-        if window_frames
-        else '',
+        transforms=', '.join(_transforms(plan, options)),
+        window=window,
         window_name='window, ' if window_frames else '',
         batch_why=_why('Batch', settings['batch_size']),
         workers_why=_why('Workers', settings['workers']),
         root=str(inspection.root),
         batch_size=plan['batch_size'],
-        workers=plan['workers'],
-        persistent='' if plan['workers'] else '\n    persistent_workers=False,',
+        workers=workers,
+        persistent='' if workers else '\n    persistent_workers=False,',
         train=str(out / 'lists/train.txt'),
-        watched_why=_comment(f'Watched: {held_out}'),
+        watched_why=_describe_watched(plan),
         watched=str(out / 'lists/watched.txt'),
         looks=max(1, steps // LOOKS),
         length_why=_why('Steps', settings['steps']),
@@ -154,32 +119,6 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
     )
 
 
-def write_lists(inspection: Inspection, plan: Plan, folder: Path) -> None:
-    """Write the lists of the videos to train on and to watch.
-
-    Args:
-        inspection: The videos.
-        plan: Which of them are held out.
-        folder: Where to write ``train.txt``, ``watched.txt`` and ``all.txt``.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    window_frames = plan['window_frames'] or max(v.probe.frames for v in plan.train)
-    windows = [
-        f'{video.name} {window}'
-        for video in plan.train
-        for window in range(number_of_windows(video.probe.frames, window_frames))
-    ]
-    labels = {name: label for label, name in enumerate(inspection.classes)}
-
-    def labelled(videos: list[Video]) -> list[str]:
-        return [f'{video.name} {labels.get(video.folder, -1)}' for video in videos]
-
-    lists = dict(train=windows, watched=labelled(plan.watched), all=labelled(inspection.videos))
-    for name, lines in lists.items():
-        (folder / f'{name}.txt').write_text('\n'.join(lines) + '\n', encoding='utf-8')
-    (folder / 'classes.txt').write_text(''.join(f'{c}\n' for c in inspection.classes))
-
-
 def repr_dict(values: dict) -> str:
     """Write a dict as a config has it."""
     items = (
@@ -189,13 +128,45 @@ def repr_dict(values: dict) -> str:
     return f'dict({", ".join(items)})'
 
 
-def _describe_switches(options: Options) -> str:
-    off = [name for name in ('flip', 'colour', 'zoom') if not getattr(options, name)]
-    return f'Augmentation of Algorithm 1{", without " + ", ".join(off) if off else ""}'
+def _model(plan: Plan, options: Options, out: Path) -> dict:
+    """Return what the config sets of the model."""
+    backbone = dict(plan.network.backbone)
+    if options.init is not None:
+        init = str(out / INIT)
+        backbone['init_cfg'] = dict(type='Pretrained', checkpoint=init, prefix='backbone.')
+    model = dict(backbone=backbone, cls_head=dict(hidden_channels=plan.network.channels))
+    if plan.network.preprocessor:
+        model['data_preprocessor'] = plan.network.preprocessor
+    memory = plan['memory']
+    backbone.update(memory.get('backbone', {}))
+    model.update({name: value for name, value in memory.items() if name != 'backbone'})
+    return model
+
+
+def _transforms(plan: Plan, options: Options) -> list[str]:
+    """Return the steps of the augmentation as the config has them."""
+    crop = '_base_.crop' if options.zoom else f'dict(_base_.crop, area_range={NO_ZOOM_AREA})'
+    flip = ['_base_.flip'] if options.flip else []
+    return [crop, 'resize', *flip, *COLOURS[plan['colour']], 'blur']
+
+
+def _describe_augmentation(plan: Plan, options: Options) -> str:
+    off = [f'no {name}' for name in ('flip', 'zoom') if not getattr(options, name)]
+    colour = plan.settings['colour']
+    parts = ', '.join([*off, f'colour {colour.value}'])
+    return _comment(f'Augmentation: {parts} ({colour.reason})')
+
+
+def _describe_watched(plan: Plan) -> str:
+    if plan.held_out:
+        return _comment(f'Watched: {len(plan.watched)} videos are held out to measure on')
+    return _comment('Watched: the training videos; too few to hold some out')
 
 
 def _why(title: str, *settings: Setting) -> str:
-    return _comment(f'{title}: ' + '; '.join(f'{s.value} ({s.reason})' for s in settings))
+    """Write settings and their reasons as a comment; those without a value have no part."""
+    used = [s for s in settings if s.value not in (None, {})]
+    return _comment(f'{title}: ' + '; '.join(f'{s.value} ({s.reason})' for s in used))
 
 
 def _comment(text: str) -> str:

@@ -15,7 +15,7 @@ from ..evaluation.encoder import Encoder, load_encoder
 from ..evaluation.feature_file import FeatureFile
 from ..evaluation.features import build_recognizer
 from ..evaluation.video_files import VideoFiles
-from .settings import Network
+from .network import Network
 
 NUM_CLIPS = 4  # of a video, evenly spaced
 BATCH_VIDEOS = 4

@@ -13,10 +13,13 @@ from mmengine.dist import barrier, get_world_size, init_dist, is_distributed, is
 from rich.console import Console
 
 from ..progress import progress
-from .config_file import INIT, render, write_lists
+from .config_file import INIT, render
 from .encoding import copy_start
 from .inspection import Inspection, inspect
-from .settings import FEW_VIDEOS, Machine, Options, Setting, choose, choose_steps
+from .lists import write_lists
+from .memory import choose_memory, usable_bytes
+from .options import Options
+from .settings import FEW_VIDEOS, Machine, Setting, choose, choose_steps
 from .training import final_checkpoint, has_begun, prepare_process, time_step, train
 
 COMMAND = 'command.json'
@@ -78,15 +81,19 @@ def _inspect(folder: Path, sources: Sequence, cores: int) -> Inspection:
 def _write_config(folder: Path, found: Inspection | None, options: Options, cores: int) -> None:
     """Choose the settings and write the config; the main process has the inspection."""
     ranks = get_world_size()
-    gpu = torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else None
     local_ranks = int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     trial = folder / '.trial_config.py'
     if found is not None:
         start = None if options.init is None else copy_start(options.init, folder / INIT)
-        machine = Machine(max(1, cores // local_ranks), ranks, gpu)
+        machine = Machine(max(1, cores // local_ranks), ranks, torch.cuda.is_available())
         plan = choose(found, options, machine, start)
-        write_lists(found, plan, folder / 'lists')
+        windows = plan['window_frames']
+        write_lists(found, plan.train, plan.watched, windows, folder / 'lists')
         plan.settings['steps'] = Setting(1000, 'not known yet')
+        plan.settings['memory'] = Setting({}, 'not known yet')
+        trial.write_text(render(found, plan, options, folder), encoding='utf-8')
+        memory = choose_memory(Config.fromfile(trial), usable_bytes(local_ranks))
+        plan.settings['memory'] = memory
         trial.write_text(render(found, plan, options, folder), encoding='utf-8')
     _wait()
     seconds = float('nan')
@@ -98,7 +105,7 @@ def _write_config(folder: Path, found: Inspection | None, options: Options, core
         batch = plan['batch_size'] * ranks
         plan.settings['steps'] = choose_steps(plan, options, batch, seconds)
         for name, setting in plan.settings.items():
-            if setting.value is not None:
+            if setting.value not in (None, {}):
                 _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
         if options.init is None and plan.samples < FEW_VIDEOS:
             _say(

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..datasets.video_file import VideoFile
 from ..datasets.video_reading import UnreadableVideoError
+
+GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, of 255
 
 
 @dataclass(frozen=True)
@@ -11,16 +15,18 @@ class Probe:
     """Properties of a video that can be decoded.
 
     Attributes:
-        width: Of the upright frames, in pixels.
-        height: Of the upright frames, in pixels.
+        width: Width of the upright frames in pixels.
+        height: Height of the upright frames in pixels.
         frames: Number of frames.
         rate: Frames per second.
+        grey: Whether the first and the last frame have no colours.
     """
 
     width: int
     height: int
     frames: int
     rate: float
+    grey: bool = False
 
     @property
     def seconds(self) -> float:
@@ -32,16 +38,23 @@ def probe(filename: str) -> Probe | str:
     """Open a video and decode its first and its last frame.
 
     Args:
-        filename: Its path.
+        filename: Path of the video.
 
     Returns:
         Its properties, or, for a file that cannot be used, the reason in one line.
     """
     try:
         with VideoFile(filename) as video:
-            video.read([0, video.num_frames - 1])
+            ends = video.read([0, video.num_frames - 1])
             if not video.rate > 0:
                 return 'its frame rate is unknown'
-            return Probe(*video.size, video.num_frames, video.rate)
+            grey = all(is_grey(np.asarray(frame)) for frame in ends)
+            return Probe(*video.size, video.num_frames, video.rate, grey)
     except UnreadableVideoError as error:
         return error.reason
+
+
+def is_grey(frame: np.ndarray) -> bool:
+    """Tell whether a frame has no colours, (H, W, 3) uint8."""
+    values = frame.astype(np.int16)
+    return float((values.max(-1) - values.min(-1)).mean()) < GREY_TOLERANCE

@@ -1,36 +1,16 @@
 """Choose the settings of a training from the videos and the machine, each with its reason."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .inspection import Inspection, Video
+from .lists import number_of_windows, split_watched
+from .network import ENCODERS, Network
+from .options import MIN_SIZE, Options
 
-
-@dataclass(frozen=True)
-class Network:
-    """An encoder to train.
-
-    Attributes:
-        backbone: What its config sets beside the type.
-        channels: Of its output.
-        size: Side of the frames that suits it on a GPU, in pixels.
-        preprocessor: What the config of the data preprocessor sets.
-    """
-
-    backbone: dict
-    channels: int
-    size: int
-    preprocessor: dict = field(default_factory=dict)
-
-
-ENCODERS = {
-    'small': Network(dict(depth=18, width=0.5, stage_blocks=(1, 1, 1, 1)), 256, 64),
-    'r3d18': Network(dict(depth=18), 512, 112),
-    'r3d50': Network(dict(depth=50), 2048, 224),
-}
 PAPER_SPAN_SECONDS = 32 / 30  # 16 frames, every second one of 30 per second (Sec. 4.1)
 CPU_SIZE = 64
 MIN_TRAIN_VIDEOS = 8
@@ -38,97 +18,29 @@ FEW_VIDEOS = 1000
 MANY_VIDEOS = 5000
 MIN_STEPS = 2000
 EPOCHS = 100
-WATCHED_SHARE = 0.2
-MAX_WATCHED = 200
 BASE_LR, BASE_BATCH = 4e-3, 64  # of our short trainings (_base_/schedules/miniature_adamw.py)
-LOOKS = 8  # at the watched videos during a training
+LOOKS = 8  # measurements of the watched videos during a training
 MEASURING_SHARE = 0.05  # of the time of a training
-MIN_TO_HOLD_OUT = 20
-# Counted on the meta device in bfloat16: 84.1 GiB for 128 videos of 2 x 16 x 224 x 224, R3D-50
-BYTES_PER_VIDEO = 84.1 * 2**30 / 128
-USABLE_MEMORY = 0.8
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a user may set; None means that it is chosen.
-
-    Attributes:
-        encoder: A key of ``ENCODERS``.
-        clip_len: Frames per clip.
-        frame_interval: Distance between a clip's neighbouring frames.
-        size: Side of the frames that the encoder sees, in pixels.
-        batch_size: Videos per step on each device.
-        lr: Learning rate.
-        hours: Length of the training in hours.
-        epochs: Length of the training in passes over the videos.
-        steps: Length of the training in steps.
-        workers: Processes per device that load videos.
-        init: Checkpoint to start from.
-        flip: Mirror half of the clips.
-        colour: Change colours, and make some clips grey.
-        zoom: Crop down to 30 % of the area; without it down to 80 %.
-        segment_seconds: Longer files count as several videos of this length.
-        seed: Of all random draws.
-    """
-
-    encoder: str | None = None
-    clip_len: int | None = None
-    frame_interval: int | None = None
-    size: int | None = None
-    batch_size: int | None = None
-    lr: float | None = None
-    hours: float | None = None
-    epochs: int | None = None
-    steps: int | None = None
-    workers: int | None = None
-    init: str | None = None
-    flip: bool = True
-    colour: bool = True
-    zoom: bool = True
-    segment_seconds: float = 30.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        lengths = [x for x in (self.hours, self.epochs, self.steps) if x is not None]
-        if len(lengths) > 1:
-            raise ValueError('hours, epochs and steps exclude each other; give one of them.')
-        if self.encoder is not None and self.encoder not in ENCODERS:
-            raise ValueError(f'encoder must be one of {list(ENCODERS)}, got {self.encoder!r}.')
-        for name in ('clip_len', 'frame_interval', 'batch_size', 'epochs', 'steps'):
-            value = getattr(self, name)
-            if value is not None and value < (2 if name == 'batch_size' else 1):
-                raise ValueError(f'{name} is too small: {value}.')
-        for name in ('lr', 'hours', 'segment_seconds'):
-            value = getattr(self, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise ValueError(f'{name} must be above 0, got {value}.')
-        if self.encoder is not None and self.init is not None:
-            raise ValueError('init brings its own architecture; leave encoder out.')
-        if self.size is not None and self.size < 32:
-            raise ValueError(f'size must be at least 32 pixels, got {self.size}.')
-        if self.workers is not None and self.workers < 0:
-            raise ValueError(f'workers must be at least 0, got {self.workers}.')
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where the training runs.
+    """The machine of the training.
 
     Attributes:
-        cores: Processor cores for this rank.
+        cores: Processor cores per rank.
         ranks: Processes that train.
-        gpu_bytes: Memory of the GPU, None on the CPU.
+        on_gpu: Whether a GPU computes.
     """
 
     cores: int
     ranks: int = 1
-    gpu_bytes: int | None = None
+    on_gpu: bool = False
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A chosen value and why."""
+    """A chosen value and the reason for it."""
 
     value: Any
     reason: str
@@ -140,7 +52,7 @@ class Plan:
 
     Attributes:
         train: Videos to train on.
-        watched: Videos to measure on; the same ones where there are too few to hold some out.
+        watched: Videos to measure on; the same list where there are too few to hold some out.
         samples: Training samples per epoch: the videos, long ones counted several times.
         network: The encoder.
         settings: By name, the chosen value and its reason.
@@ -149,7 +61,7 @@ class Plan:
     train: list[Video]
     watched: list[Video]
     samples: int
-    network: 'Network'
+    network: Network
     settings: dict[str, Setting]
 
     def __getitem__(self, name: str) -> Any:
@@ -164,16 +76,18 @@ class Plan:
 def choose(
     inspection: Inspection, options: Options, machine: Machine, start: Network | None = None
 ) -> Plan:
-    """Choose all settings except the number of steps, which needs the time per step.
+    """Choose all settings except the number of steps and what saves memory.
+
+    These two need the config: see :func:`choose_steps` and :mod:`.memory`.
 
     Args:
         inspection: The videos.
-        options: What the user has set.
-        machine: Where the training runs.
+        options: The options of the user.
+        machine: The machine of the training.
         start: The encoder of ``options.init``.
 
     Raises:
-        ValueError: there are too few videos, or a clip does not fit into them.
+        ValueError: There are too few videos for the training or for a batch.
     """
     train, watched = split_watched(inspection.videos, options.seed)
     rate = float(np.median([video.probe.rate for video in train]))
@@ -191,16 +105,17 @@ def choose(
         given = getattr(options, name, None)
         chosen[name] = Setting(value, reason) if given is None else Setting(given, 'as given')
 
-    on_gpu = machine.gpu_bytes is not None
     if start is None:
-        take('encoder', *_encoder(samples, on_gpu))
+        take('encoder', *_encoder(samples, machine.on_gpu))
         network = ENCODERS[chosen['encoder'].value]
     else:
         chosen['encoder'] = Setting(options.init, 'to start from, as given')
         network = start
-    take('clip_len', *((16, "the paper's") if on_gpu else (8, 'half of the paper on a CPU')))
+    clip_len = (16, "the paper's") if machine.on_gpu else (8, 'half of the paper on a CPU')
+    take('clip_len', *clip_len)
     take('frame_interval', *_frame_interval(train, rate, chosen['clip_len'].value))
-    take('size', *_size(train, network, on_gpu))
+    take('size', *_size(train, network, machine.on_gpu))
+    chosen['colour'] = _colour(train, options)
     take('batch_size', *_batch_size(samples, machine))
     total = chosen['batch_size'].value * machine.ranks
     if total > samples:
@@ -208,25 +123,14 @@ def choose(
             f'A batch of {total} videos needs as many training videos, and there are {samples}; '
             f'give a batch size of at most {samples // machine.ranks}.'
         )
-    rule = f'{BASE_LR:g} for {BASE_BATCH} videos per step, by the square root of the batch (AdamW)'
-    lr = BASE_LR * math.sqrt(total / BASE_BATCH)
-    if options.init is not None:
-        lr, rule = lr / 4, f'{rule}, a quarter of it because the weights are trained already'
-    take('lr', float(f'{lr:.2g}'), rule)
-    workers = min(8, machine.cores - 1) if on_gpu else machine.cores // 2
-    take('workers', max(1, workers), f'for {machine.cores} cores' + _half(on_gpu))
+    take('lr', *_learning_rate(total, options.init is not None))
+    take('workers', *_workers(machine))
     chosen['window_frames'] = Setting(
         window_frames if samples > len(train) else None,
         f'{len(train)} files count as {samples} videos of about {options.segment_seconds:g} s',
     )
-    chosen['precision'] = Setting(on_gpu, 'bfloat16 on a GPU, float32 on a CPU')
-    chosen['chunk_size'] = Setting(*_chunk_size(chosen, machine))
+    chosen['precision'] = Setting(machine.on_gpu, 'bfloat16 on a GPU, float32 on a CPU')
     return Plan(train, watched, samples, network, chosen)
-
-
-def number_of_windows(frames: int, window_frames: int) -> int:
-    """How many videos a file counts as."""
-    return max(1, frames // window_frames)
 
 
 def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: float) -> Setting:
@@ -234,7 +138,7 @@ def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: f
 
     Args:
         plan: The other settings.
-        options: What the user has set.
+        options: The options of the user.
         total_batch: Videos per step on all devices.
         step_seconds: Measured time per step.
     """
@@ -251,27 +155,6 @@ def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: f
     return Setting(
         steps, f'the larger of {MIN_STEPS} steps and {EPOCHS} epochs; about {hours:.1f} hours'
     )
-
-
-def split_watched(videos: list[Video], seed: int) -> tuple[list[Video], list[Video]]:
-    """Hold out a fifth of the videos, evenly over the folders.
-
-    Args:
-        videos: All videos.
-        seed: Of the draw.
-
-    Returns:
-        The videos to train on and those to watch; of fewer than 20 videos none is held out, and
-        both are the same list.
-    """
-    if len(videos) < MIN_TO_HOLD_OUT:
-        return videos, videos
-    number = min(MAX_WATCHED, round(WATCHED_SHARE * len(videos)))
-    order = np.random.default_rng(seed).permutation(len(videos)).tolist()
-    by_folder = sorted(order, key=lambda i: videos[i].folder)
-    chosen = {by_folder[i] for i in np.linspace(0, len(videos) - 1, number).round().astype(int)}
-    train = [video for i, video in enumerate(videos) if i not in chosen]
-    return train, [videos[i] for i in sorted(chosen)]
 
 
 def _encoder(samples: int, on_gpu: bool) -> tuple[str, str]:
@@ -295,29 +178,36 @@ def _frame_interval(train: list[Video], rate: float, clip_len: int) -> tuple[int
 def _size(train: list[Video], network: Network, on_gpu: bool) -> tuple[int, str]:
     side = int(np.median([min(video.probe.width, video.probe.height) for video in train]))
     wanted = network.size if on_gpu else CPU_SIZE
-    size = max(32, min(wanted, side // 16 * 16))
+    size = max(MIN_SIZE, min(wanted, side // 16 * 16))
     return size, f'{wanted} suits the encoder and device; the short side of the videos is {side}'
 
 
+def _colour(train: list[Video], options: Options) -> Setting:
+    """Decide whether the clips' colours are changed, their brightness alone, or neither."""
+    if not options.colour:
+        return Setting('none', 'as given')
+    grey = sum(video.probe.grey for video in train) / len(train)
+    if grey > 0.5:
+        return Setting('brightness', f'{grey:.0%} of the videos are grey: only light is changed')
+    return Setting('full', f'{1 - grey:.0%} of the videos have colours')
+
+
 def _batch_size(samples: int, machine: Machine) -> tuple[int, str]:
-    limit = 128 if machine.gpu_bytes is not None else 32
+    limit = 128 if machine.on_gpu else 32
     wanted = max(2, samples // 4 // machine.ranks)
     size = min(limit, 2 ** int(math.log2(wanted)))
     return size, f'at most a quarter of the {samples} videos, and at most {limit} per device'
 
 
-def _chunk_size(chosen: dict[str, Setting], machine: Machine) -> tuple[int | None, str]:
-    """Videos whose activations fit into the memory of the GPU, None if all do."""
-    if machine.gpu_bytes is None:
-        return None, 'the activations fit into the memory of a CPU'
-    pixels = chosen['clip_len'].value * chosen['size'].value ** 2
-    per_video = BYTES_PER_VIDEO * pixels / (16 * 224**2)
-    fitting = max(2, int(USABLE_MEMORY * machine.gpu_bytes / per_video))
-    gib = chosen['batch_size'].value * per_video / 2**30
-    if fitting >= chosen['batch_size'].value:
-        return None, f'at most {gib:.1f} GiB of activations fit into the memory'
-    return fitting, f'{gib:.1f} GiB of activations do not fit into the memory at once'
+def _learning_rate(total_batch: int, trained_already: bool) -> tuple[float, str]:
+    lr = BASE_LR * math.sqrt(total_batch / BASE_BATCH)
+    rule = f'{BASE_LR:g} for {BASE_BATCH} videos per step, by the square root of the batch (AdamW)'
+    if trained_already:
+        lr, rule = lr / 4, f'{rule}, a quarter of it because the weights are trained already'
+    return float(f'{lr:.2g}'), rule
 
 
-def _half(on_gpu: bool) -> str:
-    return '' if on_gpu else '; the other half computes'
+def _workers(machine: Machine) -> tuple[int, str]:
+    if machine.on_gpu:
+        return max(1, min(8, machine.cores - 1)), f'for {machine.cores} cores'
+    return max(1, machine.cores // 2), f'for {machine.cores} cores; the other half computes'

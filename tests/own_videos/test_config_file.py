@@ -7,19 +7,29 @@ from mmengine.config import Config
 from mmengine.registry import HOOKS
 
 from cvrl_mm.convert.clip_input import ClipInput
-from cvrl_mm.own_videos.config_file import render, write_lists
+from cvrl_mm.own_videos.config_file import render
 from cvrl_mm.own_videos.inspection import Inspection, Video
+from cvrl_mm.own_videos.lists import write_lists
+from cvrl_mm.own_videos.options import Options
 from cvrl_mm.own_videos.probe import Probe
-from cvrl_mm.own_videos.settings import Machine, Options, Setting, choose
+from cvrl_mm.own_videos.settings import Machine, Setting, choose
 
 
-def config(out: Path, options: Options, frames: int = 60, gpu_bytes: int | None = None) -> Config:
-    probe = Probe(256, 128, frames, 30.0)
+def config(
+    out: Path,
+    options: Options,
+    frames: int = 60,
+    on_gpu: bool = False,
+    memory: dict | None = None,
+    grey: bool = False,
+) -> Config:
+    probe = Probe(256, 128, frames, 30.0, grey)
     names = [f"{'ab'[i % 2]}/it's {i}.mp4" for i in range(40)]
     inspection = Inspection(Path('/my videos'), [Video(n, probe) for n in names], {}, {})
-    plan = choose(inspection, options, Machine(2, 1, gpu_bytes))
+    plan = choose(inspection, options, Machine(2, 1, on_gpu))
     plan.settings['steps'] = Setting(100, 'for a test')
-    write_lists(inspection, plan, out / 'lists')
+    plan.settings['memory'] = Setting(memory or {}, 'for a test')
+    write_lists(inspection, plan.train, plan.watched, plan['window_frames'], out / 'lists')
     path = out / 'config.py'
     path.write_text(render(inspection, plan, options, out), encoding='utf-8')
     return Config.fromfile(path)
@@ -47,17 +57,11 @@ def test_the_config_builds(tmp_path: Path):
     assert '# Batch: 8 (' in text and '# Learning rate: 0.0014 (' in text
 
 
-def test_lists(tmp_path: Path):
-    cfg = config(tmp_path, Options())
-    lines = Path(cfg.train_dataloader.dataset.ann_file).read_text().splitlines()
-    assert len(lines) == 32 and all(line.endswith('.mp4 0') for line in lines)
-    watched = (tmp_path / 'lists/watched.txt').read_text().splitlines()
-    assert sorted(line[-1] for line in watched) == ['0'] * 4 + ['1'] * 4  # by folder
-    assert not {line.rpartition(' ')[0] for line in watched} & {
-        line.rpartition(' ')[0] for line in lines
-    }
-    assert (tmp_path / 'lists/classes.txt').read_text() == 'a\nb\n'
-    assert len((tmp_path / 'lists/all.txt').read_text().splitlines()) == 40
+def test_the_config_is_short(tmp_path: Path):
+    config(tmp_path, Options())
+    lines = (tmp_path / 'config.py').read_text().splitlines()
+    assert sum(not line.startswith('#') for line in lines) <= 36
+    assert all(len(line) <= 100 for line in lines if line.startswith('#'))
 
 
 def test_switches_leave_augmentations_out(tmp_path: Path):
@@ -71,6 +75,10 @@ def test_switches_leave_augmentations_out(tmp_path: Path):
     assert 'Flip' not in [t.type for t in transforms(Options(flip=False))]
     left = [t.type for t in transforms(Options(colour=False))]
     assert not {'ClipColorJitter', 'ClipGrayscale'} & set(left)
+    grey = config(tmp_path, Options(), grey=True).train_dataloader.dataset.pipeline[3].transforms
+    jitter = next(t for t in grey if t.type == 'ClipColorJitter')
+    assert jitter.hue == (0.0, 0.0) and jitter.brightness == (0.6, 1.4)
+    assert 'ClipGrayscale' not in [t.type for t in grey]
     assert transforms(Options(zoom=False))[0].area_range == (0.8, 1.0)
     assert transforms(Options())[0].area_range == (0.3, 1.0)
 
@@ -90,8 +98,19 @@ def test_workers(workers: int, tmp_path: Path):
     assert loader.num_workers == workers and loader.persistent_workers == (workers > 0)
 
 
-def test_a_gpu_gets_mixed_precision_and_chunks(tmp_path: Path):
-    cfg = config(tmp_path, Options(encoder='r3d50', size=224, batch_size=32), gpu_bytes=2**33)
+def test_a_gpu_gets_mixed_precision(tmp_path: Path):
+    cfg = config(tmp_path, Options(encoder='r3d50', size=224, batch_size=32), on_gpu=True)
     assert cfg.optim_wrapper.type == 'AutocastOptimWrapper'
-    assert 2 <= cfg.model.chunk_size < 32
-    assert cfg.model.backbone.depth == 50 and cfg.model.cls_head.in_channels == 2048
+    assert cfg.model.backbone.depth == 50 and cfg.model.cls_head.hidden_channels == 2048
+    assert 'chunk_size' not in cfg.model
+
+
+def test_what_saves_memory_is_set(tmp_path: Path):
+    cfg = config(tmp_path, Options(), memory=dict(chunk_size=4))
+    assert cfg.model.chunk_size == 4
+    cfg = config(tmp_path, Options(), memory=dict(backbone=dict(recompute=dict(layer1=3))))
+    assert cfg.model.backbone.recompute == dict(layer1=3)
+    with torch.device('meta'):
+        MODELS.build(cfg.model)
+    text = (tmp_path / 'config.py').read_text()
+    assert '# Encoder: small (' in text and 'recompute' in text.partition('model = ')[0]

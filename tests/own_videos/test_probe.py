@@ -1,15 +1,16 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from cvrl_mm.own_videos.probe import Probe, probe
+from cvrl_mm.own_videos.probe import Probe, is_grey, probe
 from tests.videos import encode, encode_sound, turn
 
 
 def test_properties(tmp_path: Path):
     encode(tmp_path / 'a.mp4', num_frames=15, size=(64, 32))
     found = probe(str(tmp_path / 'a.mp4'))
-    assert found == Probe(64, 32, 15, 30.0)
+    assert found == Probe(64, 32, 15, 30.0, grey=True)
     assert found.seconds == 0.5
 
 
@@ -36,3 +37,10 @@ def test_unusable_files_have_a_reason(tmp_path: Path):
 def test_very_short_videos(num_frames: int, tmp_path: Path):
     encode(tmp_path / 'a.mp4', num_frames=num_frames)
     assert probe(str(tmp_path / 'a.mp4')).frames == num_frames
+
+
+def test_grey_frames():
+    grey = np.repeat(np.arange(48, dtype=np.uint8).reshape(6, 8, 1), 3, axis=2)
+    assert is_grey(grey)
+    assert is_grey(grey + np.array([0, 1, 0], np.uint8))  # rounding of the colour space
+    assert not is_grey(grey + np.array([0, 20, 0], np.uint8))

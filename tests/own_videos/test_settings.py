@@ -3,16 +3,10 @@ from pathlib import Path
 import pytest
 
 from cvrl_mm.own_videos.inspection import Inspection, Video
+from cvrl_mm.own_videos.network import ENCODERS
+from cvrl_mm.own_videos.options import Options
 from cvrl_mm.own_videos.probe import Probe
-from cvrl_mm.own_videos.settings import (
-    ENCODERS,
-    Machine,
-    Options,
-    choose,
-    choose_steps,
-    number_of_windows,
-    split_watched,
-)
+from cvrl_mm.own_videos.settings import Machine, choose, choose_steps
 
 CPU = Machine(cores=2)
 
@@ -29,7 +23,7 @@ def test_every_setting_has_a_reason():
     assert (len(plan.train), len(plan.watched), plan.samples) == (240, 60, 240)
     assert (plan['encoder'], plan['clip_len'], plan['size']) == ('small', 8, 64)
     assert plan['batch_size'] == 32 and plan['lr'] == pytest.approx(0.004 / 2**0.5, rel=0.02)
-    assert plan['workers'] == 1 and plan['window_frames'] is None and plan['chunk_size'] is None
+    assert plan['workers'] == 1 and plan['window_frames'] is None
 
 
 @pytest.mark.parametrize(
@@ -54,21 +48,32 @@ def test_options_overrule():
 
 
 def test_gpus():
-    plan = choose(made(20000, frames=300), Options(), Machine(16, ranks=4, gpu_bytes=80 * 2**30))
+    gpus = Machine(16, ranks=4, on_gpu=True)
+    plan = choose(made(20000, frames=300), Options(), gpus)
     assert (plan['encoder'], plan['clip_len'], plan['frame_interval']) == ('r3d50', 16, 2)
     assert plan['size'] == 128  # no larger than the videos
-    assert plan['batch_size'] == 128 and plan['chunk_size'] is None and plan['precision']
-    small = Machine(16, ranks=4, gpu_bytes=4 * 2**30)
-    assert 2 <= choose(made(20000, side=256), Options(), small)['chunk_size'] < 128
-    assert choose(made(300), Options(), small)['encoder'] == 'r3d18'
+    assert plan['batch_size'] == 128 and plan['precision']
+    assert choose(made(300), Options(), gpus)['encoder'] == 'r3d18'
+
+
+@pytest.mark.parametrize(
+    ('grey', 'options', 'colour'),
+    [
+        (0, Options(), 'full'),
+        (40, Options(), 'full'),
+        (60, Options(), 'brightness'),
+        (60, Options(colour=False), 'none'),
+    ],
+)
+def test_colours_of_grey_videos_are_left(grey: int, options: Options, colour: str):
+    found = [Video(f'{i}.mp4', Probe(64, 64, 60, 30.0, i < grey)) for i in range(100)]
+    assert choose(Inspection(Path('/root'), found, {}, {}), options, CPU)['colour'] == colour
 
 
 def test_long_files_are_several_videos():
     plan = choose(made(10, frames=30 * 95), Options(segment_seconds=30), CPU)
     assert (plan.samples, plan['window_frames']) == (30, 900)
     assert not plan.held_out and plan.train == plan.watched
-    assert number_of_windows(899, 900) == 1
-    assert number_of_windows(1800, 900) == 2
 
 
 def test_too_few_videos_are_refused():
@@ -76,14 +81,6 @@ def test_too_few_videos_are_refused():
         choose(made(7), Options(), CPU)
     with pytest.raises(ValueError, match=r'batch of 64 .* at most 32'):
         choose(made(40), Options(batch_size=64), CPU)
-
-
-def test_watched_videos_are_spread_over_the_folders():
-    train, watched = split_watched(made(100).videos, seed=0)
-    assert len(train) == 80 and len(watched) == 20 and not set(train) & set(watched)
-    assert [sum(v.folder == f for v in watched) for f in 'ab'] == [10, 10]
-    assert split_watched(made(100).videos, seed=0)[1] == watched
-    assert split_watched(made(100).videos, seed=1)[1] != watched
 
 
 def test_steps():
@@ -100,21 +97,3 @@ def test_weights_to_start_from_lower_the_rate():
     plan = choose(made(300), Options(init='encoder.pth'), CPU, start)
     assert plan.network is start and plan['encoder'] == 'encoder.pth'
     assert plan['lr'] == pytest.approx(0.004 / 2**0.5 / 4, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ('options', 'message'),
-    [
-        (dict(hours=1, steps=3), 'exclude each other'),
-        (dict(encoder='resnet'), 'one of .*small'),
-        (dict(encoder='small', init='a.pth'), 'own architecture'),
-        (dict(batch_size=1), 'batch_size is too small'),
-        (dict(hours=0), 'hours must be above 0'),
-        (dict(lr=float('nan')), 'lr must be above 0'),
-        (dict(size=16), 'at least 32'),
-        (dict(workers=-1), 'at least 0'),
-    ],
-)
-def test_wrong_options(options: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        Options(**options)

@@ -1,0 +1,53 @@
+"""Settings that make a training fit into the memory of the device."""
+
+import math
+import os
+from typing import Any
+
+import torch
+from mmengine.config import Config
+
+from ..models.training_memory import GIB, USABLE_SHARE, memory_saving, training_memory
+from .settings import Setting
+
+USABLE_SHARE_OF_RAM = 0.5  # the rest is for the workers and other programs
+
+
+def usable_bytes(local_ranks: int) -> float:
+    """Return how many bytes a rank may use: of its GPU, or of the machine without one."""
+    if torch.cuda.is_available():
+        return USABLE_SHARE * torch.cuda.get_device_properties(0).total_memory
+    if 'SC_PHYS_PAGES' not in getattr(os, 'sysconf_names', {}):
+        return math.inf
+    ram = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
+    return USABLE_SHARE_OF_RAM * ram / local_ranks
+
+
+def choose_memory(config: Config, limit: float) -> Setting:
+    """Choose the options that save memory, if any are needed.
+
+    Args:
+        config: The training, without such options.
+        limit: Bytes that a rank may use.
+
+    Returns:
+        Options of the model's config, and the counted memory as the reason.
+
+    Raises:
+        ValueError: No option saves enough memory.
+    """
+    nothing: dict[str, Any] = {}
+    memory = training_memory(config)
+    if memory is None:
+        return Setting(nothing, 'the memory is not known')
+    if memory.total <= limit:
+        return Setting(nothing, f'{memory.total / GIB:.1f} GiB fit into the memory')
+    saving = memory_saving(config, limit)
+    if saving is None:
+        raise ValueError(
+            f'The training needs {memory.total / GIB:.1f} GiB, and {limit / GIB:.1f} GiB can be '
+            'used; give a smaller --batch-size, --size or --encoder.'
+        )
+    options, less = saving
+    reason = f'{less.total / GIB:.1f} GiB in place of {memory.total / GIB:.1f} GiB'
+    return Setting(options, f'{reason}, of which {limit / GIB:.1f} GiB can be used')

@@ -1,0 +1,29 @@
+import pytest
+
+from cvrl_mm.own_videos.options import Options
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        (dict(hours=1, steps=3), 'exclude each other'),
+        (dict(encoder='resnet'), 'one of .*small'),
+        (dict(encoder='small', init='a.pth'), 'own architecture'),
+        (dict(batch_size=1), 'batch_size must be at least 2'),
+        (dict(hours=0), 'hours must be above 0'),
+        (dict(lr=float('nan')), 'lr must be above 0'),
+        (dict(size=16), 'at least 32'),
+        (dict(workers=-1), 'at least 0'),
+        (dict(seed=-1), 'at least 0'),
+        (dict(steps=0), 'steps must be at least 1'),
+        (dict(segment_seconds=float('inf')), 'segment_seconds must be above 0'),
+    ],
+)
+def test_wrong_options(options: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        Options(**options)
+
+
+def test_defaults_and_limits_are_valid():
+    Options(size=32, batch_size=2, workers=0, steps=1, segment_seconds=0.5)
+    assert Options().segment_seconds == 30
