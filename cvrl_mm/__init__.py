@@ -3,9 +3,10 @@
 In a config: ``custom_imports = dict(imports=['cvrl_mm'])``.
 """
 
-from . import compat
+from . import compat, quiet
 from .version import __version__
 
+quiet.hide_warnings()  # before the imports that warn
 compat.apply()
 
 from . import augmentation, datasets, engine, models  # noqa: E402

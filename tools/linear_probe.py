@@ -20,6 +20,7 @@ from rich.table import Table
 
 import cvrl_mm  # noqa: F401
 from cvrl_mm.command_line import plain_errors, read_config
+from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.evaluation.cached_linear_probe import WEIGHT_DECAYS, cached_linear_probe
 from cvrl_mm.evaluation.frozen_features import SECONDS_TO_WAIT, default_out
 
@@ -68,6 +69,7 @@ def main() -> None:
     cfg.merge_from_dict(args.cfg_options)
     if args.launcher != 'none':
         init_dist(args.launcher, timeout=SECONDS_TO_WAIT)
+    print_warnings_only()
     result = cached_linear_probe(
         cfg,
         args.checkpoint,

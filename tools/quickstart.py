@@ -15,13 +15,13 @@ from pathlib import Path
 from mmaction.registry import DATASETS
 from mmaction.utils import register_all_modules
 from mmengine.config import Config
-from mmengine.logging import MMLogger
 from mmengine.runner import Runner, find_latest_checkpoint, set_random_seed
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
 from cvrl_mm.evaluation.neighbour_report import NUM_NEIGHBOURS
@@ -64,7 +64,7 @@ def main() -> None:
     """Run all steps in order."""
     args = parse_args()
     register_all_modules()
-    MMLogger.get_current_instance().setLevel('ERROR')  # the training process keeps its own log
+    print_warnings_only()  # the training process keeps its own log
     args.out.mkdir(parents=True, exist_ok=True)
     seconds: dict[str, float] = {}
     with part('Writing videos', seconds):

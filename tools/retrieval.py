@@ -17,6 +17,7 @@ from mmengine.dist import init_dist, is_main_process
 
 import cvrl_mm  # noqa: F401
 from cvrl_mm.command_line import plain_errors, read_config
+from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.evaluation.frozen_features import SECONDS_TO_WAIT, default_out
 from cvrl_mm.evaluation.retrieval import retrieval
 
@@ -44,6 +45,7 @@ def main() -> None:
     cfg.merge_from_dict(args.cfg_options)
     if args.launcher != 'none':
         init_dist(args.launcher, timeout=SECONDS_TO_WAIT)
+    print_warnings_only()
     out = args.out or default_out(args.config, args.checkpoint)
     result = retrieval(cfg, args.checkpoint, out)
     if is_main_process():

@@ -24,6 +24,7 @@ from torch import nn
 
 import cvrl_mm  # noqa: F401
 from cvrl_mm.command_line import plain_errors, read_config
+from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.evaluation import build_recognizer, extract_features, nearest_neighbours
 from cvrl_mm.visualization.neighbours import Neighbour, Query, write_neighbour_page
 
@@ -49,6 +50,7 @@ def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
 def main() -> None:
     """Take features, look for neighbours, write the page."""
     parser, args = parse_args()
+    print_warnings_only()
     register_all_modules()
     config = read_config(args.config, 'model')
     loader = config.get('features_dataloader') or config.get('test_dataloader')

@@ -7,10 +7,12 @@ Example:
 import sys
 
 from cvrl_mm.command_line import check_config_argument
+from cvrl_mm.engine.terminal_log import shorten_all
 from cvrl_mm.mmaction_scripts import run_host_tool
 
 if __name__ == '__main__':
     if {'-h', '--help'} & set(sys.argv):
         print(__doc__)
     check_config_argument()
+    shorten_all()
     run_host_tool('test.py')

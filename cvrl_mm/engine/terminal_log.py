@@ -6,12 +6,13 @@ from pathlib import Path
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 
+from ..quiet import is_noise
+
 MAX_LINES = 3
-NOISE = 'will be deprecated in future'  # of mmengine, about its own calls
 
 
 class ShortMessages(logging.Filter):
-    """Leave out long tables and mmengine's remarks about itself.
+    """Leave out long tables and the messages of :mod:`cvrl_mm.quiet`.
 
     Environment, config and list of hooks take 450 to 600 lines before the first step. One line says
     where they are instead.
@@ -28,7 +29,7 @@ class ShortMessages(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a message is printed."""
         message = record.getMessage()
-        if NOISE in message:
+        if is_noise(message):
             return False
         is_long = len(message.strip().splitlines()) > MAX_LINES
         if record.levelno >= logging.WARNING or not is_long or self.log_file is None:
@@ -65,3 +66,8 @@ def shorten_all() -> None:
         return shorten(build(runner, *args, **kwargs))
 
     Runner.build_logger = build_short
+
+
+def print_warnings_only() -> None:
+    """Print nothing but the warnings of mmengine's logger, in a program without a runner."""
+    shorten(MMLogger.get_current_instance(), logging.WARNING)
