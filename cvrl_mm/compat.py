@@ -7,6 +7,7 @@ not a workaround is not here: see ``weights_only.py`` and ``engine/lazy_loader.p
 
 import importlib.util
 import os
+import pkgutil
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ def apply() -> None:
 
     require_mmcv()
     stand_in_for_drn()
+    find_loaders()
     operators_from_torchvision()
     names_of_numpy_1()
     know_our_configs()
@@ -83,6 +85,22 @@ def stand_in_for_drn() -> None:
     vars(package).update(__path__=[], drn=module)
     vars(module).update(DRN=DRN)
     sys.modules.update({package.__name__: package, module.__name__: module})
+
+
+def find_loaders() -> None:
+    """Let mmengine and mmcv look for mmcv's compiled operators on Python 3.14.
+
+    They call ``pkgutil.find_loader``, which 3.14 has removed. Ends with an mmengine that calls
+    ``importlib.util.find_spec``.
+    """
+    if hasattr(pkgutil, 'find_loader'):
+        return
+
+    def find_loader(name: str) -> Any:
+        spec = importlib.util.find_spec(name)
+        return spec and spec.loader
+
+    pkgutil.find_loader = find_loader  # type: ignore[attr-defined]
 
 
 def operators_from_torchvision() -> None:

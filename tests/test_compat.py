@@ -1,6 +1,7 @@
 import importlib.util
 import os
 import pickle
+import pkgutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.utils import digit_version
+from mmengine.utils.dl_utils.misc import mmcv_full_available
 from torch import nn
 
 from cvrl_mm import compat, weights_only
@@ -49,6 +51,14 @@ def test_drn_is_stood_in_for_only_where_it_is_missing(monkeypatch, tmp_path: Pat
     compat.stand_in_for_drn()
     with pytest.raises(ImportError, match='mmaction2#2714'):
         sys.modules[name].drn.DRN()
+
+
+def test_mmcvs_operators_are_looked_for_on_python_3_14(monkeypatch):
+    monkeypatch.delattr(pkgutil, 'find_loader', raising=False)
+    compat.find_loaders()
+    assert mmcv_full_available() == bool(importlib.util.find_spec('mmcv._ext'))
+    assert pkgutil.find_loader('mmcv').is_package('mmcv')
+    assert pkgutil.find_loader('mmcv.nothing') is None
 
 
 def test_mmactions_evaluation_runs_under_any_numpy():

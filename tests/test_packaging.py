@@ -217,6 +217,7 @@ def test_mim_from_any_folder(wheel: Path, videos: Path, tmp_path: Path):
 def test_editable_install(source: Path, tmp_path: Path):
     editable = Environment(tmp_path / 'venv', '--editable', str(source))
     (tmp_path / 'leaf.py').write_text("_base_ = 'cvrl_mm::cvrl/pretrain_k400_100e.py'\n")
+    (tmp_path / 'cvrl_mm').mkdir()  # such as a clone in the current folder
     code = (
         'import cvrl_mm; from mmengine.config import Config; '
         "print(Config.fromfile('leaf.py').train_cfg.max_epochs)"

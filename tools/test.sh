@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Install what the tests need and run them: tools/test.sh [--oldest] [pytest's arguments]
 #
-# Works in .venv beside this folder, with the newest supported Python of this machine and the versions
-# of constraints.txt. Nothing is compiled. Two processes share the tests; "-n 0" runs them in one.
+# Works in .venv in this folder, with the newest tested Python of this machine and the versions of
+# constraints.txt. Nothing is compiled. Two processes share the tests; "-n 0" runs them in one.
 #
 # --oldest: only the core, with the oldest supported versions (Python 3.10 and
 # constraints-oldest.txt), in .venv-oldest.
