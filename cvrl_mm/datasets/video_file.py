@@ -100,9 +100,13 @@ class VideoFile:
         self._container: av.container.InputContainer = container
         self.stream, self._is_at_start = stream, True
 
+    def _reopen(self) -> None:
+        self._container.close()
+        self._open()
+
     def _rewind(self) -> None:
         if not self._is_at_start:
-            self._open()
+            self._reopen()
 
     @cached_property
     def num_frames(self) -> int:
@@ -262,7 +266,7 @@ class VideoFile:
         for first, last in spans:
             self._decode_span(index, first, last, by_pts, found)
         if len(found) < len(wanted):  # for example after a key frame that is none
-            self._open()
+            self._reopen()
             self._decode_span(index, 0, spans[-1][1], by_pts, found)
         return found
 
@@ -305,7 +309,7 @@ class VideoFile:
             places = np.flatnonzero(index.pts == packet.pts)
             if len(places) and places[0] <= first and index.is_key[places[0]]:
                 return enumerate(chain([packet], packets), int(places[0]))
-        self._open()
+        self._reopen()
         return enumerate(self._demux())
 
     def _read_by_count(self, wanted: np.ndarray) -> dict[int, np.ndarray]:

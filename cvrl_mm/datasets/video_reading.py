@@ -91,16 +91,17 @@ def read(
         thread.join(timeout_seconds)
     if not outcome:
         raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
-    loaded = outcome[0]
-    if isinstance(loaded, UnreadableVideoError):
+    loaded = outcome.pop()
+    if not isinstance(loaded, Exception):
+        if loaded is not None and loaded.get('total_frames', 1) < 1:
+            raise UnreadableVideoError(filename, 'it has no frames')
+        return loaded
+    try:
+        if isinstance(loaded, FILE_ERRORS) and not isinstance(loaded, UnreadableVideoError):
+            raise UnreadableVideoError(filename, one_line(loaded)) from loaded
         raise loaded
-    if isinstance(loaded, FILE_ERRORS):
-        raise UnreadableVideoError(filename, one_line(loaded)) from loaded
-    if isinstance(loaded, Exception):
-        raise loaded
-    if loaded is not None and loaded.get('total_frames', 1) < 1:
-        raise UnreadableVideoError(filename, 'it has no frames')
-    return loaded
+    finally:
+        del loaded  # its traceback refers to this frame, and the cycle would keep the file open
 
 
 def one_line(error: BaseException) -> str:

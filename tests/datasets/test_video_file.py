@@ -1,9 +1,12 @@
+import gc
 import os
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
 import av
 import numpy as np
+import psutil
 import pytest
 
 from cvrl_mm.datasets.frame_index import FrameCount, FrameIndex
@@ -115,6 +118,24 @@ def test_rotated_frames_are_upright(tmp_path: Path, degrees: int):
 def test_what_a_file_tells(tmp_path: Path):
     with VideoFile(encode(tmp_path / 'a.mp4')) as video:
         assert (video.num_frames, len(video), video.rate, video.size) == (40, 40, 25, (64, 48))
+
+
+@pytest.mark.parametrize('name', ['a.mp4', 'counted.ts', 'damaged.mp4'])
+def test_no_file_stays_open_until_garbage_is_collected(tmp_path: Path, name: str):
+    path = encode(tmp_path / name, options=X264)
+    if name == 'damaged.mp4':
+        data = path.read_bytes()
+        path.write_bytes(data.replace(data[48:-2000], bytes(len(data) - 2048)))
+    gc.collect()
+    gc.disable()
+    try:
+        before = psutil.Process().num_fds()
+        with suppress(UnreadableVideoError), VideoFile(path) as video:
+            video.read([3, 17])
+            video.read([1])
+        assert psutil.Process().num_fds() == before
+    finally:
+        gc.enable()
 
 
 def test_any_file_object(tmp_path: Path):

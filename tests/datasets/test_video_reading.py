@@ -1,5 +1,7 @@
 import ctypes
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +89,29 @@ def test_a_mistake_in_the_pipeline_is_not_blamed_on_the_file(mistake: type):
 
     with pytest.raises(mistake):
         read(Wrong(), dict(filename='good.mp4'), 5)
+
+
+@pytest.mark.parametrize('fault', [OSError, UnreadableVideoError('a.mp4', 'cut'), KeyError])
+def test_an_error_keeps_no_file_open(fault: Exception | type):
+    class Failing(VideoFileInit):
+        def transform(self, results: dict) -> dict:
+            reader = Reader()
+            opened.append(weakref.ref(reader))
+            raise fault
+
+    class Reader:
+        pass
+
+    opened: list[weakref.ref] = []
+    gc.disable()
+    try:
+        with pytest.raises((UnreadableVideoError, KeyError)):
+            read(Failing(), dict(filename='a.mp4'), 5)
+        if isinstance(fault, Exception):
+            fault.__traceback__ = None  # the test holds it
+        assert opened[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_file_without_frames_is_unreadable():
