@@ -1,88 +1,134 @@
-"""Load thousands of samples, broken files among them, and watch the workers' memory.
+"""Open thousands of videos in loader workers and watch their speed, memory and open files.
 
 Example:
-    python tools/benchmarks/soak.py videos/*.mp4 --samples 2000 --workers 2 --bad-share 0.05
+    python tools/benchmarks/soak.py videos/*.mp4 --openings 20000 --workers 1
 
-The Kinetics pipeline runs on the videos given and on files that cannot be read. Memory and
-open files of each worker are read after every tenth of the samples; the first tenth warms
-the caches up.
+Each opening is a sample of the pre-training dataset up to decoding: the file is opened and the
+frames of two clips are decoded, without augmentation. Some files of the list cannot be read and are
+replaced. After each tenth of the openings the script reads, per worker, the processor time per
+opening in that tenth, the memory of its own (USS) and the number of open file descriptors.
 """
 
 import argparse
 import itertools
-import math
 import tempfile
-import time
+from collections.abc import Iterable
+from multiprocessing import active_children
 from pathlib import Path
 
-import cv2
-import numpy as np
 import psutil
 import torch
 from mmaction.registry import DATASETS
+from mmaction.structures import ActionDataSample
 from mmaction.utils import register_all_modules
+from mmcv.transforms import BaseTransform
 from mmengine.config import Config
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 
 from cvrl_mm.command_line import check_videos, plain_errors
 from cvrl_mm.datasets.seeded_sampler import SeededSampler
+from cvrl_mm.progress import progress
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
 LIST_LENGTH = 200
+BAD_FILES = 8  # of LIST_LENGTH
+
+Reading = tuple[float, float, int]  # processor seconds, MiB and descriptors of a worker
 
 
-def write_list(folder: Path, videos: list[str], bad_share: float) -> Path:
-    """Write a list of the videos and of broken copies of them, in turn."""
+class DropImages(BaseTransform):
+    """Return what a sample must have, without its images, so that sending it takes no time."""
+
+    def transform(self, results: dict) -> dict:
+        """Drop the images."""
+        return dict(data_samples=ActionDataSample())
+
+
+def write_list(folder: Path, videos: list[str]) -> Path:
+    """Write a list that repeats the videos and some files that cannot be read."""
     data = Path(videos[0]).read_bytes()
     broken = dict(empty=b'', text=b'<html>unavailable</html>' * 20, cut=data[: len(data) // 2])
     for name, content in broken.items():
         (folder / f'{name}.mp4').write_bytes(content)
     bad = itertools.cycle([*(str(folder / f'{name}.mp4') for name in broken), '/vanished.mp4'])
     good = itertools.cycle(str(Path(video).resolve()) for video in videos)
-    num_bad = round(bad_share * LIST_LENGTH)
-    names = [*itertools.islice(bad, num_bad), *itertools.islice(good, LIST_LENGTH - num_bad)]
+    names = [*itertools.islice(bad, BAD_FILES), *itertools.islice(good, LIST_LENGTH - BAD_FILES)]
     (folder / 'list.txt').write_text('\n'.join(names), encoding='utf-8')
     return folder / 'list.txt'
 
 
 def build_loader(ann_file: Path, workers: int) -> DataLoader:
-    """Build the Kinetics loader over a list, with samples of a batch of one."""
-    config = Config.fromfile(CONFIG).train_dataloader.dataset
-    config.update(ann_file=str(ann_file), data_prefix=dict(video=''))
-    dataset = DATASETS.build(config)
-    order = torch.utils.data.RandomSampler(dataset)
+    """Build the loader of the pre-training dataset over a list, up to decoding."""
+    config = Config.fromfile(CONFIG)
+    dataset = config.train_dataloader.dataset
+    pipeline = [config.open_video, config.sample, config.decode]
+    dataset.update(ann_file=str(ann_file), data_prefix=dict(video=''), pipeline=pipeline)
+    dataset = DATASETS.build(dataset)
+    dataset.pipeline.transforms.append(DropImages())
     return DataLoader(
         dataset,
-        sampler=SeededSampler(order, seed=0),
+        batch_size=None,
+        sampler=SeededSampler(RandomSampler(dataset), seed=0),
         num_workers=workers,
         persistent_workers=True,
-        collate_fn=list,
-        worker_init_fn=lambda _: cv2.setNumThreads(0),
     )
 
 
-def read_workers() -> dict[int, tuple[float, int]]:
-    """Return memory of its own in MiB and open files of each worker, by process id."""
-    children = psutil.Process().children()
-    return {p.pid: (p.memory_full_info().uss / 2**20, p.num_fds()) for p in children}
+def read_workers(pids: Iterable[int]) -> dict[int, Reading]:
+    """Read processes, by their ids."""
+    readings = {}
+    for worker in map(psutil.Process, pids):
+        times = worker.cpu_times()
+        memory = worker.memory_full_info().uss / 2**20
+        readings[worker.pid] = times.user + times.system, memory, worker.num_fds()
+    return readings
 
 
-def soak(loader: DataLoader, num_samples: int) -> tuple[list[dict], float, float]:
-    """Load whole epochs; return ten readings, the share replaced, and samples a second."""
+def soak(loader: DataLoader, openings: int) -> tuple[list[dict[int, Reading]], float]:
+    """Load samples, passing over the list as often as needed.
+
+    Args:
+        loader: The loader.
+        openings: Number of samples, a multiple of ten.
+
+    Returns:
+        The readings of the workers after the first sample and after each tenth, and the share of
+        replaced samples.
+    """
     readings, replaced, loaded = [], 0, 0
-    start = time.perf_counter()
-    epochs = range(math.ceil(num_samples / len(loader)))
-    for epoch in track(epochs, 'passes', console=Console(stderr=True)):
-        loader.batch_sampler.sampler.epoch = epoch
-        for (sample,) in loader:
-            loaded += 1
-            replaced += bool(sample['data_samples'].unreadable)
-            if loaded % (num_samples // 10) == 0 and len(readings) < 10:
-                readings.append(read_workers())
-    return readings, replaced / loaded, loaded / (time.perf_counter() - start)
+    others = {process.pid for process in active_children()}
+    with progress('openings', Console(stderr=True)) as show:
+        for epoch in itertools.count():
+            loader.sampler.epoch = epoch
+            for sample in loader:
+                loaded += 1
+                replaced += bool(sample['data_samples'].unreadable)
+                if loaded == 1 or loaded % (openings // 10) == 0:
+                    pids = {process.pid for process in active_children()} - others
+                    readings.append(read_workers(pids))
+                    show(loaded, openings)
+                if loaded == openings:
+                    return readings, replaced / loaded
+    raise AssertionError
+
+
+def result_table(readings: list[dict[int, Reading]], openings: int, replaced: float) -> Table:
+    """Make the table with one row per tenth; several workers are listed in one cell."""
+    workers = list(readings[0])
+    table = Table(title=f'{openings} openings, {len(workers)} workers, {replaced:.1%} replaced')
+    for heading in ('openings', 'ms per opening', 'MiB', 'open files'):
+        table.add_column(heading, justify='right')
+    for tenth in range(1, 11):
+        before, after = readings[tenth - 1], readings[tenth]
+        seconds = sum(after[pid][0] - before[pid][0] for pid in workers)
+        memory = ', '.join(f'{after[pid][1]:.0f}' for pid in workers)
+        files = ', '.join(str(after[pid][2]) for pid in workers)
+        done = openings // 10
+        ms = f'{seconds / done * 1e3:.2f}'
+        table.add_row(str(tenth * done), ms, memory, files)
+    return table
 
 
 @plain_errors()
@@ -92,25 +138,24 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('videos', nargs='+', help='videos that can be read')
-    parser.add_argument('--samples', type=int, default=2000, help='samples to load, about')
-    parser.add_argument('--workers', type=int, default=2, help='worker processes')
-    parser.add_argument('--bad-share', type=float, default=0.04, help='share of broken files')
+    parser.add_argument(
+        '--openings', type=int, default=20_000, help='openings per worker (%(default)s)'
+    )
+    parser.add_argument('--workers', type=int, default=1, help='loader workers (%(default)s)')
     args = parser.parse_args()
+    if args.openings < 20 or args.openings % 10 or args.workers < 1:
+        parser.error(
+            '--openings must be a multiple of 10 from 20 on and --workers at least 1, got '
+            f'{args.openings} and {args.workers}'
+        )
     check_videos(args.videos)
     register_all_modules()
     torch.set_num_threads(1)
+    openings = args.openings * args.workers
     with tempfile.TemporaryDirectory() as folder:
-        loader = build_loader(write_list(Path(folder), args.videos, args.bad_share), args.workers)
-        readings, replaced, rate = soak(loader, max(args.samples, 10))
-    table = Table(title=f'{args.samples} samples, {replaced:.1%} replaced, {rate:.1f} samples/s')
-    for heading in ('worker', 'MiB at 10 %', 'MiB at 50 %', 'MiB at the end', 'largest', 'files'):
-        table.add_column(heading, justify='right')
-    for number, pid in enumerate(readings[0]):
-        memory, files = np.array([reading[pid] for reading in readings]).T
-        marks = (memory[0], memory[4], memory[9], memory.max())
-        shown = [f'{mib:.0f}' for mib in marks]
-        table.add_row(str(number), *shown, f'{files[0]:.0f} to {files[-1]:.0f}')
-    Console().print(table)
+        loader = build_loader(write_list(Path(folder), args.videos), args.workers)
+        readings, replaced = soak(loader, openings)
+    Console().print(result_table(readings, openings, replaced))
 
 
 if __name__ == '__main__':
