@@ -53,7 +53,7 @@ watch = dict(_base_.watch, dataloader=watched_dataloader, interval={looks})
 custom_hooks = [*_base_.custom_hooks, watch]
 {length_why}
 train_cfg = dict(max_iters={steps})
-param_scheduler = [dict(_base_.warmup, end={warmup}), _base_.cosine]
+param_scheduler = [{warmup}_base_.cosine]
 {lr_why}
 optim_wrapper = dict({precision}optimizer=dict(lr={lr:g}))
 default_hooks = dict(logger=dict(interval={log}), checkpoint=dict(interval={checkpoints}))
@@ -73,6 +73,7 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
     """
     settings = plan.settings
     steps, size, workers = plan['steps'], plan['size'], plan['workers']
+    warmup_steps = round(WARMUP_SHARE * steps)  # one step alone would never reach the full rate
     window_frames = plan['window_frames']
     window = ''
     if window_frames:
@@ -108,9 +109,9 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
         looks=max(1, steps // LOOKS),
         length_why=_why('Steps', settings['steps']),
         steps=steps,
-        warmup=max(1, round(WARMUP_SHARE * steps)),
+        warmup=f'dict(_base_.warmup, end={warmup_steps}), ' if warmup_steps > 1 else '',
         lr_why=_why('Learning rate', settings['lr']),
-        precision="type='AutocastOptimWrapper', " if settings['precision'].value else '',
+        precision="type='AutocastOptimWrapper', " if plan['precision'] == 'bfloat16' else '',
         lr=plan['lr'],
         log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
         checkpoints=max(1, steps // CHECKPOINTS),

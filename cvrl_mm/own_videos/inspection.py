@@ -2,18 +2,22 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from os.path import commonpath
+from os.path import abspath, commonpath, relpath
 from pathlib import Path
 
 import numpy as np
 
+from ..datasets.find_videos import VIDEO_SUFFIXES
+from ..datasets.video_list import parse_line
 from ..evaluation.video_files import gather_videos
 from ..preparation.video_check import find_faults
 from .probe import Probe, probe
 
 TIMEOUT_SECONDS = 60
+MAX_COUNTS = 3  # of sizes and rates that are listed
+BYTE_ORDER_MARK = '\ufeff'
 BLOCK_BYTES = 1 << 22
 MIN_CLASS_VIDEOS = 5  # of a folder that counts as a class
 MAX_PIXELS = 1280 * 720  # larger frames make decoding the bottleneck
@@ -55,9 +59,12 @@ class Inspection:
 
     @property
     def classes(self) -> list[str]:
-        """The folders' names, where they can serve as classes: two or more, each of 5 videos."""
+        """The names of the folders, where these can serve as classes.
+
+        There must be two or more of at least 5 videos each, and no video beside them.
+        """
         count = Counter(video.folder for video in self.videos)
-        enough = len(count) > 1 and min(count.values()) >= MIN_CLASS_VIDEOS
+        enough = len(count) > 1 and '' not in count and min(count.values()) >= MIN_CLASS_VIDEOS
         return sorted(count) if enough and len(count) < len(self.videos) / 2 else []
 
     @property
@@ -68,8 +75,8 @@ class Inspection:
     def describe(self) -> list[str]:
         """Lines that report what was found."""
         probes = [video.probe for video in self.videos]
-        sizes = Counter(f'{p.width}x{p.height}' for p in probes).most_common(3)
-        rates = Counter(f'{p.rate:.3g}' for p in probes).most_common(3)
+        sizes = Counter(f'{p.width}x{p.height}' for p in probes)
+        rates = Counter(f'{p.rate:.3g}' for p in probes)
         low, middle, high = np.percentile(self.seconds, [5, 50, 95])
         lines = [
             f'{len(probes)} videos, {self.seconds.sum() / 3600:.2f} hours, below {self.root}',
@@ -77,19 +84,22 @@ class Inspection:
             f'Sizes: {_counts(sizes)}; frames per second: {_counts(rates)}',
         ]
         if self.classes:
-            shown = ', '.join(self.classes[:6]) + (' …' if len(self.classes) > 6 else '')
+            shown = ', '.join(map(printable, self.classes[:6]))
+            shown += ' …' if len(self.classes) > 6 else ''
             lines.append(
                 f'{len(self.classes)} folders look like classes ({shown}). They are used to '
                 'measure what was learned, never for training.'
             )
         if self.unreadable:
             name, reason = next(iter(self.unreadable.items()))
-            lines.append(f'{len(self.unreadable)} files cannot be used, such as {name}: {reason}')
+            lines.append(
+                f'{len(self.unreadable)} files cannot be used, such as {printable(name)}: {reason}'
+            )
         if self.copies:
             copy, original = next(iter(self.copies.items()))
             lines.append(
-                f'{len(self.copies)} files are exact copies and are left out, such as {copy} '
-                f'(the same bytes as {original}): a copy would count as another video.'
+                f'{len(self.copies)} files are exact copies and are left out, such as '
+                f'{printable(copy)} (the same bytes as {printable(original)}): a copy would count as another video.'
             )
         large = sum(p.width * p.height > MAX_PIXELS for p in probes)
         if large:
@@ -100,13 +110,18 @@ class Inspection:
         return lines
 
     def write(self, path: Path) -> None:
-        """Write a table of all files, separated by tabs: name, what is known, what is wrong."""
+        """Write a table of all files, separated by tabs: name, properties, and what is wrong.
+
+        Control characters in names are escaped.
+        """
         lines = ['name\twidth\theight\tframes\trate\tnote']
         for video in self.videos:
             p = video.probe
-            lines.append(f'{video.name}\t{p.width}\t{p.height}\t{p.frames}\t{p.rate:.6g}\t')
-        lines += [f'{name}\t\t\t\t\tunusable: {why}' for name, why in self.unreadable.items()]
-        lines += [f'{name}\t\t\t\t\tcopy of {other}' for name, other in self.copies.items()]
+            name = printable(video.name)
+            lines.append(f'{name}\t{p.width}\t{p.height}\t{p.frames}\t{p.rate:.6g}\t')
+        notes = [(name, f'unusable: {reason}') for name, reason in self.unreadable.items()]
+        notes += [(copy, f'copy of {printable(other)}') for copy, other in self.copies.items()]
+        lines += [f'{printable(name)}\t\t\t\t\t{note}' for name, note in notes]
         path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
 
 
@@ -126,10 +141,15 @@ def inspect(
         FileNotFoundError: a source does not exist.
         ValueError: no video is found, or none can be used.
     """
-    files = list(dict.fromkeys(Path(path).resolve() for path in gather_videos(sources)))
+    sources = list(sources)
+    # Links are not followed: their own names and folders are what the user sees
+    files = list(dict.fromkeys(Path(abspath(path)) for path in gather_videos(sources)))
     root = Path(commonpath([file.parent for file in files]))
+    if not _is_unicode(str(root)):
+        raise ValueError(f'The folder {printable(str(root))} has a name that is not UTF-8.')
     names = [file.relative_to(root).as_posix() for file in files]
-    unreadable = {name: 'its name has a line break' for name in names if _unlistable(name)}
+    unreadable = {relpath(path, root): why for path, why in _irregular_files(sources)}
+    unreadable |= {name: reason for name in names if (reason := _name_fault(name))}
     names = sorted(name for name in names if name not in unreadable)
     videos = []
     found = find_faults([str(root / n) for n in names], num_processes, TIMEOUT_SECONDS, probe)
@@ -143,7 +163,8 @@ def inspect(
     if not videos:
         name, reason = next(iter(unreadable.items()))
         raise ValueError(
-            f'None of the {len(files)} files can be used; the first one is {root / name}: {reason}.'
+            f'None of the {len(files)} files can be used; the first one is '
+            f'{printable(str(root / name))}: {reason}.'
         )
     copies = find_copies(root, [video.name for video in videos])
     kept = [video for video in videos if video.name not in copies]
@@ -175,9 +196,43 @@ def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
     return copies
 
 
-def _unlistable(name: str) -> bool:
-    return '\n' in name or '\r' in name
+def printable(name: str) -> str:
+    """Escape what a terminal or a table cannot show: control characters and undecodable bytes."""
+    return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in name)
 
 
-def _counts(common: list[tuple[str, int]]) -> str:
-    return ', '.join(f'{what} ({count})' for what, count in common)
+def _name_fault(name: str) -> str | None:
+    """Return why a list cannot hold the name of a file, or None if it can."""
+    if not _is_unicode(name):
+        return 'its name is not UTF-8'
+    if '\n' in name or '\r' in name:
+        return 'its name has a line break'
+    if name.startswith(BYTE_ORDER_MARK) or parse_line(f'{name} 0') != (name, 0):
+        return 'its name begins with white space'
+    return None
+
+
+def _is_unicode(name: str) -> bool:
+    """Tell whether the bytes of a file's name are UTF-8; Python has surrogates for others."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _irregular_files(sources: Iterable[str | Path]) -> Iterator[tuple[str, str]]:
+    """Yield broken links, pipes and devices that are named like videos, and what they are."""
+    for folder in (Path(source) for source in sources if Path(source).is_dir()):
+        for path in sorted(folder.rglob('*')):
+            if path.suffix.lower() in VIDEO_SUFFIXES and not (path.is_file() or path.is_dir()):
+                broken = path.is_symlink() and not path.exists()
+                yield abspath(path), 'it is a broken link' if broken else 'it is no regular file'
+
+
+def _counts(count: Counter) -> str:
+    """List the most common values."""
+    shown = count.most_common(MAX_COUNTS)
+    others = count.total() - sum(number for _, number in shown)
+    text = ', '.join(f'{what} ({number})' for what, number in shown)
+    return text + (f' and {others} others' if others else '')

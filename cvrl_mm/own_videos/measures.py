@@ -1,4 +1,4 @@
-"""What an encoder knows of a user's videos, in numbers."""
+"""Measures of an encoder on a user's videos."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.stats import binomtest
 from torch import Tensor
 
 from ..evaluation.collapse import alignment, effective_rank, uniformity
@@ -15,6 +16,8 @@ from ..evaluation.nearest_neighbours import knn_classify, nearest_neighbours
 SPLITS = 20
 TRAIN_SHARE = 0.7
 MAX_NEIGHBOURS = 20
+HEADLINE = 'last clip finds its first clip'
+SIGNIFICANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Measure:
         chance: What guessing gives, None where there is no such thing.
         spread: Standard deviation over the splits, None for a number without splits.
         percent: Whether the value is in percent.
+        hits: Whether each query was found, for the comparison of two encoders.
     """
 
     title: str
@@ -34,13 +38,14 @@ class Measure:
     chance: float | None = None
     spread: float | None = None
     percent: bool = True
+    hits: Sequence[bool] | None = None
 
     def __str__(self) -> str:
-        text = f'{self.value:.1f}' if self.percent else f'{self.value:.2f}'
+        text = f'{self.value:.1f}' if self.percent else f'{self.value:.3g}'
         return text if self.spread is None else f'{text} ± {self.spread:.1f}'
 
 
-def retrieve(queries: Tensor, gallery: Tensor, rows: Sequence[int]) -> float:
+def retrieve(queries: Tensor, gallery: Tensor, rows: Sequence[int]) -> list[bool]:
     """Find videos by another part of them.
 
     Args:
@@ -49,10 +54,30 @@ def retrieve(queries: Tensor, gallery: Tensor, rows: Sequence[int]) -> float:
         rows: Videos to look for; the gallery holds all.
 
     Returns:
-        Percentage of videos that are their query's nearest one.
+        For each of these videos, whether it is the nearest one to its query.
     """
     _, indices = nearest_neighbours(queries[list(rows)], gallery, 1)
-    return 100 * (indices[:, 0] == torch.tensor(rows)).double().mean().item()
+    return (indices[:, 0] == torch.tensor(rows)).tolist()
+
+
+def verdict(before: Measure, after: Measure) -> str:
+    """Compare what two encoders find, video by video, by an exact sign test.
+
+    Args:
+        before: Retrieval of the encoder that training started from.
+        after: Retrieval of the trained encoder, of the same videos.
+    """
+    assert before.hits is not None and after.hits is not None
+    pairs = list(zip(before.hits, after.hits, strict=True))
+    won, lost = pairs.count((False, True)), pairs.count((True, False))
+    probability = binomtest(won, won + lost).pvalue if won + lost else 1.0
+    counts = (
+        f'{before} % before and {after} % after training: {won} of {len(pairs)} videos are found '
+        f'only after it and {lost} only before it (two-sided sign test: p = {probability:.2g})'
+    )
+    if probability >= SIGNIFICANCE:
+        return f'No measurable change. {before.title}: {counts}. Train longer or on more videos.'
+    return f'{"Better" if won > lost else "Worse"} than before. {before.title}: {counts}.'
 
 
 def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> list[Measure]:
@@ -62,17 +87,25 @@ def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> li
         feats: Features of evenly spaced clips of all videos, (V, 4, C).
         held_out: Places of the videos that were not trained on; empty if there are none.
         labels: Class of each video by its folder; empty if there are none.
+
+    Returns:
+        The measures. The first one is the headline: retrieval of the held-out videos.
     """
     chance = 100 / len(feats)
     first, last = feats[:, 0], feats[:, -1]
     halves = feats[:, :2].mean(1), feats[:, 2:].mean(1)
     every = range(len(feats))
-    found = [Measure('last clip finds its first clip', retrieve(last, first, every), chance)]
+
+    def retrieval(title: str, queries: Tensor, gallery: Tensor, rows: Sequence[int]) -> Measure:
+        hits = retrieve(queries, gallery, rows)
+        return Measure(title, float(100 * np.mean(hits)), chance, hits=hits)
+
+    whose = f'held-out videos, among all {len(feats)}' if held_out else 'all videos'
+    found = [retrieval(f'{HEADLINE} ({whose})', last, first, held_out or every)]
     if held_out:
-        title = 'the same, held-out videos alone'
-        found.append(Measure(title, retrieve(last, first, held_out), chance))
-    title = 'second half finds its first half'
-    found.append(Measure(title, retrieve(halves[1], halves[0], every), chance))
+        found.append(retrieval(f'{HEADLINE} (all videos)', last, first, every))
+    title = 'second half finds its first half (all videos)'
+    found.append(retrieval(title, halves[1], halves[0], every))
     if labels:
         found += _by_folder(feats.mean(1), torch.tensor(labels))
     return [

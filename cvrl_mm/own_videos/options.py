@@ -1,11 +1,23 @@
 """The options of a user."""
 
-import math
 from dataclasses import dataclass
 
 from .network import ENCODERS
 
 MIN_SIZE = 32  # pixels; the encoder reduces frames by a factor of 32
+LIMITS: dict[str, tuple[float, float]] = dict(
+    clip_len=(1, 1000),
+    frame_interval=(1, 100_000),
+    size=(MIN_SIZE, 4096),
+    batch_size=(2, 1_000_000),
+    lr=(1e-12, 1e3),
+    hours=(1e-9, 1e5),
+    epochs=(1, 1_000_000),
+    steps=(1, 1_000_000_000),
+    workers=(0, 1000),
+    segment_seconds=(0.01, 1e7),
+    seed=(0, 2**32 - 1),
+)
 
 
 @dataclass(frozen=True)
@@ -59,21 +71,7 @@ class Options:
             raise ValueError(f'encoder must be one of {list(ENCODERS)}, got {self.encoder!r}.')
         if self.encoder is not None and self.init is not None:
             raise ValueError('init brings its own architecture; leave encoder out.')
-        minimum = dict(
-            clip_len=1,
-            frame_interval=1,
-            batch_size=2,
-            epochs=1,
-            steps=1,
-            workers=0,
-            seed=0,
-            size=MIN_SIZE,
-        )
-        for name, least in minimum.items():
+        for name, (least, most) in LIMITS.items():
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f'{name} must be at least {least}, got {value}.')
-        for name in ('lr', 'hours', 'segment_seconds'):
-            value = getattr(self, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise ValueError(f'{name} must be above 0, got {value}.')
+            if value is not None and not least <= value <= most:  # NaN, too
+                raise ValueError(f'{name} must be from {least:g} to {most:g}, got {value}.')

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
+from os.path import abspath
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from .inspection import Inspection, inspect
 from .lists import write_lists
 from .memory import choose_memory, usable_bytes
 from .options import Options
-from .settings import FEW_VIDEOS, Machine, Setting, choose, choose_steps
+from .settings import FEW_STEPS, FEW_VIDEOS, MIN_STEPS, Machine, Setting, choose, choose_steps
 from .training import final_checkpoint, has_begun, prepare_process, time_step, train
 
 COMMAND = 'command.json'
@@ -38,7 +39,7 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     # Before the ranks meet: processes that are forked beside the threads of a group can hang
     if os.environ.get('RANK', '0') == '0':
         _check_parts()
-        _prepare_folder(folder, sources, chosen)
+        sources = _prepare_folder(folder, sources, chosen)
         if not config_file.is_file():
             found = _inspect(folder, sources, cores)
     if 'RANK' in os.environ and not is_distributed():
@@ -112,6 +113,11 @@ def _write_config(folder: Path, found: Inspection | None, options: Options, core
                 f'{plan.samples} videos are few to learn from scratch. --init CHECKPOINT starts '
                 'from an encoder trained on more, such as a converted CVRL checkpoint.'
             )
+        if plan['steps'] < FEW_STEPS:
+            _say(
+                f'{plan["steps"]} steps are too few to learn much; without --hours, --epochs and '
+                f'--steps the training has at least {MIN_STEPS}.'
+            )
         part = trial.with_name('.config.py')
         part.write_text(render(found, plan, options, folder), encoding='utf-8')
         part.replace(folder / 'config.py')
@@ -120,30 +126,53 @@ def _write_config(folder: Path, found: Inspection | None, options: Options, core
     _wait()
 
 
-def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> None:
-    """Make the folder, or see that it holds this training.
+def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> Sequence:
+    """Make the folder, or check that it holds this training.
+
+    A folder in which no step was trained yet, such as after a mistake in the options, takes new
+    options.
+
+    Returns:
+        The videos to inspect if there is no config.
 
     Raises:
-        ValueError: it holds another one, or there is neither a training nor a source.
+        ValueError: It holds another training, or there is neither a training nor a source.
     """
-    asked = dict(videos=[str(Path(s).resolve()) for s in sources], options=asdict(options))
-    note = folder / COMMAND
-    if (folder / 'config.py').is_file() and note.is_file():
+    asked = dict(videos=[abspath(source) for source in sources], options=asdict(options))
+    note, config = folder / COMMAND, folder / 'config.py'
+    if note.is_file():
         stored = json.loads(note.read_text(encoding='utf-8'))
-        other = options != Options() and stored['options'] != asked['options']
-        if (sources and stored['videos'] != asked['videos']) or other:
+        changes = _changes(stored, asked, options)
+        if config.is_file() and not changes:
+            return sources
+        if config.is_file() and any((folder / 'training').glob('*.pth')):
             raise ValueError(
-                f'{folder} holds a training with {stored}. Give another --out for a new one; to '
-                f'continue it give the same options, or --out alone. To change its settings edit '
-                f'{folder / "config.py"}.'
+                f'{folder} holds a training with {"; ".join(changes)}. Give another --out for a '
+                'new training, or --out alone to continue this one. To change its settings edit '
+                f'{config}.'
             )
-        return
-    if not sources:
+        config.unlink(missing_ok=True)
+        asked['videos'] = asked['videos'] or stored['videos']
+    if not asked['videos']:
         raise ValueError(f'{folder} holds no training to continue; name the videos to train on.')
     if folder.is_dir() and any(folder.iterdir()) and not note.is_file():
         raise ValueError(f'{folder} holds other files; name a new folder.')
     folder.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps(asked, indent=2) + '\n', encoding='utf-8')
+    return asked['videos']
+
+
+def _changes(stored: dict, asked: dict, options: Options) -> list[str]:
+    """Describe what differs from the stored command; what is not given does not count."""
+    changes = []
+    if asked['videos'] and asked['videos'] != stored['videos']:
+        changes.append(f'the videos {", ".join(stored["videos"])}')
+    if options != Options():
+        for name, value in asked['options'].items():
+            before = stored['options'].get(name)
+            if before != value:
+                changes.append(f'{name}={before} in place of {value}')
+    return changes
 
 
 def _check_parts() -> None:

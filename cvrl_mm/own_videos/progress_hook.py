@@ -13,10 +13,10 @@ PLAIN_SECONDS = 30  # between two lines where there is no terminal
 
 
 class ProgressHook(Hook):
-    """Show loss, twin retrieval, speed, waiting and the time that is left.
+    """Show loss, accuracy, speed, waiting and the remaining time.
 
-    ``twins`` is the contrastive accuracy: the share of clips whose nearest clip in the batch is
-    the other clip of the same video. Without a terminal a line is printed now and then.
+    ``accuracy`` is the contrastive one: the share of videos whose first clip has their second
+    clip as its nearest one in the batch. Without a terminal a line is printed every 30 seconds.
     """
 
     priority = 'LOWEST'  # after all hooks that write the numbers
@@ -55,7 +55,7 @@ class ProgressHook(Hook):
             return float('nan') if scalar is None else float(scalar.mean(window))
 
         numbers = (
-            f'loss {mean("loss"):.2f}  twins {mean("accuracy"):.0%}  '
+            f'loss {mean("loss"):.2f}  accuracy {mean("accuracy"):.0%}  '
             f'{mean("videos_per_second"):.0f} videos/s  waiting {mean("waiting_for_data"):.0%}'
         )
         done = runner.iter + 1

@@ -1,4 +1,4 @@
-"""What a training has given: encoder, features, curves, report and page."""
+"""Write the results of a training: encoder, features, curves, report and page."""
 
 import json
 from collections.abc import Sequence
@@ -21,13 +21,22 @@ from ..progress import progress
 from ..visualization.curves import plot_curves, read_curves
 from ..visualization.feature_page import Point, Row, write_feature_page
 from .encoding import NUM_CLIPS, encode, starting_encoder, write_features
-from .measures import Measure, measure
+from .inspection import printable
+from .measures import Measure, measure, verdict
 from .training import final_checkpoint
 
 SHOWN_VIDEOS = 8
 SHOWN_NEIGHBOURS = 5
 MAX_MAP_VIDEOS = 3000
 MAX_CLUSTERS = 8
+PANELS = (
+    ('contrastive loss', 'nats', ('loss',)),
+    ('accuracy in the batch', '%', ('accuracy',)),
+    ('learning rate', '', ('lr',)),
+    ('retrieval among the held-out videos', '%', ('representation/clip_retrieval',)),
+    ('effective rank, held-out videos', '', ('representation/feature_rank',)),
+    ('k-NN by folder, held-out videos', '%', ('representation/knn_top1',)),
+)
 BEFORE, AFTER = 'before training', 'after training'
 
 
@@ -51,7 +60,7 @@ def write_results(folder: Path, cfg: Config, console: Console) -> None:
         names = [name for name, _ in listed]
         feats, names, failed = encode(encoders, root, names, workers, device, on_progress)
     write_features(folder, names, feats[AFTER].mean(1).numpy())
-    plot_curves({'training': read_curves(cfg.work_dir)}, folder / 'curves.png')
+    plot_curves({'training': read_curves(cfg.work_dir)}, folder / 'curves.png', PANELS)
 
     label_of = dict(listed)
     labels = [label_of[name] for name in names]
@@ -64,7 +73,8 @@ def write_results(folder: Path, cfg: Config, console: Console) -> None:
             measures[when] = measure(x, held_out, labels)
             on_progress(done, len(feats))
     table = _table(measures)
-    notes = _notes(cfg, len(names), len(held_out), classes, failed)
+    headline = verdict(measures[BEFORE][0], measures[AFTER][0])
+    notes = [headline, *_notes(cfg, len(names), len(held_out), classes, failed)]
     with progress('Drawing the page', console) as on_progress:
         mean = feats[AFTER].mean(1)
         points, groups = _map(mean, names, labels, classes)
@@ -72,7 +82,10 @@ def write_results(folder: Path, cfg: Config, console: Console) -> None:
         page = folder / 'index.html'
         write_feature_page(page, 'Your videos', notes, table, rows, points, groups, root)
         on_progress(1, 1)
-    numbers = {when: [asdict(m) for m in found] for when, found in measures.items()}
+    numbers = {
+        when: [{k: v for k, v in asdict(m).items() if k != 'hits'} for m in found]
+        for when, found in measures.items()
+    }
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     (folder / 'report.md').write_text(_report(folder, notes, table), encoding='utf-8')
 
@@ -106,9 +119,11 @@ def _notes(
         f'{videos} videos, {held_out} of them held out; {cfg.train_cfg.max_iters} steps of '
         f'{cfg.train_dataloader.batch_size} videos per device, started from {started}. Every '
         f'video gives {NUM_CLIPS} clips at even distances; its feature is their mean.',
-        'Retrieval looks for a video by another part of it among all videos. It needs no labels: '
-        'an encoder that sees what a video shows finds it. A static scene makes it easy, also for '
-        'random weights.',
+        'Retrieval looks for a video by another part of it among all videos, without labels. The '
+        'first row is the one to judge by: training makes its own videos easy to find, held-out '
+        'videos show what carries over. A static scene is easy to find, also for random weights. '
+        'curves.png measures the held-out videos during the training among themselves alone, '
+        'with two clips per video, which is easier.',
     ]
     if classes:
         notes.append(
@@ -118,7 +133,9 @@ def _notes(
         )
     if failed:
         name, reason = next(iter(failed.items()))
-        notes.append(f'{len(failed)} videos could not be read, such as {name}: {reason}.')
+        notes.append(
+            f'{len(failed)} videos could not be read, such as {printable(name)}: {reason}.'
+        )
     return notes
 
 

@@ -18,6 +18,7 @@ FEW_VIDEOS = 1000
 MANY_VIDEOS = 5000
 MIN_STEPS = 2000
 EPOCHS = 100
+FEW_STEPS = 200  # too few to learn much, whatever the videos
 BASE_LR, BASE_BATCH = 4e-3, 64  # of our short trainings (_base_/schedules/miniature_adamw.py)
 LOOKS = 8  # measurements of the watched videos during a training
 MEASURING_SHARE = 0.05  # of the time of a training
@@ -111,7 +112,7 @@ def choose(
     else:
         chosen['encoder'] = Setting(options.init, 'to start from, as given')
         network = start
-    clip_len = (16, "the paper's") if machine.on_gpu else (8, 'half of the paper on a CPU')
+    clip_len = (16, "the paper's") if machine.on_gpu else (8, "half of the paper's 16, on a CPU")
     take('clip_len', *clip_len)
     take('frame_interval', *_frame_interval(train, rate, chosen['clip_len'].value))
     take('size', *_size(train, network, machine.on_gpu))
@@ -129,7 +130,8 @@ def choose(
         window_frames if samples > len(train) else None,
         f'{len(train)} files count as {samples} videos of about {options.segment_seconds:g} s',
     )
-    chosen['precision'] = Setting(machine.on_gpu, 'bfloat16 on a GPU, float32 on a CPU')
+    precision = ('bfloat16', 'a GPU computes') if machine.on_gpu else ('float32', 'a CPU computes')
+    chosen['precision'] = Setting(*precision)
     return Plan(train, watched, samples, network, chosen)
 
 

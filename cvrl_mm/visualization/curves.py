@@ -1,7 +1,7 @@
 """The curves of a training run."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -44,21 +44,26 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
     return curves
 
 
-def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: str | Path) -> None:
-    """Draw what pre-training runs have logged, a panel for each of ``PANELS`` that they have.
+def plot_curves(
+    runs: Mapping[str, Mapping[str, Curve]],
+    path: str | Path,
+    panels: Sequence[tuple[str, str, Sequence[str]]] = PANELS,
+) -> None:
+    """Draw what pre-training runs have logged.
 
     Args:
         runs: For each run, by the name in the legend, its curves.
         path: Of the picture, its format by the suffix.
+        panels: Title, unit and scalars of each panel; those that no run has are left out.
 
     Raises:
         ValueError: a run has none of these curves.
     """
     for run, curves in runs.items():
-        if not any(name in curves for _, _, names in PANELS for name in names):
+        if not any(name in curves for _, _, names in panels for name in names):
             raise ValueError(f'{run} has logged no pre-training curves, only {list(curves)}.')
     logged = {name for curves in runs.values() for name in curves}
-    panels = [panel for panel in PANELS if logged.intersection(panel[2])]
+    panels = [panel for panel in panels if logged.intersection(panel[2])]
     num_columns = 3 if len(panels) > 4 else 2
     num_rows = -(-len(panels) // num_columns)
     figure = Figure(figsize=(5 * num_columns, 3 * num_rows), layout='constrained')

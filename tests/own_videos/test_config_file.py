@@ -4,7 +4,7 @@ import pytest
 import torch
 from mmaction.registry import MODELS, TRANSFORMS
 from mmengine.config import Config
-from mmengine.registry import HOOKS
+from mmengine.registry import HOOKS, PARAM_SCHEDULERS
 
 from cvrl_mm.convert.clip_input import ClipInput
 from cvrl_mm.own_videos.config_file import render
@@ -21,13 +21,14 @@ def config(
     frames: int = 60,
     on_gpu: bool = False,
     memory: dict | None = None,
+    steps: int = 100,
     grey: bool = False,
 ) -> Config:
     probe = Probe(256, 128, frames, 30.0, grey)
     names = [f"{'ab'[i % 2]}/it's {i}.mp4" for i in range(40)]
     inspection = Inspection(Path('/my videos'), [Video(n, probe) for n in names], {}, {})
     plan = choose(inspection, options, Machine(2, 1, on_gpu))
-    plan.settings['steps'] = Setting(100, 'for a test')
+    plan.settings['steps'] = Setting(steps, 'for a test')
     plan.settings['memory'] = Setting(memory or {}, 'for a test')
     write_lists(inspection, plan.train, plan.watched, plan['window_frames'], out / 'lists')
     path = out / 'config.py'
@@ -62,6 +63,24 @@ def test_the_config_is_short(tmp_path: Path):
     lines = (tmp_path / 'config.py').read_text().splitlines()
     assert sum(not line.startswith('#') for line in lines) <= 36
     assert all(len(line) <= 100 for line in lines if line.startswith('#'))
+
+
+@pytest.mark.parametrize('steps', [1, 2, 8, 14, 16, 100])
+def test_the_rate_reaches_its_peak(steps: int, tmp_path: Path):
+    """A warm-up of one step would stay at its first factor for ever."""
+    cfg = config(tmp_path, Options(lr=0.5), steps=steps)
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=cfg.optim_wrapper.optimizer.lr)
+    schedulers = [
+        PARAM_SCHEDULERS.build(part, default_args=dict(optimizer=optimizer))
+        for part in (dict(s, T_max=steps) if 'Cosine' in s.type else s for s in cfg.param_scheduler)
+    ]
+    rates = []
+    for _ in range(steps):
+        rates.append(optimizer.param_groups[0]['lr'])
+        for scheduler in schedulers:
+            scheduler.step()
+    assert max(rates) > 0.47
 
 
 def test_switches_leave_augmentations_out(tmp_path: Path):

@@ -1,3 +1,4 @@
+import os
 import shutil
 from pathlib import Path
 
@@ -59,12 +60,50 @@ def test_nothing_usable_is_an_error(tmp_path: Path):
         inspect([tmp_path], 1)
 
 
-def test_a_name_with_a_line_break_is_left_out(tmp_path: Path):
+def test_names_that_a_list_cannot_hold_are_left_out(tmp_path: Path):
     encode(tmp_path / 'a.mp4')
     encode(tmp_path / 'b\nc.mp4', num_frames=20)
+    encode(tmp_path / ' d.mp4', num_frames=21)
+    encode(tmp_path / '\ufeffe.mp4', num_frames=22)
+    bad = os.fsdecode(bytes(tmp_path) + b'/x\xff.mp4')
+    (tmp_path / 'a.mp4').rename(bad)
+    encode(tmp_path / 'g 1.mp4', num_frames=24)
+    found = inspect([tmp_path], 1)
+    assert [video.name for video in found.videos] == ['g 1.mp4']
+    space = 'its name begins with white space'
+    assert found.unreadable == {
+        'b\nc.mp4': 'its name has a line break',
+        ' d.mp4': space,
+        '\ufeffe.mp4': space,
+        'x\udcff.mp4': 'its name is not UTF-8',
+    }
+    found.write(tmp_path / 'videos.tsv')
+    lines = (tmp_path / 'videos.tsv').read_text(encoding='utf-8').splitlines()
+    assert len(lines) == 6 and all(line.count('\t') == 5 for line in lines)
+    assert any(line.startswith('b\\nc.mp4\t') for line in lines)
+    assert 'x\\udcff.mp4' in '\n'.join(lines) and '\n'.join(found.describe()).encode()
+
+
+def test_links_that_lead_nowhere_and_pipes_are_reported(tmp_path: Path):
+    encode(tmp_path / 'a.mp4')
+    (tmp_path / 'annex').mkdir()
+    (tmp_path / 'annex/lost.mp4').symlink_to(tmp_path / 'missing')
+    os.mkfifo(tmp_path / 'pipe.mp4')
     found = inspect([tmp_path], 1)
     assert [video.name for video in found.videos] == ['a.mp4']
-    assert found.unreadable == {'b\nc.mp4': 'its name has a line break'}
+    assert found.unreadable == {
+        'annex/lost.mp4': 'it is a broken link',
+        'pipe.mp4': 'it is no regular file',
+    }
+
+
+def test_links_keep_their_own_names(tmp_path: Path):
+    encode(tmp_path / 'store.mkv', num_frames=9)
+    (tmp_path / 'set/fight').mkdir(parents=True)
+    (tmp_path / 'set/fight/1.mp4').symlink_to(tmp_path / 'store.mkv')
+    encode(tmp_path / 'set/2.mp4')
+    found = inspect([tmp_path / 'set'], 1)
+    assert [video.name for video in found.videos] == ['2.mp4', 'fight/1.mp4']
 
 
 def test_folders_of_some_videos_each_are_classes():
@@ -73,7 +112,15 @@ def test_folders_of_some_videos_each_are_classes():
     assert videos(*fights, *calm).classes == ['calm', 'fight']
     assert videos(*fights, *calm[:4]).classes == []  # too few
     assert videos(*fights).classes == []  # one folder
+    assert videos(*fights, *calm, *'abcdefg').classes == []  # videos beside the folders
     assert videos(*(f'{i}/a.mp4' for i in range(9))).classes == []  # one folder per video
+
+
+def test_rare_sizes_are_counted_together():
+    sizes = [(64 + 16 * (i // 2), 48) for i in range(10)]
+    made = [Video(f'{i}.mp4', Probe(*size, 60, 30.0)) for i, size in enumerate(sizes)]
+    text = '\n'.join(Inspection(Path('/root'), made, {}, {}).describe())
+    assert '64x48 (2), 80x48 (2), 96x48 (2) and 4 others' in text
 
 
 def test_large_videos_are_mentioned():

@@ -1,15 +1,34 @@
 import pytest
 import torch
 
-from cvrl_mm.own_videos.measures import measure, retrieve, split
+from cvrl_mm.own_videos.measures import Measure, measure, retrieve, split, verdict
 
 
 def test_retrieval_counts_the_videos_that_are_found():
     gallery = torch.eye(4)
     queries = gallery[[0, 1, 3, 2]]
-    assert retrieve(queries, gallery, range(4)) == 50
-    assert retrieve(queries, gallery, [0, 1]) == 100
-    assert retrieve(queries, gallery, [2]) == 0
+    assert retrieve(queries, gallery, range(4)) == [True, True, False, False]
+    assert retrieve(queries, gallery, [2]) == [False]
+
+
+def made(hits: list[bool]) -> Measure:
+    return Measure('last finds first', 100 * sum(hits) / len(hits), hits=hits)
+
+
+@pytest.mark.parametrize(
+    ('before', 'after', 'said'),
+    [
+        ([False] * 6 + [True] * 4, [True] * 10, 'Better than before'),  # p = 2 / 2^6
+        ([False] * 5 + [True] * 5, [True] * 10, 'No measurable change'),  # p = 2 / 2^5
+        ([True] * 10, [False] * 6 + [True] * 4, 'Worse than before'),
+        ([True] * 10, [True] * 10, 'No measurable change'),
+    ],
+)
+def test_verdict_is_a_sign_test(before: list[bool], after: list[bool], said: str):
+    text = verdict(made(before), made(after))
+    assert text.startswith(said)
+    won = sum(b < a for b, a in zip(before, after, strict=True))
+    assert f'{won} of 10 videos are found only after it' in text
 
 
 def test_separate_classes_and_videos():
@@ -18,8 +37,10 @@ def test_separate_classes_and_videos():
     feats = torch.randn(40, 1, 16, generator=generator).repeat(1, 4, 1)
     feats[:, :, 0] += 10 * (2 * torch.tensor(labels)[:, None] - 1)
     found = {m.title: m for m in measure(feats, [1, 2], labels)}
-    assert found['last clip finds its first clip'].value == 100
-    assert found['last clip finds its first clip'].chance == 2.5
+    headline = next(iter(found.values()))
+    assert headline.title == 'last clip finds its first clip (held-out videos, among all 40)'
+    assert (headline.value, headline.chance, headline.hits) == (100, 2.5, [True, True])
+    assert found['last clip finds its first clip (all videos)'].value == 100
     assert found['k-NN accuracy by folder'].value == 100
     assert found['linear accuracy by folder'].value == 100
     assert found['linear accuracy by folder'].chance == 50

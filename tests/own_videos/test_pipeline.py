@@ -7,6 +7,7 @@ import pytest
 from mmengine.config import Config
 
 import cvrl_mm
+from cvrl_mm.own_videos import pipeline
 from cvrl_mm.own_videos.training import final_checkpoint
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
@@ -44,9 +45,14 @@ def test_everything_is_written(out: Path):
     numbers = json.loads((out / 'report.json').read_text())
     assert list(numbers) == ['before training', 'after training']
     report = (out / 'report.md').read_text()
-    for text in ('24 videos, 5 of them held out', 'last clip finds its first clip', 'by folder'):
+    for text in (
+        '24 videos, 5 of them held out',
+        'last clip finds its first clip',
+        'by folder',
+        'sign test',
+    ):
         assert text in report
-    assert 'held-out videos alone' in (out / 'index.html').read_text()
+    assert 'held-out videos, among all 24' in (out / 'index.html').read_text()
     table = (out / 'videos.tsv').read_text()
     assert 'left/broken.mp4' in table and 'right/copy.mp4\t\t\t\t\tcopy of left/' in table
 
@@ -86,7 +92,7 @@ def test_a_stopped_training_continues(videos: Path, out: Path, tmp_path: Path):
 
 
 def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_path: Path):
-    with pytest.raises(ValueError, match='holds a training with'):
+    with pytest.raises(ValueError, match='holds a training with seed=1 in place of 2'):
         cvrl_mm.pretrain(videos, out, **(QUICK | dict(seed=2)))
     with pytest.raises(ValueError, match='holds a training with'):
         cvrl_mm.pretrain(videos / 'left', out)
@@ -95,3 +101,20 @@ def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_
         cvrl_mm.pretrain(videos, tmp_path)
     with pytest.raises(ValueError, match='no training to continue'):
         cvrl_mm.pretrain(out=tmp_path / 'new')
+
+
+def test_before_the_first_step_the_options_may_change(videos: Path, tmp_path: Path, monkeypatch):
+    class Stopped(Exception):
+        pass
+
+    def stop(config_file: Path) -> None:
+        raise Stopped
+
+    monkeypatch.setattr(pipeline, 'train', stop)
+    for seed in (1, 2):
+        with pytest.raises(Stopped):
+            cvrl_mm.pretrain(videos, tmp_path, steps=4, workers=0, batch_size=4, seed=seed)
+    with pytest.raises(Stopped):
+        cvrl_mm.pretrain(out=tmp_path, steps=5, workers=0, batch_size=4, seed=3)
+    cfg = Config.fromfile(tmp_path / 'config.py')
+    assert (cfg.randomness.seed, cfg.train_cfg.max_iters) == (3, 5)
