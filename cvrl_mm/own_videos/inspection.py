@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os.path import abspath, commonpath, relpath
 from pathlib import Path
@@ -93,13 +93,14 @@ class Inspection:
         if self.unreadable:
             name, reason = next(iter(self.unreadable.items()))
             lines.append(
-                f'{len(self.unreadable)} files cannot be used, such as {printable(name)}: {reason}'
+                f'{_files(self.unreadable)} cannot be used, such as {printable(name)}: {reason}'
             )
         if self.copies:
             copy, original = next(iter(self.copies.items()))
             lines.append(
-                f'{len(self.copies)} files are exact copies and are left out, such as '
-                f'{printable(copy)} (the same bytes as {printable(original)}): a copy would count as another video.'
+                f'{_files(self.copies)} left out as exact copies, such as '
+                f'{printable(copy)} (the same bytes as {printable(original)}): '
+                'a copy would count as another video.'
             )
         large = sum(p.width * p.height > MAX_PIXELS for p in probes)
         if large:
@@ -228,6 +229,10 @@ def _irregular_files(sources: Iterable[str | Path]) -> Iterator[tuple[str, str]]
             if path.suffix.lower() in VIDEO_SUFFIXES and not (path.is_file() or path.is_dir()):
                 broken = path.is_symlink() and not path.exists()
                 yield abspath(path), 'it is a broken link' if broken else 'it is no regular file'
+
+
+def _files(found: Collection) -> str:
+    return f'{len(found)} file{"" if len(found) == 1 else "s"}'
 
 
 def _counts(count: Counter) -> str:

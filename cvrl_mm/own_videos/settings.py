@@ -97,8 +97,8 @@ def choose(
     if samples < MIN_TRAIN_VIDEOS:
         raise ValueError(
             f'{samples} training videos are too few: each is told apart from the others of its '
-            f'batch, so give at least {MIN_TRAIN_VIDEOS}. A file of n times '
-            f'{options.segment_seconds:g} s counts n times (--segment-seconds).'
+            f'batch, so give at least {MIN_TRAIN_VIDEOS}. Of long files, every '
+            f'{options.segment_seconds:g} s count as one video; --segment-seconds sets this length.'
         )
     chosen: dict[str, Setting] = {}
 

@@ -30,7 +30,7 @@ def test_finds_videos_copies_and_broken_files(tmp_path: Path):
     assert list(found.unreadable) == ['broken.mp4']
     assert calls[-1] == (4, 4)
     text = '\n'.join(found.describe())
-    for part in ('2 videos', '64x32 (2)', 'broken.mp4: ', 'exact copies', 'b/copy.mp4'):
+    for part in ('2 videos', '64x32 (2)', 'broken.mp4: ', 'left out as exact copies', 'b/copy.mp4'):
         assert part in text
     found.write(tmp_path / 'videos.tsv')
     lines = (tmp_path / 'videos.tsv').read_text().splitlines()
