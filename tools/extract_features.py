@@ -29,9 +29,9 @@ from cvrl_mm.evaluation.encoder import load_encoder
 from cvrl_mm.evaluation.extraction import extract_to_file
 from cvrl_mm.evaluation.feature_file import FeatureFile
 from cvrl_mm.evaluation.feature_parts import join_parts
-from cvrl_mm.evaluation.shares import rank_and_size
 from cvrl_mm.evaluation.video_files import gather_videos
 from cvrl_mm.progress import progress
+from cvrl_mm.shares import rank_and_size
 
 
 def parse_args() -> argparse.Namespace:

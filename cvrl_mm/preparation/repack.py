@@ -1,20 +1,26 @@
-"""Encode a set of videos again so that it loads quickly."""
+"""Encode a set of videos again so that it loads quickly.
+
+Beside the new videos lie ``repack.json``, the settings, ``repack_failures.jsonl``, the videos that
+could not be repacked, and until everything is done ``.unfinished`` with one folder per process:
+``part_0_of_2`` has the process's lock, unfinished files and ``failures.jsonl``.
+"""
 
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..datasets.video_list_dataset import VideoListDataset
 from ..files import replacing
+from ..list_parts import locked, part_folders
 from .repack_video import RepackError, RepackSettings, repack_video
 
 SCRATCH, SETTINGS, FAILURES = '.unfinished', 'repack.json', 'repack_failures.jsonl'
+PART_FAILURES = 'failures.jsonl'
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class RepackReport:
 
     names: dict[str, str | None]
     failures: dict[str, str]
-    num_skipped: int
+    num_skipped: int = 0
 
 
 def repack(
@@ -39,7 +45,9 @@ def repack(
     settings: RepackSettings,
     num_workers: int = 1,
     on_progress: Callable[[int, int], None] | None = None,
-) -> RepackReport:
+    rank: int = 0,
+    size: int = 1,
+) -> RepackReport | None:
     """Write a set of videos again into another folder (:func:`.repack_video.repack_video`).
 
     A new file appears when it is whole and checked; a video that cannot be repacked is copied
@@ -52,66 +60,100 @@ def repack(
         target: The folder to write: new, or of an earlier run with these settings.
         settings: How to encode.
         num_workers: Processes.
-        on_progress: Called with the videos done and the videos in all.
+        on_progress: Called with the videos done and the videos in all, of this share.
+        rank: Number of this job; it repacks every ``size``-th video.
+        size: Number of jobs that share the set.
 
     Returns:
-        New names and failures.
+        New names and failures; None where several jobs share the set: :func:`join_repacked`
+        then gives them.
 
     Raises:
-        ValueError: no videos, one outside of the folder, or two with the same new name.
+        ValueError: no videos, one outside of the folder, two with the same new name, or shares
+            of another ``size``.
         FileExistsError: the target holds something else.
+        BlockingIOError: another process works on this share.
     """
-    videos = list(dict.fromkeys(os.path.normpath(video) for video in videos))
+    videos = _normal(videos)
     _check(root, videos, target, num_workers)
-    _claim(target, settings)
-    failures = _read_failures(target)
-    todo = [v for v in videos if v in failures or not (target / new_name(v)).exists()]
-    done = len(videos) - len(todo)
-    for video, reason in _run(todo, num_workers, root, target, settings):
-        failures.pop(video, None)
-        if reason:
-            failures[video] = reason
-            _keep(video, reason, root, target)
-        done += 1
-        if on_progress is not None:
-            on_progress(done, len(videos))
-    shutil.rmtree(target / SCRATCH)
-    (target / FAILURES).write_text(''.join(map(_line, sorted(failures.items()))))
-    failures = {v: failures[v] for v in videos if v in failures}
-    names: dict[str, str | None] = {v: new_name(v) for v in videos}
-    names |= {v: v if (target / v).exists() else None for v in failures}
-    return RepackReport(names, failures, len(videos) - len(todo))
+    part = _claim(target, settings, rank, size)
+    lock = locked(part)
+    try:
+        for path in part.glob('*.mp4'):
+            path.unlink()
+        share = videos[rank::size]
+        failures = _read_failures(target / FAILURES) | _read_failures(part / PART_FAILURES)
+        failures = {v: failures[v] for v in share if v in failures}
+        _write_failures(part / PART_FAILURES, failures)
+        todo = [v for v in share if v in failures or not (target / new_name(v)).exists()]
+        done = len(share) - len(todo)
+        for video, reason in _run(todo, num_workers, root, target, part, settings):
+            failures.pop(video, None)
+            if reason:
+                failures[video] = reason
+                _keep(video, reason, root, target, part)
+            done += 1
+            if on_progress is not None:
+                on_progress(done, len(share))
+        _write_failures(part / PART_FAILURES, failures)
+    finally:
+        lock.close()
+    if size > 1:
+        return None
+    return replace(join_repacked(root, videos, target), num_skipped=len(share) - len(todo))
 
 
-def repack_list(
-    ann_file: Path, root: Path, target: Path, settings: RepackSettings, **kwargs: Any
-) -> RepackReport:
-    """Repack the videos of a list and write the list for the new folder, under its old name.
+def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackReport:
+    """Gather the failures of all shares and remove the folder of unfinished work.
 
     Args:
-        ann_file: A list as :class:`VideoListDataset` reads it.
-        root: The folder to which its paths are relative.
+        root: As for :func:`repack`.
+        videos: As for :func:`repack`.
         target: As for :func:`repack`.
-        settings: As for :func:`repack`.
-        kwargs: As for :func:`repack`.
 
     Returns:
         New names and failures.
 
     Raises:
-        FileNotFoundError: the list, or more than 5 % of the files looked for, do not exist.
-        ValueError: as for :func:`repack`, or the list is no list.
+        FileNotFoundError: there are no shares, or one has not begun.
+        ValueError: a video is not done.
+        BlockingIOError: a process still works on a share.
     """
-    dataset = VideoListDataset(str(ann_file), [], data_prefix=dict(video=str(root)))
-    infos = [dataset.get_data_info(i) for i in range(len(dataset))]
-    videos = [os.path.relpath(info['filename'], root) for info in infos]
-    report = repack(root, videos, target, settings, **kwargs)
-    with replacing(target / ann_file.name) as part, part.open('w', encoding='utf-8') as file:
-        for video, info in zip(videos, infos, strict=True):
-            name, label = report.names[video], info['label']
-            if name is not None:
-                file.write(f'{name}\n' if label == -1 else f'{name} {label}\n')
-    return report
+    videos = _normal(videos)
+    folders = part_folders(target / SCRATCH)
+    size = int(folders[0].name.split('_')[-1]) if folders else 1
+    expected = {f'part_{rank}_of_{size}' for rank in range(size)}
+    missing = sorted(expected - {folder.name for folder in folders})
+    if missing:
+        raise FileNotFoundError(
+            f'{target / SCRATCH} lacks {", ".join(missing)}; run these processes first.'
+        )
+    locks = []
+    try:
+        for folder in folders:
+            locks.append(locked(folder))
+        failures: dict[str, str] = {}
+        for folder in folders:
+            failures |= _read_failures(folder / PART_FAILURES)
+        unfinished = [v for v in videos if not _is_done(v, failures, root, target)]
+        if unfinished:
+            raise ValueError(
+                f'{len(unfinished)} of {len(videos)} videos are not done, the first one '
+                f'{unfinished[0]}; start the processes again, which go on where they were.'
+            )
+        # Those of other lists, which were repacked into the same folder, stay.
+        of_others = _read_failures(target / FAILURES)
+        for video in videos:
+            of_others.pop(video, None)
+        _write_failures(target / FAILURES, of_others | failures)
+        shutil.rmtree(target / SCRATCH)
+    finally:
+        for lock in locks:
+            lock.close()
+    names: dict[str, str | None] = {v: new_name(v) for v in videos}
+    failures = {v: failures[v] for v in videos if v in failures}
+    names |= {v: v if (target / v).exists() else None for v in failures}
+    return RepackReport(names, failures)
 
 
 def new_name(video: str) -> str:
@@ -136,28 +178,58 @@ def _check(root: Path, videos: list[str], target: Path, num_workers: int) -> Non
         raise ValueError(f'{min(clashes)} is the new name of another video; rename one of them.')
 
 
-def _claim(target: Path, settings: RepackSettings) -> None:
-    """Make the folder, or take up one that was begun with these settings."""
-    written = target / SETTINGS
-    if written.is_file():
-        begun = json.loads(written.read_text())
-        if begun != asdict(settings):
-            raise FileExistsError(
-                f'{target} was begun with {begun}, not with {asdict(settings)}: '
-                'name another folder, or ask for those.'
-            )
-    elif target.exists() and any(target.iterdir()):
+def _claim(target: Path, settings: RepackSettings, rank: int, size: int) -> Path:
+    """Make the folder, or take up one that was begun with these settings.
+
+    Returns:
+        The folder of this share's unfinished work.
+    """
+    written, scratch = target / SETTINGS, target / SCRATCH
+    is_new = not written.is_file() and target.exists()
+    if is_new and any(path.name not in (SCRATCH, SETTINGS) for path in target.iterdir()):
         raise FileExistsError(f'{target} holds other files; name a new folder.')
-    shutil.rmtree(target / SCRATCH, ignore_errors=True)
-    (target / SCRATCH).mkdir(parents=True)
-    written.write_text(json.dumps(asdict(settings)) + '\n')
+    part = scratch / f'part_{rank}_of_{size}'
+    other = [p.name for p in part_folders(scratch) if not p.name.endswith(f'_of_{size}')]
+    if other:
+        raise ValueError(
+            f'{scratch} holds {other[0]}, but this run has {size} processes; start as many as '
+            'before, and join them.'
+        )
+    part.mkdir(parents=True, exist_ok=True)
+    if not written.is_file():  # several processes may write the same
+        unfinished = part / SETTINGS
+        unfinished.write_text(json.dumps(asdict(settings)) + '\n')
+        unfinished.replace(written)
+    begun = json.loads(written.read_text())
+    if begun != asdict(settings):
+        raise FileExistsError(
+            f'{target} was begun with {begun}, not with {asdict(settings)}: '
+            'name another folder, or ask for those.'
+        )
+    return part
 
 
-def _read_failures(target: Path) -> dict[str, str]:
-    if not (target / FAILURES).exists():
+def _normal(videos: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(os.path.normpath(video) for video in videos))
+
+
+def _is_done(video: str, failures: Mapping[str, str], root: Path, target: Path) -> bool:
+    if video in failures:
+        return (target / video).exists() or not (root / video).is_file()
+    return (target / new_name(video)).exists()
+
+
+def _read_failures(path: Path) -> dict[str, str]:
+    """Read failures; a line that a kill has left unfinished is left out."""
+    if not path.exists():
         return {}
-    lines = (target / FAILURES).read_text().splitlines()
-    return dict(json.loads(line) for line in lines)
+    lines = path.read_text().splitlines(keepends=True)
+    return dict(json.loads(line) for line in lines if line.endswith('\n'))
+
+
+def _write_failures(path: Path, failures: Mapping[str, str]) -> None:
+    with replacing(path) as part:
+        part.write_text(''.join(map(_line, sorted(failures.items()))))
 
 
 def _line(failure: tuple[str, str]) -> str:
@@ -191,8 +263,8 @@ def _run(videos: list[str], num_workers: int, *args: Any) -> Iterator[tuple[str,
         yield from _run(left[len(left) // 2 :], num_workers, *args)
 
 
-def _repack_one(video: str, root: Path, target: Path, settings: RepackSettings) -> str:
-    unfinished = target / SCRATCH / f'{os.getpid()}.mp4'
+def _repack_one(video: str, root: Path, target: Path, part: Path, settings: RepackSettings) -> str:
+    unfinished = part / f'{os.getpid()}.mp4'
     try:
         repack_video(root / video, unfinished, settings)
     except RepackError as error:
@@ -205,12 +277,12 @@ def _repack_one(video: str, root: Path, target: Path, settings: RepackSettings) 
     return ''
 
 
-def _keep(video: str, reason: str, root: Path, target: Path) -> None:
+def _keep(video: str, reason: str, root: Path, target: Path, part: Path) -> None:
     """Note a failure, then copy the video as it is."""
-    with open(target / FAILURES, 'a') as log:
+    with open(part / PART_FAILURES, 'a') as log:
         log.write(_line((video, reason)))
     if (root / video).is_file():
         (target / video).parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target / SCRATCH / 'copy'
+        unfinished = part / 'copy.mp4'
         shutil.copyfile(root / video, unfinished)
         unfinished.replace(target / video)

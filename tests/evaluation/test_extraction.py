@@ -12,8 +12,9 @@ from cvrl_mm.convert.clip_input import ClipInput
 from cvrl_mm.evaluation import extraction
 from cvrl_mm.evaluation.encoder import Encoder
 from cvrl_mm.evaluation.extraction import extract_to_file, weights_sha256
-from cvrl_mm.evaluation.feature_parts import join_parts, parts_folder
+from cvrl_mm.evaluation.feature_parts import join_parts
 from cvrl_mm.evaluation.video_files import VideoFiles
+from cvrl_mm.list_parts import parts_folder
 from tests.processes import context, end, exit_codes, start
 from tests.videos import encode, make_pipe
 
@@ -121,10 +122,10 @@ def test_two_ranks_one_of_them_killed_then_joined(videos: list[str], tmp_path: P
     end(ranks)  # SIGKILL in the middle of its first video
     with pytest.raises(ValueError, match=r'part_1_of_2 has 0 of 3 videos'):
         join_parts(out)
-    (before,) = {path.stat().st_mtime_ns for path in out.parent.glob('*/part_0_of_2/feats.f32')}
+    (before,) = {path.stat().st_mtime_ns for path in out.parent.glob('*/part_0_of_2/data')}
     assert run(videos, out, rank=0, size=2) is None  # has nothing left to do
     assert run(videos, out, rank=1, size=2) is None
-    (after,) = {path.stat().st_mtime_ns for path in out.parent.glob('*/part_0_of_2/feats.f32')}
+    (after,) = {path.stat().st_mtime_ns for path in out.parent.glob('*/part_0_of_2/data')}
     assert after == before
     assert join_parts(out) == {}
     data = np.load(out)

@@ -3,7 +3,8 @@ import os
 import numpy as np
 import pytest
 
-from cvrl_mm.evaluation.feature_parts import FeaturePart, join_parts, parts_folder
+from cvrl_mm.evaluation.feature_parts import FeaturePart, join_parts
+from cvrl_mm.list_parts import parts_folder
 
 NAMES = [f'{i}.mp4' for i in range(7)]
 FEATS = np.random.RandomState(0).standard_normal((7, 3)).astype(np.float32)
@@ -54,7 +55,7 @@ def test_finished_rows_survive_and_the_rest_is_done(out):
 
 
 @pytest.mark.parametrize('keep', range(0, 36, 5))
-@pytest.mark.parametrize('name', ['feats.f32', 'rows.jsonl'])
+@pytest.mark.parametrize('name', ['data', 'rows.jsonl'])
 def test_whatever_a_kill_leaves_is_taken_up(out, name, keep):
     write(out, indices=[0, 1, 2])
     path = parts_folder(out) / 'part_0_of_1' / name
@@ -73,7 +74,7 @@ def test_whatever_a_kill_leaves_is_taken_up(out, name, keep):
         (dict(weights_sha256='b'), 'other weights_sha256;'),
         (dict(num_clips=1), 'other num_clips;'),
         (dict(names=NAMES[::-1]), 'other names_sha256;'),
-        (dict(names=NAMES[:5]), 'other names_sha256, num_videos;'),
+        (dict(names=NAMES[:5]), 'other names_sha256, num_names;'),
         (dict(size=3), 'holds part_0_of_2, but this run has 3 processes'),
     ],
 )

@@ -1,15 +1,17 @@
 import json
+import multiprocessing as mp
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from cvrl_mm.datasets import VideoListDataset
 from cvrl_mm.datasets.find_videos import find_videos
 from cvrl_mm.preparation import repack as package
-from cvrl_mm.preparation.repack import repack, repack_list
+from cvrl_mm.preparation.repack import join_repacked, repack
 from cvrl_mm.preparation.repack_video import RepackSettings
 from tests.preparation.test_repack_video import encode
+from tests.processes import end, start
 
 SETTINGS = RepackSettings(preset='ultrafast')
 VIDEOS = ['a.mp4', 'broken.avi', 'deep/b c.avi', 'deep/ä 馬.mp4']
@@ -50,8 +52,9 @@ def test_goes_on_where_it_was_stopped(root: Path, tmp_path: Path, monkeypatch):
     target = tmp_path / 'new'
     repack(root, ['a.mp4', 'broken.avi'], target, SETTINGS)
     finished = (target / 'a.mp4').stat()
-    (target / '.unfinished').mkdir()
-    (target / '.unfinished' / '17.mp4').write_text('half a video')
+    part = target / '.unfinished/part_0_of_1'
+    part.mkdir(parents=True)
+    (part / '17.mp4').write_text('half a video')
     tried = []
     run = package._run
     monkeypatch.setattr(package, '_run', lambda v, *args: tried.extend(v) or run(v, *args))
@@ -88,20 +91,6 @@ def test_a_decoder_that_takes_its_process_along_costs_one_video(
     report = repack(root, VIDEOS, tmp_path / 'new', SETTINGS, 2)
     assert report.failures == {'broken.avi': 'the process that decoded it died'}
     assert files(tmp_path / 'new') >= {'a.mp4', 'broken.avi', 'deep/b c.avi.mp4', 'deep/ä 馬.mp4'}
-
-
-def test_the_list_is_written_for_the_new_folder(root: Path, tmp_path: Path):
-    lines = ['a.mp4 3', 'deep/b c.avi', 'deep/ä 馬.mp4 12', 'broken.avi 1'] * 10 + ['gone.mp4 2']
-    (tmp_path / 'train.txt').write_text('\n'.join(lines))
-    report = repack_list(tmp_path / 'train.txt', root, tmp_path / 'new', SETTINGS)
-    assert report.failures.keys() == {'broken.avi', 'gone.mp4'}
-    assert report.names['gone.mp4'] is None
-    data = VideoListDataset(
-        str(tmp_path / 'new/train.txt'), [], data_prefix=dict(video=str(tmp_path / 'new'))
-    )
-    infos = [data.get_data_info(i) for i in range(len(data))]
-    assert [info['label'] for info in infos] == [3, -1, 12, 1] * 10
-    assert all(Path(info['filename']).is_file() for info in infos)
 
 
 def test_other_settings_need_another_folder(root: Path, tmp_path: Path):
@@ -152,3 +141,72 @@ def test_an_interrupt_stops_at_once(root: Path, tmp_path: Path):
     num_finished = len(find_videos(target))
     assert 1 <= num_finished < 30
     assert repack(source, videos, target, SETTINGS).num_skipped >= num_finished - 1
+
+
+# -- shares ------------------------------------------------------------------------------------
+
+
+def test_shares_are_joined(root: Path, tmp_path: Path):
+    target = tmp_path / 'new'
+    for rank in (1, 0):
+        assert repack(root, VIDEOS, target, SETTINGS, rank=rank, size=2) is None
+        assert (target / '.unfinished').is_dir()
+    report = join_repacked(root, VIDEOS, target)
+    assert list(report.failures) == ['broken.avi'] and None not in report.names.values()
+    videos = {'a.mp4', 'broken.avi', 'deep/b c.avi.mp4', 'deep/ä 馬.mp4'}
+    assert files(target) == videos | {'repack.json', 'repack_failures.jsonl'}
+    with pytest.raises(FileNotFoundError, match='lacks part_0_of_1'):
+        join_repacked(root, VIDEOS, target)
+    assert repack(root, VIDEOS, target, SETTINGS).num_skipped == 3  # failures are tried again
+
+
+def repack_all_but_one(root: Path, target: Path, hanging: str) -> None:
+    def hang(source: Path, *args: object) -> None:
+        if source.name == hanging:
+            time.sleep(600)
+        repack_video(source, *args)
+
+    mp.set_start_method('fork', force=True)
+    package.repack_video = hang  # the workers are forks
+    repack(root, VIDEOS, target, SETTINGS, rank=0, size=2)
+
+
+def test_a_killed_share_goes_on(root: Path, tmp_path: Path):
+    target = tmp_path / 'new'
+    part = target / '.unfinished/part_0_of_2'
+    killed = start(repack_all_but_one, root, target, 'b c.avi')
+    try:
+        repack(root, VIDEOS, target, SETTINGS, rank=1, size=2)
+        deadline = time.monotonic() + 120
+        while not (target / 'a.mp4').exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        with pytest.raises(BlockingIOError, match=r'Another process works on .*part_0_of_2'):
+            repack(root, VIDEOS, target, SETTINGS, rank=0, size=2)
+    finally:
+        end([killed])  # SIGKILL
+    finished = (target / 'a.mp4').stat()
+    (part / '17.mp4').write_text('half a video')
+    with pytest.raises(ValueError, match=r'1 of 4 videos are not done, the first one deep/b c.avi'):
+        join_repacked(root, VIDEOS, target)
+    with pytest.raises(ValueError, match='holds part_0_of_2, but this run has 1 processes'):
+        repack(root, VIDEOS, target, SETTINGS)
+    repack(root, VIDEOS, target, SETTINGS, rank=0, size=2)
+    assert not (part / '17.mp4').exists()
+    assert (target / 'a.mp4').stat() == finished
+    assert join_repacked(root, VIDEOS, target).failures.keys() == {'broken.avi'}
+
+
+def test_a_share_that_never_ran_is_missed(root: Path, tmp_path: Path):
+    repack(root, VIDEOS, tmp_path / 'new', SETTINGS, rank=0, size=3)
+    with pytest.raises(FileNotFoundError, match='lacks part_1_of_3, part_2_of_3'):
+        join_repacked(root, VIDEOS, tmp_path / 'new')
+
+
+def test_a_failure_whose_copy_is_missing_is_not_done(root: Path, tmp_path: Path):
+    """The state that a kill between the note and the copy leaves."""
+    target = tmp_path / 'new'
+    for rank in (0, 1):
+        repack(root, VIDEOS, target, SETTINGS, rank=rank, size=2)
+    (target / 'broken.avi').unlink()
+    with pytest.raises(ValueError, match=r'the first one broken\.avi'):
+        join_repacked(root, VIDEOS, target)

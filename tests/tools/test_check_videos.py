@@ -23,12 +23,25 @@ def test_writes_a_clean_list_and_the_reasons(run, tmp_path: Path):
     (tmp_path / 'empty.mp4').touch()
     (tmp_path / 'list.txt').write_text('ä 馬.mp4 7\nempty.mp4 1\nvanished.mp4 2\nä 馬.mp4\n')
     output = run(tmp_path / 'list.txt', '--prefix', tmp_path, '--processes', 1)
-    assert '2 of 4 videos are good' in output and 'Checking' in output
+    assert '2 of 4 videos are good' in output
     assert (tmp_path / 'list.clean.txt').read_text('utf-8') == 'ä 馬.mp4 7\nä 馬.mp4\n'
     assert (tmp_path / 'list.bad_videos.txt').read_text('utf-8').splitlines() == [
         f'{tmp_path}/empty.mp4\tInvalid data found when processing input',
         f'{tmp_path}/vanished.mp4\tNo such file or directory',
     ]
+
+
+def test_two_shares_are_joined(run, tmp_path: Path, monkeypatch):
+    encode(tmp_path / 'a.mp4')
+    (tmp_path / 'list.txt').write_text('a.mp4 7\ngone.mp4 1\n')
+    arguments = tmp_path / 'list.txt', '--prefix', tmp_path
+    monkeypatch.setenv('SLURM_ARRAY_TASK_COUNT', '2')
+    for rank in '01':
+        monkeypatch.setenv('SLURM_ARRAY_TASK_ID', rank)
+        assert 'with --join' in run(*arguments, '--processes', 1)
+    assert not (tmp_path / 'list.clean.txt').exists()
+    assert '1 of 2 videos are good' in run(*arguments, '--join')
+    assert (tmp_path / 'list.clean.txt').read_text() == 'a.mp4 7\n'
 
 
 def test_no_good_video_is_a_failure(run, tmp_path: Path):
@@ -39,7 +52,7 @@ def test_no_good_video_is_a_failure(run, tmp_path: Path):
 
 
 def test_a_missing_list_is_named(run, tmp_path: Path):
-    with pytest.raises(SystemExit, match=r'There is no video list .*none\.txt'):
+    with pytest.raises(SystemExit, match=r'^check_videos: There is no video list .*none\.txt'):
         run(tmp_path / 'none.txt')
 
 

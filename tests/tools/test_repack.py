@@ -20,6 +20,23 @@ def test_a_list_is_repacked_and_what_fails_is_shown(
     assert '1 videos repacked (0 of them by an earlier run), 1 not' in ' '.join(output.split())
 
 
+def test_two_shares_are_joined(motion_set: Path, tmp_path: Path, monkeypatch, capsys):
+    for name in 'ab':
+        (tmp_path / f'{name}.mp4').symlink_to(motion_set / 'videos/train_00000.mp4')
+    (tmp_path / 'list.txt').write_text('a.mp4 1\nb.mp4 2\n')
+    target = tmp_path.parent / f'{tmp_path.name}_new'
+    arguments = [tmp_path / 'list.txt', target, '--preset', 'ultrafast', '--workers', 1]
+    for rank in '01':
+        monkeypatch.setenv('RANK', rank)
+        monkeypatch.setenv('WORLD_SIZE', '2')
+        run_script(monkeypatch, 'data/repack.py', *arguments)
+    assert 'with --join' in capsys.readouterr().out
+    assert not (target / 'list.txt').exists()
+    run_script(monkeypatch, 'data/repack.py', *arguments, '--join')
+    assert (target / 'list.txt').read_text() == 'a.mp4 1\nb.mp4 2\n'
+    assert '2 videos repacked' in capsys.readouterr().out
+
+
 def test_a_mistake_is_one_line(tmp_path: Path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         run_script(monkeypatch, 'data/repack.py', tmp_path, tmp_path / 'new')

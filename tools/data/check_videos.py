@@ -8,31 +8,38 @@ Every video is decoded completely, several at a time, and errors of the decoder 
 With --lenient, 32 frames per video are decoded as in training, which accepts damage that the
 decoder conceals. Two lists are written: LIST.clean.txt without the bad videos, and
 LIST.bad_videos.txt with path and reason, separated by a tab.
+
+What is checked is kept in LIST.clean.txt.parts: started again, the command goes on where it was.
+Under torchrun, srun or in a Slurm array each process checks its share of the list; the command
+with --join then writes the lists:
+    sbatch --array=0-7 --wrap "python tools/data/check_videos.py LIST --prefix FOLDER"
+    python tools/data/check_videos.py LIST --prefix FOLDER --join
 """
 
 import argparse
 import os
 import sys
-from functools import partial
-from pathlib import Path
 
-from mmengine.fileio import list_from_file
-from rich.progress import track
+from rich.console import Console
 
-from cvrl_mm.datasets.video_list import read_video_list
-from cvrl_mm.preparation.video_check import find_fault, find_faults
+from cvrl_mm.command_line import plain_errors
+from cvrl_mm.preparation.list_check import CheckedList, check_list, join_checks
+from cvrl_mm.progress import progress
+from cvrl_mm.shares import rank_and_size
 
 
-def main() -> None:
-    """Check, show progress, write both lists."""
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('list', help='lines of "path" or "path label"')
     parser.add_argument('--prefix', default='', help='folder that the paths are relative to')
     parser.add_argument('--out', help='the clean list; beside LIST unless given')
+    parser.add_argument('--join', action='store_true', help='write the lists of finished shares')
+    cores = (os.cpu_count() or 1) // int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     parser.add_argument(
-        '--processes', type=int, default=os.cpu_count(), help='number of videos checked at a time'
+        '--processes', type=int, default=max(1, cores), help='videos at a time (%(default)s)'
     )
     parser.add_argument(
         '--lenient', action='store_true', help='accept damage that the decoder conceals'
@@ -41,29 +48,40 @@ def main() -> None:
     args = parser.parse_args()
     if args.processes < 1 or args.timeout <= 0:
         parser.error('--processes must be at least 1 and --timeout above 0')
-    out = Path(args.out or Path(args.list).with_suffix('.clean.txt'))
-    try:
-        paths = [path for path, _ in read_video_list(args.list)]
-    except (FileNotFoundError, ValueError) as error:
-        sys.exit(str(error))
+    return args
 
-    files = [os.path.join(args.prefix, path) for path in paths]
-    check = partial(find_fault, strict=not args.lenient)
-    checks = find_faults(files, args.processes, args.timeout, check)
-    faults = dict(track(checks, description='Checking', total=len(files)))
-    bad = {i: fault for i, fault in sorted(faults.items()) if fault}
-    lines = list_from_file(args.list)
-    out.write_text(
-        ''.join(f'{line}\n' for i, line in enumerate(lines) if i not in bad), encoding='utf-8'
-    )
-    report = out.with_name(f'{out.stem.removesuffix(".clean")}.bad_videos.txt')
-    report.write_text(
-        ''.join(f'{files[i]}\t{fault}\n' for i, fault in bad.items()), encoding='utf-8'
-    )
-    print(f'{len(files) - len(bad)} of {len(files)} videos are good: {out}')
-    if bad:
-        print(f'{len(bad)} are not: {report}')
-    if len(bad) == len(files):
+
+def check(args: argparse.Namespace) -> CheckedList | None:
+    """Check this process's share."""
+    rank, size = rank_and_size()
+    title = 'Checking' if size == 1 else f'Checking part {rank} of {size}'
+    with progress(title, Console(stderr=True)) as on_progress:
+        return check_list(
+            args.list,
+            args.prefix,
+            args.out,
+            strict=not args.lenient,
+            num_processes=args.processes,
+            timeout_seconds=args.timeout,
+            rank=rank,
+            size=size,
+            on_progress=on_progress,
+        )
+
+
+@plain_errors()
+def main() -> None:
+    """Check or join, and say what was found."""
+    args = parse_args()
+    found = join_checks(args.list, args.prefix, args.out) if args.join else check(args)
+    if found is None:
+        print('This part is done; when all are, start the same command with --join.')
+        return
+    num_bad = len(found.faults)
+    print(f'{found.num_videos - num_bad} of {found.num_videos} videos are good: {found.clean}')
+    if num_bad:
+        print(f'{num_bad} are not: {found.report}')
+    if num_bad == found.num_videos:
         sys.exit('None of the videos is good: see that --prefix and the list belong together.')
 
 

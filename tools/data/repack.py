@@ -5,6 +5,10 @@ Examples:
     python tools/data/repack.py videos/ videos_256/ --key-frame-interval 8 --crf 18
 
 The same command goes on where it was stopped. A list is written again for the new folder.
+Under torchrun, srun or in a Slurm array each process repacks its share,
+and --join writes the list:
+    sbatch --array=0-7 --wrap "python tools/data/repack.py LIST TARGET --root FOLDER"
+    python tools/data/repack.py LIST TARGET --root FOLDER --join
 """
 
 import argparse
@@ -12,12 +16,14 @@ import os
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from cvrl_mm.datasets.find_videos import find_videos
-from cvrl_mm.preparation.repack import RepackReport, repack, repack_list
+from cvrl_mm.preparation.repack import RepackReport, join_repacked, repack
+from cvrl_mm.preparation.repack_list import join_list, repack_list
 from cvrl_mm.preparation.repack_video import RepackSettings
+from cvrl_mm.progress import progress
+from cvrl_mm.shares import rank_and_size
 
 
 def parse_args() -> argparse.Namespace:
@@ -38,9 +44,11 @@ def parse_args() -> argparse.Namespace:
         value = getattr(default, name)
         flag = f'--{name.replace("_", "-")}'
         parser.add_argument(flag, type=type(value), default=value, help=f'{text} (%(default)s)')
+    cores = (os.cpu_count() or 1) // int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     parser.add_argument(
-        '--workers', type=int, default=os.cpu_count(), help='processes (%(default)s)'
+        '--workers', type=int, default=max(1, cores), help='processes (%(default)s)'
     )
+    parser.add_argument('--join', action='store_true', help='join finished shares')
     args = parser.parse_args()
     try:
         names = ('short_side', 'key_frame_interval', 'crf', 'preset')
@@ -55,22 +63,37 @@ def main() -> None:
     """Repack and say what became of the videos."""
     args = parse_args()
     root = args.source if args.source.is_dir() else args.root or args.source.parent
-    columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
-    with Progress(*columns, TimeRemainingColumn()) as progress:
-        task = progress.add_task('videos', total=None)
-        options = dict(
-            num_workers=args.workers,
-            on_progress=lambda done, total: progress.update(task, completed=done, total=total),
-        )
-        try:
-            if args.source.is_dir():
-                videos = [path.relative_to(root).as_posix() for path in find_videos(root)]
-                report = repack(root, videos, args.target, args.settings, **options)
-            else:
-                report = repack_list(args.source, root, args.target, args.settings, **options)
-        except (ValueError, FileExistsError, FileNotFoundError, ImportError) as mistake:
-            args.error(str(mistake))
-    show(report, root, args.target)
+    try:
+        report = join(args, root) if args.join else run(args, root)
+    except (ValueError, OSError, ImportError) as mistake:
+        args.error(str(mistake))
+    if report is None:
+        print('This part is done; when all are, start the same command with --join.')
+    else:
+        show(report, root, args.target)
+
+
+def run(args: argparse.Namespace, root: Path) -> RepackReport | None:
+    """Repack this process's share."""
+    rank, size = rank_and_size()
+    title = 'videos' if size == 1 else f'videos of part {rank} of {size}'
+    with progress(title) as on_progress:
+        options = dict(num_workers=args.workers, on_progress=on_progress, rank=rank, size=size)
+        if args.source.is_dir():
+            return repack(root, videos_below(root), args.target, args.settings, **options)
+        return repack_list(args.source, root, args.target, args.settings, **options)
+
+
+def join(args: argparse.Namespace, root: Path) -> RepackReport:
+    """Join finished shares."""
+    if args.source.is_dir():
+        return join_repacked(root, videos_below(root), args.target)
+    return join_list(args.source, root, args.target)
+
+
+def videos_below(root: Path) -> list[str]:
+    """Find the videos of a folder, relative to it."""
+    return [path.relative_to(root).as_posix() for path in find_videos(root)]
 
 
 def show(report: RepackReport, root: Path, target: Path) -> None:

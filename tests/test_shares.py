@@ -1,6 +1,6 @@
 import pytest
 
-from cvrl_mm.evaluation.shares import rank_and_size
+from cvrl_mm.shares import rank_and_size
 
 
 @pytest.mark.parametrize(

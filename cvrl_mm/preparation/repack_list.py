@@ -1,0 +1,76 @@
+"""Repacking the videos of a list, and writing the list for the new folder."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ..datasets.video_list_dataset import VideoListDataset
+from ..files import replacing
+from .repack import RepackReport, join_repacked, repack
+from .repack_video import RepackSettings
+
+
+def repack_list(
+    ann_file: Path, root: Path, target: Path, settings: RepackSettings, **kwargs: Any
+) -> RepackReport | None:
+    """Repack the videos of a list and write the list for the new folder, under its old name.
+
+    Args:
+        ann_file: A list as :class:`VideoListDataset` reads it.
+        root: The folder to which its paths are relative.
+        target: As for :func:`repack`.
+        settings: As for :func:`repack`.
+        kwargs: As for :func:`repack`.
+
+    Returns:
+        New names and failures; None where several jobs share the list: :func:`join_list` then
+        gives them and writes the list.
+
+    Raises:
+        FileNotFoundError: the list, or more than 5 % of the files looked for, do not exist.
+        ValueError: as for :func:`repack`, or the list is no list.
+    """
+    videos, labels = _read_list(ann_file, root)
+    report = repack(root, videos, target, settings, **kwargs)
+    if report is not None:
+        _write_list(target / ann_file.name, videos, labels, report)
+    return report
+
+
+def join_list(ann_file: Path, root: Path, target: Path) -> RepackReport:
+    """Join the shares of a list (:func:`join_repacked`) and write it for the new folder.
+
+    Args:
+        ann_file: As for :func:`repack_list`.
+        root: As for :func:`repack_list`.
+        target: As for :func:`repack_list`.
+
+    Returns:
+        New names and failures.
+
+    Raises:
+        FileNotFoundError: as for :func:`repack_list` and :func:`join_repacked`.
+        ValueError: as for :func:`join_repacked`, or the list is no list.
+        BlockingIOError: a process still works on a share.
+    """
+    videos, labels = _read_list(ann_file, root)
+    report = join_repacked(root, videos, target)
+    _write_list(target / ann_file.name, videos, labels, report)
+    return report
+
+
+def _read_list(ann_file: Path, root: Path) -> tuple[list[str], list[int]]:
+    dataset = VideoListDataset(str(ann_file), [], data_prefix=dict(video=str(root)))
+    infos = [dataset.get_data_info(i) for i in range(len(dataset))]
+    return (
+        [os.path.relpath(info['filename'], root) for info in infos],
+        [info['label'] for info in infos],
+    )
+
+
+def _write_list(path: Path, videos: list[str], labels: list[int], report: RepackReport) -> None:
+    with replacing(path) as part, part.open('w', encoding='utf-8') as file:
+        for video, label in zip(videos, labels, strict=True):
+            name = report.names[video]
+            if name is not None:
+                file.write(f'{name}\n' if label == -1 else f'{name} {label}\n')

@@ -1,0 +1,69 @@
+import os
+import signal
+import time
+
+import pytest
+
+from cvrl_mm.list_parts import ListPart, locked, names_sha256, parts_folder
+
+NAMES = ['a', 'b', 'c\udce9']
+
+
+def test_rows_of_all_shares_come_back(tmp_path):
+    out = tmp_path / 'result.txt'
+    for rank in (0, 1):
+        with ListPart(out, NAMES, dict(k=1), rank, 2) as part:
+            part.write({i: dict(value=i * i) for i in part.left()})
+            assert part.left() == []
+    with ListPart.finished(out) as (meta, parts):
+        assert meta['source'] == dict(k=1) and meta['names_sha256'] == names_sha256(NAMES)
+        rows = [row for rows in parts.values() for row in rows]
+    assert sorted((row['i'], row['name'], row['value']) for row in rows) == [
+        (i, name, i * i) for i, name in enumerate(NAMES)
+    ]
+    assert not parts_folder(out).exists()
+
+
+def test_an_error_while_joining_keeps_the_parts(tmp_path):
+    with ListPart(tmp_path / 'out', ['a'], {}) as part:
+        part.write({0: {}})
+    with pytest.raises(OSError, match='full'), ListPart.finished(tmp_path / 'out'):
+        raise OSError('the disk is full')
+    with ListPart.finished(tmp_path / 'out') as (_, parts):
+        assert len(parts) == 1
+
+
+@pytest.mark.parametrize('line', ['[]', '{"i": "0", "name": "a"}', '{"i": 0}', '{', '\x00'])
+def test_a_damaged_row_and_those_after_it_are_done_again(tmp_path, line):
+    out = tmp_path / 'out'
+    with ListPart(out, NAMES, {}) as part:
+        part.write({0: {}})
+    rows = part.folder / 'rows.jsonl'
+    whole = rows.read_text()
+    rows.write_text(f'{whole}{line}\n{whole}')
+    with ListPart(out, NAMES, {}) as part:
+        assert part.left() == [1, 2]
+    assert rows.read_text() == whole
+
+
+def test_a_forked_worker_does_not_hold_the_lock(tmp_path):
+    lock = locked(tmp_path)
+    pid = os.fork()
+    if not pid:  # the worker, which outlives its parent's lock
+        signal.pause()
+        os._exit(0)
+    try:
+        with pytest.raises(BlockingIOError, match=f'Another process works on {tmp_path}'):
+            locked(tmp_path)
+        lock.close()  # as if this process had been killed
+        for _ in range(200):  # the worker closes the lock right after it was forked
+            try:
+                locked(tmp_path).close()
+                break
+            except BlockingIOError:
+                time.sleep(0.02)
+        else:
+            pytest.fail('The worker holds the lock.')
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
