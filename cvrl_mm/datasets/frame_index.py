@@ -1,5 +1,6 @@
 """Where the frames of a video lie in its file, found without decoding."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import av
@@ -51,7 +52,7 @@ class FrameCount:
 
 
 def index_frames(
-    container: av.container.InputContainer, stream: av.VideoStream
+    container: av.container.InputContainer, stream: av.VideoStream, packets: Iterable[av.Packet]
 ) -> FrameIndex | FrameCount:
     """Read all packets of a video, without decoding them.
 
@@ -61,8 +62,9 @@ def index_frames(
     key frame, repeated frames.
 
     Args:
-        container: Just opened.
+        container: An open file.
         stream: Its video.
+        packets: All packets of the video in the order of the file, without empty ones.
 
     Returns:
         Where each frame lies, or at least the number of frames.
@@ -75,9 +77,7 @@ def index_frames(
     needs_data = name in ('mpeg4', 'vp8')
     rows = []
     num_vops = num_packed = num_placeholders = 0
-    for packet in container.demux(stream):
-        if not packet.size:
-            continue  # the end of the file, or "show the last frame again"
+    for packet in packets:
         is_hidden = packet.is_discard
         if needs_data:
             data = bytes(packet)

@@ -1,9 +1,7 @@
 """The package's reader of video files."""
 
-import os
-import stat
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -13,15 +11,11 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
-from .frame_index import FrameCount, FrameIndex, TruncatedVideoError, index_frames
+from .frame_index import FrameCount, FrameIndex, index_frames
+from .open_video import OpenVideo
 from .rotation import quarter_turns
-from .video_reading import UnreadableVideoError, one_line
+from .video_reading import UnreadableVideoError
 
-# FFmpeg's formats that hold video. Others, such as playlists, can name further files to open.
-FORMATS = (
-    *('mov', 'matroska', 'avi', 'flv', 'mpegts', 'mpeg', 'mpegvideo', 'asf', 'ogg', 'ivf', 'nut'),
-    *('mxf', 'dv', 'rm', 'wtv', 'h264', 'hevc', 'm4v', 'obu', 'yuv4mpegpipe'),
-)
 # Decoders that can leave out frames to which no other frame refers, packet by packet.
 SKIPPING_DECODERS = ('h264', 'mpeg4', 'mpeg1video', 'mpeg2video')
 # Frames have times with rounding errors: a time within 1 ms of a frame's start belongs to it.
@@ -48,11 +42,6 @@ class VideoFile:
         strict: Count damage that the decoder notices as errors (:attr:`num_errors`) and leave
             out the frames. By default the decoder conceals what it can.
 
-    Attributes:
-        stream: PyAV's description of the video.
-        num_errors: Errors of the decoder in the last call of :meth:`read`, :meth:`read_at` or
-            :meth:`frames`.
-
     Raises:
         UnreadableVideoError: The file does not exist, is no regular file, or holds no video.
     """
@@ -65,48 +54,18 @@ class VideoFile:
         strict: bool = False,
     ) -> None:
         self.name = str(source) if name is None else name
-        self._source = source
-        self._num_threads = num_threads
-        self._strict = strict
+        self._video = OpenVideo(source, self.name, num_threads, strict)
         self._reformatter = VideoReformatter()
-        self.num_errors = 0
-        self._last_error = ''
-        self._open()
 
-    def _open(self) -> None:
-        with self._errors():
-            # The options are the container's alone: PyAV before version 19 crashes on FLV and
-            # MPEG files if it gets options for streams that these formats announce late.
-            options = dict(format_whitelist=','.join(FORMATS))
-            source = self._source
-            if isinstance(source, str | Path):
-                if not stat.S_ISREG(os.stat(source).st_mode):
-                    raise UnreadableVideoError(self.name, 'it is not a regular file')
-                source = f'file:{source}'
-                options['protocol_whitelist'] = 'file'
-            else:
-                source.seek(0)
-            container = av.open(source, 'r', container_options=options)
-            stream = container.streams.best('video')
-            if not isinstance(stream, av.VideoStream):
-                container.close()
-                raise UnreadableVideoError(self.name, 'it holds no video')
-            context = stream.codec_context
-            if context is None:
-                raise UnreadableVideoError(self.name, 'there is no decoder for its video')
-            context.thread_count, context.thread_type = self._num_threads, 'SLICE'
-            if self._strict:
-                context.options = dict(err_detect='explode')
-        self._container: av.container.InputContainer = container
-        self.stream, self._is_at_start = stream, True
+    @property
+    def stream(self) -> av.VideoStream:
+        """PyAV's description of the video."""
+        return self._video.stream
 
-    def _reopen(self) -> None:
-        self._container.close()
-        self._open()
-
-    def _rewind(self) -> None:
-        if not self._is_at_start:
-            self._reopen()
+    @property
+    def num_errors(self) -> int:
+        """Number of errors of the decoder so far; see ``strict``."""
+        return self._video.num_errors
 
     @cached_property
     def num_frames(self) -> int:
@@ -136,7 +95,7 @@ class VideoFile:
     @cached_property
     def rotation(self) -> int:
         """Quarter turns, counter-clockwise, that make a stored frame upright."""
-        with self._errors(), closing(self.frames()) as frames:
+        with self._video.errors(), closing(self.frames()) as frames:
             return quarter_turns(next(frames))
 
     @property
@@ -167,8 +126,7 @@ class VideoFile:
                 f'{self.name} has {self.num_frames} frames; there is none at '
                 f'{wanted[0] if wanted[0] < 0 else wanted[-1]}.'
             )
-        self.num_errors = 0
-        with self._errors():
+        with self._video.errors():
             if isinstance(self._index, FrameIndex):
                 found = self._read_by_time(self._index, wanted)
             else:
@@ -178,7 +136,7 @@ class VideoFile:
             raise UnreadableVideoError(
                 self.name,
                 f'{len(missing)} of {len(wanted)} frames cannot be decoded, the first one at '
-                f'{missing[0]} of {self.num_frames}{self._last_error}',
+                f'{missing[0]} of {self.num_frames}{self._video.last_error}',
             )
         images: list[np.ndarray] = []
         used = set()
@@ -201,12 +159,11 @@ class VideoFile:
             UnreadableVideoError: There is nothing to decode, or a frame has no time.
         """
         times = np.asarray(seconds, float) + SLACK_SECONDS
-        self.num_errors = 0
-        with self._errors():
+        with self._video.errors():
             images = self._read_at(times)
         if len(images) < len(times):
             raise UnreadableVideoError(
-                self.name, f'it shows nothing around {times[0]:.1f} seconds{self._last_error}'
+                self.name, f'it shows nothing around {times[0]:.1f} seconds{self._video.last_error}'
             )
         return images
 
@@ -219,10 +176,9 @@ class VideoFile:
         Raises:
             UnreadableVideoError: The file cannot be read.
         """
-        self._rewind()
-        self.num_errors = 0
-        with self._errors():
-            yield from self._decode(self._demux())
+        self._video.rewind()
+        with self._video.errors():
+            yield from self._video.decode(self._video.demux())
 
     def to_image(self, frame: av.VideoFrame, format: str = 'rgb24') -> np.ndarray:
         """Convert a stored frame into an upright image.
@@ -243,7 +199,7 @@ class VideoFile:
 
     def close(self) -> None:
         """Close the file."""
-        self._container.close()
+        self._video.close()
 
     def __enter__(self) -> 'VideoFile':
         return self
@@ -253,10 +209,10 @@ class VideoFile:
 
     @cached_property
     def _index(self) -> FrameIndex | FrameCount:
-        self._rewind()
-        self._is_at_start = False
-        with self._errors():
-            return index_frames(self._container, self.stream)
+        self._video.rewind()
+        with self._video.errors():
+            packets = self._video.demux()
+            return index_frames(self._video.container, self.stream, packets)
 
     def _read_by_time(self, index: FrameIndex, wanted: np.ndarray) -> dict[int, np.ndarray]:
         """Decode the frames (N,) from their key frames; returns those that could be decoded."""
@@ -266,7 +222,7 @@ class VideoFile:
         for first, last in spans:
             self._decode_span(index, first, last, by_pts, found)
         if len(found) < len(wanted):  # for example after a key frame that is none
-            self._reopen()
+            self._video.rewind()
             self._decode_span(index, 0, spans[-1][1], by_pts, found)
         return found
 
@@ -292,7 +248,7 @@ class VideoFile:
                 if place == last:
                     return
 
-        for frame in self._decode(packets()):
+        for frame in self._video.decode(packets()):
             n = None if frame.pts is None else by_pts.get(frame.pts)
             if n is not None and n not in found:
                 found[n] = self.to_image(frame)
@@ -301,23 +257,23 @@ class VideoFile:
         """Read packets and their places from packet ``first`` or a key frame before it."""
         for time in (int(index.pts[first]), int(index.dts[first])):
             try:
-                self._container.seek(time, stream=self.stream)
-                packets = self._demux()
+                self._video.seek(time)
+                packets = self._video.demux()
                 packet = next(packets)
             except (StopIteration, av.FFmpegError):
                 continue
             places = np.flatnonzero(index.pts == packet.pts)
             if len(places) and places[0] <= first and index.is_key[places[0]]:
                 return enumerate(chain([packet], packets), int(places[0]))
-        self._reopen()
-        return enumerate(self._demux())
+        self._video.rewind()
+        return enumerate(self._video.demux())
 
     def _read_by_count(self, wanted: np.ndarray) -> dict[int, np.ndarray]:
         """Decode from the start; returns those of the frames (N,) that could be decoded."""
-        self._rewind()
+        self._video.rewind()
         left = set(wanted.tolist())
         found: dict[int, np.ndarray] = {}
-        for n, frame in enumerate(self._decode(self._demux())):
+        for n, frame in enumerate(self._video.decode(self._video.demux())):
             if n in left:
                 found[n] = self.to_image(frame)
             if n == wanted[-1]:
@@ -330,10 +286,10 @@ class VideoFile:
             raise ValueError('its times have no unit')
         start = stream.start_time or 0
         offset = start + int(max(times[0], 0) / stream.time_base)
-        self._container.seek(offset, stream=stream)
+        self._video.seek(offset)
         images: list[np.ndarray] = []
         shown = None  # the frame before the one just decoded
-        for frame in self._decode(self._demux()):
+        for frame in self._video.decode(self._video.demux()):
             if frame.pts is None:
                 raise ValueError('a frame has no time; write it again with ffmpeg')
             time = float((frame.pts - start) * stream.time_base)
@@ -347,41 +303,9 @@ class VideoFile:
             images += self._repeat(shown, len(times) - len(images))
         return images
 
-    def _demux(self) -> Iterator[av.Packet]:
-        """Read packets from the present position, without empty ones."""
-        self._is_at_start = False
-        return (packet for packet in self._container.demux(self.stream) if packet.size)
-
-    def _decode(self, packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
-        """Decode packets to the last frame; packets that cannot be decoded are left out."""
-        context = self.stream.codec_context
-        self._last_error = ''
-        for packet in chain(packets, [None]):  # None: the frames that the decoder holds back
-            if packet is None:
-                context.skip_frame = 'DEFAULT'
-            try:
-                yield from context.decode(packet)
-            except av.FFmpegError as error:
-                self.num_errors += 1
-                self._last_error = f' ({one_line(error)})'
-        context.flush_buffers()
-
     def _repeat(self, frame: av.VideoFrame, times: int) -> list[np.ndarray]:
         image = self.to_image(frame)
         return [image, *(image.copy() for _ in range(times - 1))]
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except UnreadableVideoError:
-            raise
-        except TruncatedVideoError as error:
-            raise UnreadableVideoError(self.name, str(error)) from error
-        except StopIteration:
-            raise UnreadableVideoError(self.name, 'none of its frames can be decoded') from None
-        except (av.FFmpegError, OSError, ValueError, RuntimeError, MemoryError) as error:
-            raise UnreadableVideoError(self.name, one_line(error)) from error
 
 
 def _merge(starts: list[int], places: list[int]) -> list[tuple[int, int]]:
