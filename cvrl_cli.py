@@ -28,15 +28,30 @@ Examples:
     {prog} my_videos/ --out work_dirs/mine --hours 2
     {prog} --out work_dirs/mine
 
-Several GPUs: torchrun --nproc_per_node=4 tools/pretrain_videos.py my_videos/ --out work_dirs/mine
+Several GPUs: torchrun --nproc_per_node=4 --no-python {prog} my_videos/ --out work_dirs/mine
+"""
+NEIGHBOURS = """Write a page of videos beside their nearest neighbours.
+
+Examples:
+    cvrl neighbours work_dirs/mine                       # held-out videos of the training
+    cvrl neighbours work_dirs/mine --videos new_videos/  # other videos, among those of the training
+"""
+PROBE = """Measure how well classes can be told from the features, before and after training.
+
+Examples:
+    cvrl probe work_dirs/mine                      # the videos' folders are the classes
+    cvrl probe work_dirs/mine --labels labels.txt  # lines "name label", label a number from 0
 """
 NUMBERS = {
-    'clip-len': (int, 'frames per clip'),
-    'frame-interval': (int, "distance between a clip's neighbouring frames"),
-    'size': (int, 'side of the frames that the encoder sees, in pixels'),
-    'batch-size': (int, 'videos per step on each device'),
-    'lr': (float, 'learning rate'),
-    'workers': (int, 'processes per device that load videos, 0 for none'),
+    'clip-len': (int, 'frames per clip (16 on a GPU, 8 on a CPU)'),
+    'frame-interval': (int, 'distance between frames of a clip (by length and rate of the videos)'),
+    'size': (
+        int,
+        'side of the frames that the encoder sees, in pixels (64 to 224, by the encoder)',
+    ),
+    'batch-size': (int, 'videos per step on each device (by the number of videos, at most 128)'),
+    'lr': (float, 'learning rate (0.004 for 64 videos per step)'),
+    'workers': (int, 'processes per device that load videos, 0 for none (by the cores)'),
 }
 SWITCHES = {
     'flip': 'do not mirror clips: where left and right matter',
@@ -69,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2)
     elif args.command == 'pretrain':
         pretrain(given[1:])
+    elif args.command in OF_TRAININGS and not _names_config(given[1:]):
+        OF_TRAININGS[args.command](given[1:])
     else:
         _run(args.command, given[1:])
 
@@ -101,6 +118,71 @@ def pretrain(arguments: Sequence[str], prog: str = 'cvrl pretrain') -> None:
         raise SystemExit(INTERRUPTED) from None
 
 
+def neighbours(arguments: Sequence[str]) -> None:
+    """Run ``cvrl neighbours OUT``.
+
+    Args:
+        arguments: Those after the subcommand.
+    """
+    parser = _parser_of_training('neighbours', NEIGHBOURS)
+    parser.add_argument('--videos', nargs='+', default=[], help='other videos to look for')
+    parser.add_argument('--rows', type=int, default=12, help='videos shown (%(default)s)')
+    parser.add_argument('--neighbours', type=int, default=5, help='of each (%(default)s)')
+    args = parser.parse_args(arguments)
+    from cvrl_mm.command_line import plain_errors
+
+    with plain_errors():
+        from cvrl_mm.own_videos.neighbours import show_neighbours
+
+        page = show_neighbours(args.out, args.videos, args.rows, args.neighbours)
+        print(f'Open {page} in a browser.')
+
+
+def probe(arguments: Sequence[str]) -> None:
+    """Run ``cvrl probe OUT``.
+
+    Args:
+        arguments: Those after the subcommand.
+    """
+    parser = _parser_of_training('probe', PROBE)
+    parser.add_argument('--labels', help='list with lines "name label" (default: the folders)')
+    args = parser.parse_args(arguments)
+    from cvrl_mm.command_line import plain_errors
+
+    with plain_errors():
+        from cvrl_mm.own_videos.label_probe import probe_labels
+
+        results, note = probe_labels(args.out, args.labels)
+        print(f'{note}; mean ± standard deviation over 20 random splits of 70 % and 30 %')
+        for measures in zip(*results.values(), strict=True):
+            values = ', '.join(
+                f'{measure} {when}' for when, measure in zip(results, measures, strict=True)
+            )
+            print(f'{measures[0].title} (%): {values}; chance {measures[0].chance:.1f}')
+
+
+OF_TRAININGS = {'neighbours': neighbours, 'probe': probe}
+
+
+def _names_config(arguments: Sequence[str]) -> bool:
+    """Tell whether the arguments are those of the tool, which begin with a config."""
+    return bool(arguments) and arguments[0].endswith('.py')
+
+
+def _parser_of_training(command: str, text: str) -> argparse.ArgumentParser:
+    """Make the parser of a command that takes the folder of a training."""
+    sys.argv[0] = f'cvrl {command}'
+    tool = f'With a config in place of OUT the command is tools/{TOOLS[command][0]}: '
+    parser = argparse.ArgumentParser(
+        prog=f'cvrl {command}',
+        description=text,
+        epilog=f'{tool}cvrl {command} CONFIG.py --help',
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('out', metavar='OUT', help='folder of a training by cvrl pretrain')
+    return parser
+
+
 def pretrain_parser(prog: str) -> argparse.ArgumentParser:
     """Make the parser of ``cvrl pretrain``."""
     parser = argparse.ArgumentParser(
@@ -114,21 +196,26 @@ def pretrain_parser(prog: str) -> argparse.ArgumentParser:
         'videos', nargs='*', default=[], help='videos, folders (searched recursively), .txt lists'
     )
     parser.add_argument('--out', required=True, help='folder for everything that is written')
-    parser.add_argument('--init', help='checkpoint to start from; its architecture is kept')
+    parser.add_argument(
+        '--init',
+        help='checkpoint to start from; its architecture is kept (default: random weights)',
+    )
     length = parser.add_argument_group(
-        'length of the training, one of'
+        'length of the training, one of (default: 100 epochs and at least 2000 steps)'
     ).add_mutually_exclusive_group()
     length.add_argument('--hours', type=float, help='time to train, without inspection and report')
     length.add_argument('--epochs', type=int, help='passes over the videos')
     length.add_argument('--steps', type=int, help='steps')
-    group = parser.add_argument_group('settings, chosen if not given')
-    group.add_argument('--encoder', help='small, r3d18 or r3d50')
+    group = parser.add_argument_group('settings (by default chosen as said in parentheses)')
+    group.add_argument('--encoder', help='tiny or small (for a CPU), r3d18 or r3d50 (for a GPU)')
     for name, (kind, text) in NUMBERS.items():
         group.add_argument(f'--{name}', type=kind, help=text)
     group.add_argument(
-        '--segment-seconds', type=float, help='longer files count as several videos of this length'
+        '--segment-seconds',
+        type=float,
+        help='longer files count as several videos of this length (30)',
     )
-    group.add_argument('--seed', type=int, help='of all random draws')
+    group.add_argument('--seed', type=int, help='of all random draws (0)')
     augmentation = parser.add_argument_group('augmentation')
     for name, text in SWITCHES.items():
         augmentation.add_argument(f'--no-{name}', dest=name, action='store_false', help=text)

@@ -9,7 +9,8 @@ import cvrl_cli
 def test_help_imports_nothing_heavy():
     code = (
         'import sys, cvrl_cli\n'
-        'for arguments in (["--help"], ["pretrain", "--help"]):\n'
+        'for arguments in (["--help"], ["pretrain", "--help"], ["neighbours", "--help"],\n'
+        '    ["probe", "--help"]):\n'
         '    try: cvrl_cli.main(arguments)\n'
         '    except SystemExit as leaving: assert leaving.code == 0\n'
         'assert not {"torch", "cvrl_mm", "mmengine"} & set(sys.modules)\n'
@@ -28,12 +29,20 @@ def test_without_a_command_the_help_is_shown(capsys):
     assert 'pretrain' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('command', ['features', 'neighbours', 'probe', 'doctor'])
+@pytest.mark.parametrize('command', ['features', 'doctor'])
 def test_other_commands_run_their_tools(command: str, capsys):
     with pytest.raises(SystemExit) as leaving:
         cvrl_cli.main([command, '--help'])
     assert leaving.value.code == 0
     assert 'usage: ' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('command', ['neighbours', 'probe'])
+def test_with_a_config_the_tool_runs(command: str, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        cvrl_cli.main([command, 'config.py', '--help'])
+    assert leaving.value.code == 0
+    assert 'config' in capsys.readouterr().out.partition('\n\n')[0]
 
 
 def test_options_are_those_of_the_package():

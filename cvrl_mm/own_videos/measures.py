@@ -107,7 +107,7 @@ def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> li
     title = 'second half finds its first half (all videos)'
     found.append(retrieval(title, halves[1], halves[0], every))
     if labels:
-        found += _by_folder(feats.mean(1), torch.tensor(labels))
+        found += classify(feats.mean(1), torch.tensor(labels), 'by folder')
     return [
         *found,
         Measure('alignment (lower is closer)', alignment(first, last), percent=False),
@@ -116,8 +116,14 @@ def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> li
     ]
 
 
-def _by_folder(feats: Tensor, labels: Tensor) -> list[Measure]:
-    """Classify by folder over random splits, 70 % against 30 %."""
+def classify(feats: Tensor, labels: Tensor, by: str = 'by label') -> list[Measure]:
+    """Measure k-NN and linear accuracy over random splits, 70 % against 30 %.
+
+    Args:
+        feats: (V, C).
+        labels: (V,), at least 0.
+        by: What the labels are, for the titles.
+    """
     chance = 100 * labels.bincount().max().item() / len(labels)
     results: dict[str, list[float]] = dict(knn=[], linear=[])
     for seed in range(SPLITS):
@@ -128,7 +134,7 @@ def _by_folder(feats: Tensor, labels: Tensor) -> list[Measure]:
         unit = F.normalize(feats, dim=1)
         parts = unit[train], labels[train], unit[test], labels[test]
         results['linear'].append(linear_probe(*parts))
-    titles = dict(knn='k-NN accuracy by folder', linear='linear accuracy by folder')
+    titles = dict(knn=f'k-NN accuracy {by}', linear=f'linear accuracy {by}')
     return [
         Measure(titles[name], float(100 * np.mean(x)), chance, float(100 * np.std(x)))
         for name, x in results.items()

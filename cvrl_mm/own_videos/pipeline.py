@@ -19,6 +19,7 @@ from .encoding import copy_start
 from .inspection import Inspection, inspect
 from .lists import write_lists
 from .memory import choose_memory, usable_bytes
+from .network import Network
 from .options import Options
 from .settings import FEW_STEPS, FEW_VIDEOS, MIN_STEPS, Machine, Setting, choose, choose_steps
 from .training import final_checkpoint, has_begun, prepare_process, time_step, train
@@ -35,17 +36,18 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     cores = _cores()
     prepare_process(cores)
     config_file = folder / 'config.py'
-    found = None
+    found, start = None, None
     # Before the ranks meet: processes that are forked beside the threads of a group can hang
     if os.environ.get('RANK', '0') == '0':
         _check_parts()
         sources = _prepare_folder(folder, sources, chosen)
         if not config_file.is_file():
+            start = _copy_start(chosen.init, folder)  # before the videos are opened
             found = _inspect(folder, sources, cores)
     if 'RANK' in os.environ and not is_distributed():
         init_dist('pytorch', backend='nccl' if torch.cuda.is_available() else 'gloo')
     if not config_file.is_file():
-        _write_config(folder, found, chosen, cores)
+        _write_config(folder, found, start, chosen, cores)
     cfg = Config.fromfile(config_file)
     steps = cfg.train_cfg.max_iters
     if final_checkpoint(cfg).is_file():
@@ -69,6 +71,19 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     return folder
 
 
+def _copy_start(init: str | None, folder: Path) -> Network | None:
+    """Copy the weights to start from, if there are any."""
+    if init is None:
+        return None
+    try:
+        return copy_start(init, folder / INIT)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f'--init {init} cannot be used: {error} Weights that do not describe their '
+            'architecture are converted first: convert_checkpoint.py encoder … --config CONFIG.'
+        ) from error
+
+
 def _inspect(folder: Path, sources: Sequence, cores: int) -> Inspection:
     """Open all videos and report them."""
     with progress('Opening videos', console) as on_progress:
@@ -79,13 +94,14 @@ def _inspect(folder: Path, sources: Sequence, cores: int) -> Inspection:
     return found
 
 
-def _write_config(folder: Path, found: Inspection | None, options: Options, cores: int) -> None:
+def _write_config(
+    folder: Path, found: Inspection | None, start: Network | None, options: Options, cores: int
+) -> None:
     """Choose the settings and write the config; the main process has the inspection."""
     ranks = get_world_size()
     local_ranks = int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     trial = folder / '.trial_config.py'
     if found is not None:
-        start = None if options.init is None else copy_start(options.init, folder / INIT)
         machine = Machine(max(1, cores // local_ranks), ranks, torch.cuda.is_available())
         plan = choose(found, options, machine, start)
         windows = plan['window_frames']

@@ -1,7 +1,6 @@
 """Write the results of a training: encoder, features, curves, report and page."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from ..datasets.video_list import read_video_list
 from ..evaluation.encoder import load_encoder
+from ..evaluation.feature_file import FeatureFile
 from ..evaluation.nearest_neighbours import leave_one_out
 from ..progress import progress
 from ..visualization.curves import plot_curves, read_curves
@@ -23,6 +23,7 @@ from ..visualization.feature_page import Point, Row, write_feature_page
 from .encoding import NUM_CLIPS, encode, starting_encoder, write_features
 from .inspection import printable
 from .measures import Measure, measure, verdict
+from .trained import FEATURES_BEFORE, held_out
 from .training import final_checkpoint
 
 SHOWN_VIDEOS = 8
@@ -60,25 +61,27 @@ def write_results(folder: Path, cfg: Config, console: Console) -> None:
         names = [name for name, _ in listed]
         feats, names, failed = encode(encoders, root, names, workers, device, on_progress)
     write_features(folder, names, feats[AFTER].mean(1).numpy())
+    with FeatureFile(folder / FEATURES_BEFORE) as file:
+        file.append(names, feats[BEFORE].mean(1).numpy())
     plot_curves({'training': read_curves(cfg.work_dir)}, folder / 'curves.png', PANELS)
 
     label_of = dict(listed)
     labels = [label_of[name] for name in names]
     classes = (folder / 'lists/classes.txt').read_text(encoding='utf-8').splitlines()
     labels = labels if classes else []
-    held_out = _held_out(folder, names)
+    unseen = held_out(folder, names)
     with progress('Measuring', console) as on_progress:
         measures: dict[str, list[Measure]] = {}
         for done, (when, x) in enumerate(feats.items(), 1):
-            measures[when] = measure(x, held_out, labels)
+            measures[when] = measure(x, unseen, labels)
             on_progress(done, len(feats))
     table = _table(measures)
     headline = verdict(measures[BEFORE][0], measures[AFTER][0])
-    notes = [headline, *_notes(cfg, len(names), len(held_out), classes, failed)]
+    notes = [headline, *_notes(cfg, len(names), len(unseen), classes, failed)]
     with progress('Drawing the page', console) as on_progress:
         mean = feats[AFTER].mean(1)
         points, groups = _map(mean, names, labels, classes)
-        rows = _rows(mean, names, held_out)
+        rows = _rows(mean, names, unseen)
         page = folder / 'index.html'
         write_feature_page(page, 'Your videos', notes, table, rows, points, groups, root)
         on_progress(1, 1)
@@ -88,12 +91,6 @@ def write_results(folder: Path, cfg: Config, console: Console) -> None:
     }
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     (folder / 'report.md').write_text(_report(folder, notes, table), encoding='utf-8')
-
-
-def _held_out(folder: Path, names: Sequence[str]) -> list[int]:
-    """Places of the videos that were not trained on."""
-    train = {name for name, _ in read_video_list(str(folder / 'lists/train.txt'))}
-    return [i for i, name in enumerate(names) if name not in train]
 
 
 def _table(measures: dict[str, list[Measure]]) -> list[list[str]]:
@@ -110,13 +107,13 @@ def _table(measures: dict[str, list[Measure]]) -> list[list[str]]:
 
 
 def _notes(
-    cfg: Config, videos: int, held_out: int, classes: list[str], failed: dict[str, str]
+    cfg: Config, videos: int, unseen: int, classes: list[str], failed: dict[str, str]
 ) -> list[str]:
     started = 'random weights'
     if cfg.model.backbone.get('init_cfg'):
         started = cfg.model.backbone.init_cfg.checkpoint
     notes = [
-        f'{videos} videos, {held_out} of them held out; {cfg.train_cfg.max_iters} steps of '
+        f'{videos} videos, {unseen} of them held out; {cfg.train_cfg.max_iters} steps of '
         f'{cfg.train_dataloader.batch_size} videos per device, started from {started}. Every '
         f'video gives {NUM_CLIPS} clips at even distances; its feature is their mean.',
         'Retrieval looks for a video by another part of it among all videos, without labels. The '
@@ -139,10 +136,10 @@ def _notes(
     return notes
 
 
-def _rows(feats: Tensor, names: list[str], held_out: list[int]) -> list[Row]:
+def _rows(feats: Tensor, names: list[str], unseen: list[int]) -> list[Row]:
     k = min(SHOWN_NEIGHBOURS, len(names) - 1)
     sims, indices = leave_one_out(feats, k)
-    pool = held_out or list(range(len(names)))
+    pool = unseen or list(range(len(names)))
     shown = np.linspace(0, len(pool) - 1, min(SHOWN_VIDEOS, len(pool))).round().astype(int)
     return [
         Row(

@@ -40,6 +40,8 @@ def test_everything_is_written(out: Path):
     assert encoder.features(encoder.transform(_video(out))).shape == (10, 256)
     saved = np.load(out / 'features.npz')
     assert saved['feats'].shape == (24, 256) and len(set(saved['names'])) == 24
+    before = np.load(out / 'training/features_before.npz')
+    assert before['feats'].shape == (24, 256) and not np.allclose(before['feats'], saved['feats'])
     for name in ('index.html', 'curves.png', 'config.py', 'videos.tsv'):
         assert (out / name).stat().st_size > 100, name
     numbers = json.loads((out / 'report.json').read_text())
@@ -118,3 +120,14 @@ def test_before_the_first_step_the_options_may_change(videos: Path, tmp_path: Pa
         cvrl_mm.pretrain(out=tmp_path, steps=5, workers=0, batch_size=4, seed=3)
     cfg = Config.fromfile(tmp_path / 'config.py')
     assert (cfg.randomness.seed, cfg.train_cfg.max_iters) == (3, 5)
+
+
+def test_weights_to_start_from_are_checked_first(videos: Path, tmp_path: Path, monkeypatch):
+    def opened(*args):
+        raise AssertionError('the videos were opened before the weights')
+
+    monkeypatch.setattr(pipeline, 'inspect', opened)
+    (tmp_path / 'text.pth').write_text('hello')
+    for init in (tmp_path / 'missing.pth', tmp_path / 'text.pth'):
+        with pytest.raises(ValueError, match=f'--init .*{init.name} cannot be used: '):
+            cvrl_mm.pretrain(videos, tmp_path / init.stem, init=str(init))

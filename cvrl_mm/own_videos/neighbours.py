@@ -1,0 +1,100 @@
+"""A page of videos beside their nearest neighbours, ``cvrl neighbours OUT``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from ..evaluation.encoder import load_encoder
+from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours
+from ..evaluation.video_files import gather_videos
+from ..progress import progress
+from ..visualization.neighbours import Neighbour, Query, write_neighbour_page
+from .encoding import encode
+from .trained import Trained
+
+
+def show_neighbours(
+    out: str | Path, videos: Sequence[str | Path] = (), rows: int = 12, neighbours: int = 5
+) -> Path:
+    """Write a page of videos beside their nearest neighbours among the videos of a training.
+
+    Args:
+        out: Folder of the training.
+        videos: Other videos, folders or lists to look for; by default the held-out videos of the
+            training, or all of them where none is held out.
+        rows: Videos that are shown, evenly spread over all.
+        neighbours: Neighbours of each video.
+
+    Returns:
+        The page, ``OUT/neighbours/index.html``.
+
+    Raises:
+        FileNotFoundError: ``out`` does not hold a finished training, or a source does not exist.
+        ValueError: No video can be read, or a number is below 1.
+    """
+    if min(rows, neighbours) < 1:
+        raise ValueError(f'rows and neighbours must be at least 1, got {rows} and {neighbours}.')
+    trained = Trained.read(out)
+    if videos:
+        queries, what = _find_other(trained, videos, rows, neighbours)
+    else:
+        queries, what = _find_own(trained, rows, neighbours)
+    note = f'{what} among the {len(trained.names)} videos below {trained.root}.'
+    return write_neighbour_page(trained.folder / 'neighbours', 'Nearest neighbours', note, queries)
+
+
+def _find_own(trained: Trained, rows: int, number: int) -> tuple[list[Query], str]:
+    """Look for videos of the training among all others of it."""
+    sims, indices = leave_one_out(trained.feats, min(number, len(trained.names) - 1))
+    pool = trained.held_out or list(range(len(trained.names)))
+    chosen = [pool[i] for i in _spread(len(pool), rows)]
+    queries = [
+        Query(
+            str(trained.root / trained.names[i]),
+            _label(trained, i),
+            _neighbours(trained, sims[i], indices[i]),
+        )
+        for i in chosen
+    ]
+    return queries, f'{len(queries)} {"held-out " if trained.held_out else ""}videos'
+
+
+def _find_other(
+    trained: Trained, videos: Sequence[str | Path], rows: int, number: int
+) -> tuple[list[Query], str]:
+    """Encode other videos and look for them among those of the training."""
+    paths = gather_videos(videos)
+    paths = [str(Path(paths[i]).absolute()) for i in _spread(len(paths), rows)]
+    encoder = load_encoder(trained.folder)
+    device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    with progress('Encoding the videos', Console(stderr=True)) as on_progress:
+        feats, read, failed = encode(
+            dict(trained=encoder), Path('/'), paths, 0, device, on_progress
+        )
+    number = min(number, len(trained.names))
+    sims, indices = nearest_neighbours(feats['trained'].mean(1), trained.feats, number)
+    queries = [
+        Query(path, None, _neighbours(trained, sims[i], indices[i])) for i, path in enumerate(read)
+    ]
+    unread = f' ({len(failed)} more cannot be read)' if failed else ''
+    return queries, f'{len(queries)} other videos{unread}'
+
+
+def _neighbours(trained: Trained, sims: torch.Tensor, indices: torch.Tensor) -> list[Neighbour]:
+    return [
+        Neighbour(str(trained.root / trained.names[j]), _label(trained, j), similarity)
+        for j, similarity in zip(indices.tolist(), sims.tolist(), strict=True)
+    ]
+
+
+def _label(trained: Trained, place: int) -> str | None:
+    label = trained.labels.get(trained.names[place], -1)
+    return trained.classes[label] if label >= 0 else None
+
+
+def _spread(number: int, at_most: int) -> list[int]:
+    """Return evenly spread places."""
+    return np.linspace(0, number - 1, min(number, at_most)).round().astype(int).tolist()

@@ -1,0 +1,47 @@
+"""A finished training of own videos, made by hand."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cvrl_mm.convert.clip_input import ClipInput
+from cvrl_mm.evaluation.encoder import Encoder
+from cvrl_mm.models import R3DSlow
+from cvrl_mm.own_videos.encoding import write_features
+from tests.videos import encode
+
+BACKBONE = dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=(1, 1, 1, 1))
+CHANNELS = 64
+
+
+def small_encoder(seed: int = 0) -> Encoder:
+    torch.manual_seed(seed)
+    backbone = R3DSlow(**{k: v for k, v in BACKBONE.items() if k != 'type'})
+    backbone.init_weights()
+    return Encoder(backbone, ClipInput(4, 1, 32), dict(backbone=BACKBONE)).eval()
+
+
+def write_folder(folder: Path, names: list[str], classes: list[str], held_out: int = 2) -> Path:
+    """Write videos, features near their class's axis, lists, config and encoder."""
+    root, out = folder / 'videos', folder / 'out'
+    (out / 'lists').mkdir(parents=True)
+    labels = [classes.index(name.split('/')[0]) if classes else -1 for name in names]
+    feats = 0.02 * np.random.default_rng(0).standard_normal((len(names), CHANNELS)).astype(
+        np.float32
+    )
+    for i, name in enumerate(names):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        encode(root / name, num_frames=5 + i)
+        feats[i, labels[i]] += 1
+    write_features(out, names, feats)
+    lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
+    (out / 'lists/all.txt').write_text(''.join(lines))
+    (out / 'lists/train.txt').write_text(''.join(f'{name} 0\n' for name in names[held_out:]))
+    (out / 'lists/classes.txt').write_text(''.join(f'{name}\n' for name in classes))
+    prefix = dict(video=str(root))
+    (out / 'config.py').write_text(
+        f'train_dataloader = dict(dataset=dict(data_prefix={prefix!r}))\n'
+    )
+    small_encoder().save(out / 'encoder.safetensors')
+    return out

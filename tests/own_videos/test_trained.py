@@ -1,0 +1,26 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from cvrl_mm.own_videos.trained import Trained
+from tests.own_videos.folder import write_folder
+
+
+def test_reads_what_was_written(tmp_path: Path):
+    names = [f'{"ab"[i % 2]}/{i}.mp4' for i in range(4)]
+    trained = Trained.read(write_folder(tmp_path, names, ['a', 'b'], held_out=1))
+    assert trained.names == names and trained.feats.shape == (4, 64)
+    assert trained.feats.dtype == torch.float32 and trained.feats_before is None
+    assert trained.labels == {name: i % 2 for i, name in enumerate(names)}
+    assert (trained.classes, trained.held_out) == (['a', 'b'], [0])
+    assert (trained.root / names[0]).is_file()
+
+
+def test_an_unfinished_training_is_an_error(tmp_path: Path):
+    out = write_folder(tmp_path, ['a.mp4'], [], held_out=0)
+    (out / 'features.npz').unlink()
+    with pytest.raises(FileNotFoundError, match=r'no features\.npz.*continues an unfinished'):
+        Trained.read(out)
+    with pytest.raises(FileNotFoundError, match=r'no config\.py'):
+        Trained.read(tmp_path)

@@ -1,0 +1,36 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.config import Config
+
+from cvrl_mm.own_videos.training import final_checkpoint, has_begun, prepare_process
+
+
+def test_checkpoints_of_a_training(tmp_path: Path):
+    cfg = Config(dict(work_dir=str(tmp_path), train_cfg=dict(max_iters=7)))
+    assert not has_begun(cfg) and final_checkpoint(cfg) == tmp_path / 'iter_7.pth'
+    (tmp_path / 'last_checkpoint').touch()
+    assert not has_begun(cfg)
+    (tmp_path / 'iter_3.pth').touch()
+    assert has_begun(cfg) and not final_checkpoint(cfg).is_file()
+
+
+@pytest.mark.parametrize(('cores', 'threads'), [(1, 1), (2, 1), (6, 3)])
+def test_half_of_the_cores_compute(cores: int, threads: int, monkeypatch: pytest.MonkeyPatch):
+    before = torch.get_num_threads()
+    monkeypatch.delenv('OMP_NUM_THREADS', raising=False)
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
+    try:
+        prepare_process(cores)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_threads_that_are_set_are_kept(monkeypatch: pytest.MonkeyPatch):
+    before = torch.get_num_threads()
+    monkeypatch.setitem(os.environ, 'OMP_NUM_THREADS', str(before))
+    prepare_process(2 * before + 2)
+    assert torch.get_num_threads() == before
