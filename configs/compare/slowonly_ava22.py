@@ -1,11 +1,6 @@
 # SlowFast's contrastive encoders on AVA 2.2 with given boxes. Published: 19.7 % mAP (MoCo).
 _base_ = ['../detection/ava22_videos_cvrl.py', '../_base_/slowonly_8x8.py']
-model = dict(
-    backbone=dict(
-        **_base_.slowonly, init_cfg=dict(checkpoint='checkpoints/slowonly_r50_8x8_moco.pth')
-    ),
-    data_preprocessor=_base_.slowfast_pixels,
-)
+model = _base_.slowonly_model
 clip = dict(type='ReadAVAClip', **_base_.clip_8x8)
 train_dataloader = dict(dataset=dict(pipeline=[clip, *_base_.train_views]))
 val_dataloader = dict(dataset=dict(pipeline=[clip, *_base_.test_views]))

@@ -3,13 +3,13 @@ _base_ = './kinetics400_clips.py'
 data_root = 'data/motion/'
 
 sample_train = dict(type='SampleFrames', clip_len=8, frame_interval=2, num_clips=1)
-# Three clips of the whole frame, everywhere
+# Three clips of the whole frame for validation, testing and features
 sample_test = dict(type='EvenClipSample', clip_len=8, frame_interval=2, num_clips=3)
 resize = dict(type='Resize', scale=(32, 32), keep_ratio=False)
 train_pipeline = [
     _base_.open_video,
     sample_train,
-    dict(type='VideoFileDecode'),
+    _base_.decode,
     _base_.crop,
     resize,
     _base_.flip,
