@@ -1,9 +1,9 @@
-"""Load checkpoints as weights only, so that a file from elsewhere runs no code.
+"""Restrict the loading of checkpoints to weights, so that a foreign file cannot run code.
 
-This is a choice, not a workaround: ``import cvrl_mm`` alone does not make it. The tools of this
-package, its own loading of weights and runs of its configs (by ``StrictLoadHook``) call
-``refuse_foreign_code``, and from then on it holds in their process. A user who trusts a checkpoint
-sets the environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
+This is a policy, not a workaround, and ``import cvrl_mm`` alone does not enable it. The tools of
+this package, its own loading of weights, and training runs with its configs (through
+``StrictLoadHook``) call :func:`refuse_foreign_code`, which holds for the rest of the process. Users
+who trust a checkpoint set the environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
 """
 
 import os
@@ -11,22 +11,24 @@ import pickle
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import torch
 from mmengine.runner import CheckpointLoader, Runner
 from mmengine.utils import digit_version
 
-# What torch.load heeds where it is not told whether to unpickle weights alone
+# Environment variables that torch.load reads if its argument weights_only is not given
 TRUST, DISTRUST = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'
 
 
 def refuse_foreign_code() -> None:
-    """Load checkpoints as weights alone, whatever the address and the version of torch.
+    """Make mmengine load checkpoints as weights only, for every address and version of torch.
 
-    mmengine leaves the choice to torch: before 2.6 every pickle may run code, and later on
-    those from ``http(s)://`` still may. A refusal says so in one sentence. Nothing is refused
-    where the user has set ``TRUST``. ``Runner.resume`` on a local file also reads the log history
-    that mmengine stores; torch before 2.6 cannot allow that alone, and trusts the file.
+    mmengine leaves the choice to torch: before version 2.6 every pickle may run code, and in
+    later versions those from ``http(s)://`` still may. Nothing is refused if the user has set
+    the environment variable ``TRUST``. ``Runner.resume`` on a local file also reads the log
+    history that mmengine stores; torch before 2.6 cannot allow these objects individually and
+    therefore trusts the file.
     """
     load = CheckpointLoader.load_checkpoint.__func__
     if load.__module__ == __name__:
@@ -38,10 +40,10 @@ def refuse_foreign_code() -> None:
         try:
             with _environment(DISTRUST):
                 return load(cls, filename, *args, **kwargs)
-        except OSError:  # no such file, no such address
+        except OSError:  # the file or the address does not exist
             raise
         except Exception as error:
-            raise pickle.UnpicklingError(_refusal(filename, str(error))) from None
+            raise pickle.UnpicklingError(refusal(filename, error)) from None
 
     CheckpointLoader.load_checkpoint = classmethod(load_weights)
     if digit_version(torch.__version__) < digit_version('2.6'):
@@ -54,22 +56,33 @@ def refuse_foreign_code() -> None:
         Runner.resume = resume_local
 
 
-def _refusal(filename: str, complaint: str) -> str:
-    """Summarise the message of torch in one sentence."""
-    code = re.search(r'GLOBAL (\S+)', complaint)
+def refusal(filename: str | Path, error: Exception) -> str:
+    """Explain in one line why a file was not loaded as weights only.
+
+    Args:
+        filename: The file or its address.
+        error: What ``torch.load`` raised.
+
+    Returns:
+        The explanation, with a command that keeps only the weights of a trusted file.
+    """
+    complaint = str(error)
+    code = re.search(r'(?:GLOBAL|class) (\S+)', complaint)
     if code is None:
-        what = ' '.join(complaint.splitlines()[-1:]) if 'Weights' not in complaint else ''
-        return f'{filename} is damaged or is no checkpoint{what and f" ({what[:200]})"}.'
+        last_line = ' '.join(complaint.splitlines()[-1:]) if 'Weights' not in complaint else ''
+        detail = f' ({last_line[:200]})' if last_line else ''
+        return f'{filename} is not a checkpoint of torch, or it is damaged{detail}.'
     return (
         f'{filename} is not loaded: it holds more than weights, and reading it would run '
-        f'{code[1]}. If you trust where it comes from, store its weights alone: torch.save('
-        "{'state_dict': torch.load(FILE, weights_only=False)['state_dict']}, NEW_FILE)."
+        f'{code[1]}. If you trust its source, keep only its weights: python -c "import torch; '
+        "c = torch.load('FILE', weights_only=False); torch.save({k: c[k] for k in "
+        "('state_dict', 'meta') if k in c}, 'NEW_FILE')\"."
     )
 
 
 @contextmanager
 def _environment(name: str) -> Iterator[None]:
-    """Set a variable of the environment to 1 for the duration of a block."""
+    """Set an environment variable to 1 for the duration of a block."""
     before = os.environ.get(name)
     os.environ[name] = '1'
     try:

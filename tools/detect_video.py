@@ -57,11 +57,11 @@ def annotate(args: argparse.Namespace, out: Path) -> int:
     """Detect and draw; return the number of boxes."""
     # only here, so that --help works without mmdet
     import numpy as np
-    from rich.progress import Progress
 
     from cvrl_mm.detection.annotated_video import write_annotated_video
     from cvrl_mm.detection.ava_proposals import load_proposals
     from cvrl_mm.detection.video_detector import VideoActionDetector
+    from cvrl_mm.progress import progress
 
     proposals = None if args.proposals is None else load_proposals(args.proposals)
     if proposals is not None:
@@ -74,16 +74,9 @@ def annotate(args: argparse.Namespace, out: Path) -> int:
         key = f'{args.video.stem},{args.start + second:04d}'
         return detector.detect(args.video, second, proposals.get(key, np.zeros((0, 5))))
 
-    with Progress() as progress:
-        task = progress.add_task('frames', total=None)
+    with progress('frames') as on_progress:
         return write_annotated_video(
-            args.video,
-            out,
-            detect,
-            detector.actions,
-            args.threshold,
-            args.top,
-            lambda done, total: progress.update(task, completed=done, total=total),
+            args.video, out, detect, detector.actions, args.threshold, args.top, on_progress
         )
 
 

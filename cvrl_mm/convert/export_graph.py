@@ -1,7 +1,6 @@
 """Export an encoder as a graph that runs without this package: ONNX or torch.export's pt2."""
 
 import copy
-import os
 import warnings
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from mmengine.utils import digit_version
 from torch import Tensor, nn
 from torch.nn.modules.utils import _triple
 
+from ..files import replacing
 from ..models.same_conv3d import SameConv3d
 from ..models.same_max_pool3d import SameMaxPool3d
 
@@ -76,8 +76,7 @@ def export_encoder(encoder: nn.Module, out: str | Path, dtype: str = 'float32') 
     generator = torch.Generator().manual_seed(0)
     example = torch.randint(0, 256, EXAMPLE, dtype=torch.uint8, generator=generator)
     sizes = {axis: torch.export.Dim.DYNAMIC for axis in (0, 2, 3, 4)}
-    part = out.with_name(f'.{out.stem}.{os.getpid()}{out.suffix}')
-    try:
+    with replacing(out) as part:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
             program = torch.export.export(
@@ -105,9 +104,6 @@ def export_encoder(encoder: nn.Module, out: str | Path, dtype: str = 'float32') 
                 f'The exported graph deviates from the encoder by {difference:.2g} of its largest '
                 f'feature (allowed: {TOLERANCE:g}); nothing was written.'
             )
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
     print_log(
         f'{out}: {out.stat().st_size / 1e6:.1f} MB, {dtype}; deviates from the eager float32 '
         f'encoder by {difference:.1e} of its largest feature.',

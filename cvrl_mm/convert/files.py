@@ -1,10 +1,8 @@
 """Read and write files of weights: safetensors, and torch's own format without pickled code."""
 
 import hashlib
+import io
 import json
-import os
-import pickle
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,9 @@ from typing import Any
 import torch
 from mmengine.logging import print_log
 from torch import Tensor
+
+from ..files import replacing
+from ..weights_only import refusal
 
 SAFETENSORS = '.safetensors'
 METADATA_KEY = 'cvrl_mm'  # in the metadata of a safetensors file: ``meta`` as JSON
@@ -44,21 +45,10 @@ def load_weights(path: str | Path) -> dict[str, Any]:
 def _load_torch(path: Path) -> Any:
     try:
         return torch.load(path, map_location='cpu', weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise ValueError(
-            f'{path} is refused: it holds more than weights ({_refused(error)}), and reading '
-            f'that could run code that somebody put into it. Checkpoints that mmengine wrote '
-            f'without WeightsOnlyCheckpointHook hold its message hub. If the file is your own, '
-            f'keep its weights by\n'
-            f'  python -c "import torch; c = torch.load({str(path)!r}, weights_only=False); '
-            f"torch.save(dict(state_dict=c['state_dict'], meta=dict(cfg=c['meta']['cfg'])), "
-            f"'weights.pth')\"\n"
-            f'and convert weights.pth.'
-        ) from error
     except OSError:
         raise
-    except Exception as error:  # for other files torch raises nearly anything
-        raise ValueError(f'{path} is no checkpoint of torch, or is damaged: {error}') from error
+    except Exception as error:  # torch raises many types for files that are no checkpoints
+        raise ValueError(refusal(path, error)) from error
 
 
 def _load_safetensors(path: Path) -> dict[str, Any]:
@@ -113,12 +103,6 @@ def _checked(loaded: Any, path: Path) -> dict[str, Any]:
     return dict(state_dict=dict(state), meta=dict(meta or {}))
 
 
-def _refused(error: pickle.UnpicklingError) -> str:
-    """Cut the object's name out of torch's advice."""
-    found = re.search(r'(?:GLOBAL|class) (\S+)', str(error))
-    return found[1] if found else 'a pickle of another kind'
-
-
 def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) -> Path:
     """Write a checkpoint under a temporary name and rename it once it is complete.
 
@@ -138,19 +122,17 @@ def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) 
     """
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f'.{out.name}.{os.getpid()}.part')
-    try:
-        if out.suffix == SAFETENSORS:
-            part.write_bytes(_safetensors_bytes(checkpoint))
-        else:
-            with part.open('wb') as file:  # a file object keeps its name out of the content
-                torch.save(checkpoint, file)
-        if hash_in_name:
-            digest = hashlib.sha256(part.read_bytes()).hexdigest()
-            out = out.with_name(f'{out.stem}-{digest[:8]}{out.suffix}')
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
+    if out.suffix == SAFETENSORS:
+        content = _safetensors_bytes(checkpoint)
+    else:
+        buffer = io.BytesIO()
+        torch.save(checkpoint, buffer)
+        content = buffer.getvalue()
+    if hash_in_name:
+        digest = hashlib.sha256(content).hexdigest()
+        out = out.with_name(f'{out.stem}-{digest[:8]}{out.suffix}')
+    with replacing(out) as part:
+        part.write_bytes(content)
     print_log(f'{out}: {out.stat().st_size / 1e6:.1f} MB', logger='current')
     return out
 

@@ -37,7 +37,9 @@ class Evil:
 def test_more_than_weights_is_refused_and_not_run(tmp_path, monkeypatch, passenger, seen):
     monkeypatch.chdir(tmp_path)
     torch.save(dict(state_dict={}, message_hub=passenger), 'net.pth')
-    with pytest.raises(ValueError, match=rf'more than weights \(\S*{seen}\)'):
+    with pytest.raises(
+        ValueError, match=rf'more than weights, .* would run \S*{seen}\. If you trust'
+    ):
         load_weights('net.pth')
     assert os.listdir() == ['net.pth']
 

@@ -73,22 +73,16 @@ def detect(args: argparse.Namespace) -> tuple[int, int]:
     config = read_config(args.config, 'model')
 
     from mmdet.apis import init_detector
-    from rich.progress import Progress
 
+    from cvrl_mm.progress import progress
     from cvrl_mm.weights_only import refuse_foreign_code
 
     refuse_foreign_code()
     # without a palette, mmdet would build its data set to look one up
     detector = init_detector(config, args.checkpoint, palette='random', device=args.device)
-    with Progress() as progress:
-        task = progress.add_task('key frames', total=None)
+    with progress('key frames') as on_progress:
         proposals = make_proposals(
-            detector,
-            videos,
-            wanted,
-            args.start,
-            args.min_score,
-            lambda done, total: progress.update(task, completed=done, total=total),
+            detector, videos, wanted, args.start, args.min_score, on_progress
         )
     save_proposals(proposals, args.out)
     return sum(map(len, proposals.values())), len(proposals)
