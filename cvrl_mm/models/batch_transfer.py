@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 class BatchTransfer:
-    """Copy batches to a device without waiting for the copy.
+    """Copy batches to a device without waiting for the copy to finish.
 
-    A copy from page-locked memory is asynchronous. The batch on the host is referred to until
-    its copy has ended, so that a worker of the data loader does not write into it before.
+    Copies from page-locked memory are asynchronous. A reference to the batch on the host is kept
+    until its copy has finished, so that no worker of the data loader reuses its memory earlier.
     """
 
     def __init__(self) -> None:
@@ -22,11 +22,12 @@ class BatchTransfer:
         """Copy a batch.
 
         Args:
-            inputs: (N, …), or N tensors.
-            device: Where to.
+            inputs: A stacked batch, (N, …), or a sequence of N tensors.
+            device: The target device.
 
         Returns:
-            (N, …) on the device; tensors of different shapes are padded as mmengine does.
+            The batch on the device, (N, …). Tensors of different shapes are padded by
+            mmengine's ``stack_batch``.
         """
         if not isinstance(inputs, Tensor):
             return stack_batch([x.to(device, non_blocking=True) for x in inputs])

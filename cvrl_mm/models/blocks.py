@@ -12,14 +12,15 @@ MAX_SIMILARITIES = 2**26  # in memory at a time: 256 MiB in float32
 def sum_over_blocks(
     score: Callable[[Tensor, Tensor, Tensor], Tensor], q: Tensor, own: Tensor, k: Tensor
 ) -> Tensor:
-    """Compute ``score(q, own, k)``, in blocks of rows if there are many similarities.
+    """Compute ``score(q, own, k)``, in blocks of rows if the similarities need much memory.
 
-    Blocks are possible because the softmax of a row depends on that row only. Each block is
+    Blocks are exact because the softmax of a row depends only on this row. Each block is
     computed again in the backward pass.
 
     Args:
-        score: Returns a sum over the rows of ``q``. It compares ``q`` and ``k``, (m, N).
-        q: (m, D); rows 2i and 2i + 1 stay in one block.
+        score: Function that returns a sum over the rows of ``q``; it computes the similarities of
+            ``q`` and ``k``, (m, N).
+        q: (m, D); rows 2i and 2i + 1 are always in the same block.
         own: One index per row of ``q``, (m,).
         k: (N, D).
 

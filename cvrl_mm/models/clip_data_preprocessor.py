@@ -16,14 +16,14 @@ from .batch_transfer import BatchTransfer
 class ClipDataPreprocessor(ActionDataPreprocessor):
     """Copy a batch to the device once, as uint8, and normalise it there.
 
-    The arguments and the normalised values are those of MMAction2's ``ActionDataPreprocessor``.
-    The differences: a batch may be one tensor, as ``stack_collate`` returns it; the copy is
-    asynchronous if the batch lies in page-locked memory; the data samples stay on the host; under
-    autocast the result has autocast's type, which the first convolution would otherwise cast
-    it to.
+    The arguments and the normalised values are those of MMAction2's ``ActionDataPreprocessor``,
+    with four differences. A batch may be one tensor, as ``stack_collate`` returns it. The copy is
+    asynchronous if the batch is in page-locked memory. The data samples stay on the host. Under
+    autocast, the result has autocast's dtype, to which the first convolution would otherwise
+    cast it.
 
     Args:
-        kwargs: What ``ActionDataPreprocessor`` takes: ``mean``, ``std``, ``format_shape``, …
+        kwargs: Arguments of ``ActionDataPreprocessor``: ``mean``, ``std``, ``format_shape``, …
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -45,9 +45,9 @@ class ClipDataPreprocessor(ActionDataPreprocessor):
         """Normalise a batch.
 
         Args:
-            inputs: (N, …) on the device, or N tensors.
+            inputs: A batch on the device, (N, …), or a list of N tensors.
             data_samples: N samples; ``blending`` may replace them.
-            training: Whether to blend.
+            training: Whether to apply ``blending``.
 
         Returns:
             The normalised batch, (N, …), and the samples.
@@ -62,7 +62,7 @@ class ClipDataPreprocessor(ActionDataPreprocessor):
 
 
 def _compute_dtype(device: torch.device) -> torch.dtype:
-    """Return the type in which autocast runs convolutions, float32 without autocast."""
+    """Return the dtype of convolutions: autocast's, or float32 without autocast."""
     if hasattr(torch, 'get_autocast_dtype'):  # torch >= 2.4
         enabled, dtype = torch.is_autocast_enabled(device.type), torch.get_autocast_dtype
         return dtype(device.type) if enabled else torch.float32

@@ -34,11 +34,11 @@ class CVRL(Recognizer3D):
         cls_head: Config of the head. Without ``in_channels`` it gets the channels of the
             backbone's features.
         data_preprocessor: Config of the data preprocessor, by default ``ClipDataPreprocessor``.
-            MMAction2's own does not accept batches that the loader has stacked.
+            MMAction2's own preprocessor does not accept batches that the loader has stacked.
         kwargs: Further arguments of ``Recognizer3D``: ``neck``, …
 
     Raises:
-        ValueError: ``chunk_size`` is below 1, or is combined with a neck, whose losses need the
+        ValueError: ``chunk_size`` is below 1; it is combined with a neck, whose losses need the
             whole batch, or with ``with_cp``, which would recompute everything twice; or
             ``in_channels`` of the head does not match the backbone.
     """
@@ -72,7 +72,7 @@ class CVRL(Recognizer3D):
             self.cls_head = MODELS.build(self._with_in_channels(cls_head))
 
     def _with_in_channels(self, cls_head: dict) -> dict:
-        """Add the channels of the features to the head's config, or compare them."""
+        """Set ``in_channels`` in the head's config, or check the given value."""
         channels = getattr(self.backbone, 'out_channels', None)
         if channels is None or self.with_neck:
             return cls_head
@@ -88,7 +88,7 @@ class CVRL(Recognizer3D):
     def loss(
         self, inputs: Tensor, data_samples: list[ActionDataSample], **kwargs: object
     ) -> dict[str, Tensor]:
-        """Contrast the two clips of each video with those of all others.
+        """Compute the contrastive loss of a batch (CVRL, Eq. 1).
 
         Args:
             inputs: Pairs of clips, (N, 2, C, T, H, W).

@@ -11,7 +11,7 @@ from .clip_data_preprocessor import ClipDataPreprocessor
 class DeferredPreprocessor(BaseDataPreprocessor):
     """Copy a training batch to the device as uint8 and normalise it later, chunk by chunk.
 
-    At test time the wrapped preprocessor does all of its work at once.
+    At test time, the wrapped preprocessor processes the whole batch at once.
 
     Args:
         preprocessor: The wrapped preprocessor or its config.
@@ -39,7 +39,7 @@ class DeferredPreprocessor(BaseDataPreprocessor):
         return {**data, 'inputs': self._transfer(data['inputs'], self.device)}
 
     def finish(self, inputs: Tensor) -> Tensor:
-        """Normalise and augment some of the videos, (n, …)."""
+        """Normalise (and augment, if configured) some videos of the batch, (n, …)."""
         accepts_tensor = isinstance(self.preprocessor, ClipDataPreprocessor)
         videos = inputs if accepts_tensor else list(inputs)
         return self.preprocessor.preprocess(videos, data_samples=None, training=True)[0]

@@ -12,9 +12,9 @@ def gather_rows(x: Tensor, equal: bool = False) -> tuple[Tensor, int]:
     """Concatenate the rows of all ranks, in the order of the ranks, with gradients.
 
     Args:
-        x: The rows of this rank, (n, D). n may differ between ranks, D may not.
-        equal: Whether n is known to be the same on all ranks. Otherwise the ranks exchange n,
-            and the host waits for the device.
+        x: The rows of this rank, (n, D). n may differ between ranks; D must not.
+        equal: Whether n is known to be equal on all ranks. Otherwise, the ranks exchange n, and
+            the host waits for the device.
 
     Returns:
         The rows of all ranks, (N, D), and the index of this rank's first row among them. In the
@@ -53,9 +53,9 @@ def mean_over_ranks(sums: Tensor, count: int) -> Tensor:
 class _Gather(torch.autograd.Function):
     """All-gather forward, all-reduce backward.
 
-    Without the sum over ranks in the backward pass, an embedding would not receive the gradient
-    that it has as a negative of other ranks' videos. The embeddings are small, so that the cost
-    of an all-reduce, of which each rank keeps only its rows, is negligible.
+    The sum over ranks in the backward pass gives each embedding the gradient that it receives as
+    a negative of the videos of other ranks. Each rank keeps only its own rows of the result; the
+    additional cost is negligible because embeddings are small.
     """
 
     @staticmethod

@@ -31,12 +31,12 @@ class InfoNCEHead(BaseModule):
         hidden_channels: Channels of the hidden layers.
         num_hidden_layers: Number of hidden layers; with 0 the projection is linear.
         out_channels: Dimension of the embedding z.
-        temperature: The cosine similarities are divided by it.
+        temperature: Divisor of the cosine similarities.
         norm_cfg: Config of the batch norm in the hidden layers.
-        init_cfg: As in every mmengine module.
+        init_cfg: Initialisation config of mmengine.
 
     Raises:
-        ValueError: An argument is out of its range.
+        ValueError: An argument is out of range.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class InfoNCEHead(BaseModule):
                 f'in_channels={in_channels}, hidden_channels={hidden_channels}, '
                 f'out_channels={out_channels}, num_hidden_layers={num_hidden_layers}.'
             )
-        if not 0 < temperature < float('inf'):  # NaN, too
+        if not 0 < temperature < float('inf'):  # also refuses NaN
             raise ValueError(
                 f'temperature must be positive and finite (the paper: 0.1), got {temperature}.'
             )
@@ -104,7 +104,7 @@ class InfoNCEHead(BaseModule):
             kwargs: Passed to :meth:`forward`.
 
         Returns:
-            As :meth:`contrast`.
+            See :meth:`contrast`.
         """
         z = self(feats, **kwargs)
         return self.contrast(z.unflatten(0, (-1, 2)))
@@ -123,11 +123,11 @@ class InfoNCEHead(BaseModule):
             ``loss``: Scalar, the mean over the N videos of all ranks, both directions summed.
             Its gradient is partial on each rank; DDP's average over ranks is the exact gradient.
             ``accuracy``, ``accuracy_top5``: Share of the videos whose second clip is the nearest
-            to the first, or among the five nearest. A tie is no hit. ``entropy``: Of the softmax
-            over second clips, in nats.
+            to the first, or among the five nearest. Ties do not count as hits. ``entropy``: Mean
+            entropy of the softmax over second clips, in nats.
 
         Raises:
-            ValueError: The batch has fewer than two videos, over all ranks.
+            ValueError: The batch of all ranks has fewer than two videos.
         """
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(torch.promote_types(z.dtype, torch.float32)).flatten(0, 1)
@@ -137,8 +137,8 @@ class InfoNCEHead(BaseModule):
             num_videos = len(k) // 2
             if num_videos < 2:
                 raise ValueError(
-                    f'The contrastive loss got a batch of {num_videos} videos and has no '
-                    'negatives; give it at least two, over all ranks, and set '
+                    f'The contrastive loss needs at least two videos over all ranks, but got a '
+                    f'batch of {num_videos}, which has no negatives. Set '
                     'train_dataloader.drop_last=True if the last batch is smaller.'
                 )
             sums = sum_over_blocks(self.score, q, own, k)
@@ -147,7 +147,7 @@ class InfoNCEHead(BaseModule):
         return dict(loss=means[0], **dict(zip(names, means[1:].detach(), strict=True)))
 
     def score(self, q: Tensor, own: Tensor, k: Tensor) -> Tensor:
-        """Sum the loss of Eq. 1 and the metrics over some videos.
+        """Compute the loss of Eq. 1 and the metrics, summed over some videos.
 
         Args:
             q: The clips of m videos, (2m, D), l2-normalised; the two of a video are adjacent.
@@ -170,7 +170,7 @@ class InfoNCEHead(BaseModule):
         data_samples: list[ActionDataSample],
         **kwargs: object,
     ) -> list[ActionDataSample]:
-        """Embed videos.
+        """Compute the embeddings of videos.
 
         Args:
             feats: Features of all views of N videos; the views of a video are adjacent.
@@ -190,8 +190,8 @@ class InfoNCEHead(BaseModule):
 def normalize(z: Tensor) -> Tensor:
     """Scale rows to unit length.
 
-    A row shorter than 1e-6 (the square root of the released code's epsilon) has no direction to
-    train and gets no gradient, which would be of the order of its inverse length.
+    A row shorter than 1e-6 (the square root of the released code's epsilon) receives no gradient,
+    because the gradient is of the order of the inverse length.
 
     Args:
         z: (M, D).

@@ -1,4 +1,4 @@
-"""The classifier of linear evaluation, and of training all layers."""
+"""The classification head for linear evaluation, supervised training and fine-tuning."""
 
 import torch
 import torch.nn.functional as F
@@ -11,20 +11,20 @@ from .pooling import global_average_pool
 
 @MODELS.register_module()
 class LinearProbeHead(BaseHead):
-    """One linear layer on the l2-normalised pooled feature (CVRL, Sec. 4.1).
+    """Linear classifier on l2-normalised pooled features (CVRL, Sec. 4.1).
 
-    Glorot-uniform weights and a bias of zero are the released code's. Loss, accuracy and the
-    average over test views are those of MMAction2's heads. Supervised training and fine-tuning
-    have it without normalisation and with dropout: MMAction2's ``I3DHead`` computes its
-    accuracy through numpy and fails under bfloat16.
+    The initialisation follows the released code: Glorot-uniform weights and zero biases. The
+    loss, the accuracy and the average over test views are those of MMAction2's heads. Supervised
+    training and fine-tuning use this head without normalisation and with dropout, because
+    MMAction2's ``I3DHead`` computes its accuracy with numpy and fails under bfloat16.
 
     Args:
-        num_classes: Classes of the data set.
+        num_classes: Number of classes.
         in_channels: Channels of the backbone's features, 2048 for R3D-50.
-        l2_normalize: Bring the feature to unit length; the paper's learning rate of 32 is for
-            features of that length.
-        dropout_ratio: Share of the feature that training leaves out.
-        kwargs: What ``BaseHead`` takes, such as ``average_clips``.
+        l2_normalize: Scale the features to unit length. The paper's learning rate of 32 assumes
+            this.
+        dropout_ratio: Probability with which dropout zeroes an element of the features.
+        kwargs: Further arguments of ``BaseHead``, such as ``average_clips``.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class LinearProbeHead(BaseHead):
         super().init_weights()
 
     def forward(self, feats: Tensor | tuple[Tensor, ...], **kwargs: object) -> Tensor:
-        """Score classes, in float32 also under mixed precision.
+        """Compute class scores, in float32 also under mixed precision.
 
         Args:
             feats: Backbone features, (M, C, T, H, W) or pooled, (M, C).
-            kwargs: What a neck leaves for heads; unused.
+            kwargs: Outputs of a neck for heads; unused.
 
         Returns:
             Class scores before the softmax, (M, num_classes).

@@ -1,4 +1,4 @@
-"""Global average pooling of whatever a backbone returns."""
+"""Global average pooling of backbone features."""
 
 import torch
 from torch import Tensor
@@ -8,11 +8,12 @@ def global_average_pool(feats: Tensor | tuple[Tensor, ...]) -> Tensor:
     """Average features over time and space.
 
     Args:
-        feats: (N, C, T, H, W), (N, C, H, W) or pooled already, (N, C); or several of these,
-            as two-pathway backbones return them, whose channels are then concatenated.
+        feats: Features, (N, C, T, H, W) or (N, C, H, W), or already pooled features, (N, C).
+            The channels of several features, as two-pathway backbones return them, are
+            concatenated.
 
     Returns:
-        (N, C).
+        Pooled features, (N, C).
     """
     if isinstance(feats, (tuple, list)):
         return torch.cat([global_average_pool(f) for f in feats], dim=1)

@@ -1,4 +1,4 @@
-"""A look at a checkpoint before its weights are loaded."""
+"""Checks of a checkpoint before its weights are loaded."""
 
 import re
 from typing import Any
@@ -13,25 +13,25 @@ TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
 
 
 class CheckpointMisfitError(RuntimeError):
-    """A checkpoint that does not hold exactly the weights of a network."""
+    """Raised if a checkpoint does not hold exactly the weights of a network."""
 
 
 def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | None = None) -> None:
-    """Refuse a checkpoint file that does not hold exactly the weights of a network.
+    """Check that a checkpoint file holds exactly the weights of a network.
 
     Args:
-        module: The network that is to be loaded.
-        checkpoint: What ``init_cfg`` names: a path or an address.
-        prefix: Of the network's keys in the checkpoint, such as ``backbone.``.
+        module: The network whose weights are to be loaded.
+        checkpoint: Path or URL of the checkpoint, from ``init_cfg``.
+        prefix: Prefix of the network's keys in the checkpoint, such as ``backbone.``.
 
     Raises:
-        ValueError: no checkpoint is named.
-        CheckpointMisfitError: as :func:`check_fit`.
+        ValueError: ``checkpoint`` is empty.
+        CheckpointMisfitError: See :func:`check_fit`.
     """
     if not checkpoint:
         raise ValueError(
             "init_cfg=dict(type='Pretrained') names no checkpoint; "
-            'give --cfg-options model.backbone.init_cfg.checkpoint=PATH.'
+            'set --cfg-options model.backbone.init_cfg.checkpoint=PATH.'
         )
     refuse_foreign_code()
     loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
@@ -41,21 +41,21 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
 def check_fit(
     module: nn.Module, checkpoint: dict[str, Any], name: str, prefix: str | None = None
 ) -> None:
-    """Refuse a checkpoint that does not hold exactly the weights of a network.
+    """Check that a checkpoint holds exactly the weights of a network.
 
-    mmengine loads what fits and logs the rest, so that a wrong prefix, depth or width leaves a
-    random, or half a random, network to be evaluated. And it cannot see that weights were
-    trained with another padding, which fit and give wrong features.
+    mmengine loads the tensors that fit and only logs the others. With a wrong prefix, depth or
+    width, a partly or completely random network would then be evaluated. mmengine also does not
+    notice that weights were trained with a different padding: they fit, but give wrong features.
 
     Args:
-        module: The network that is to be loaded.
-        checkpoint: A checkpoint, or the weights alone.
-        name: What errors call it.
-        prefix: Of the network's keys in the checkpoint, such as ``backbone.``.
+        module: The network whose weights are to be loaded.
+        checkpoint: A checkpoint or a state dict.
+        name: Name of the checkpoint in error messages.
+        prefix: Prefix of the network's keys in the checkpoint, such as ``backbone.``.
 
     Raises:
-        CheckpointMisfitError: tensors are missing, have another shape, or belong to a larger
-            network; or an ``R3DSlow`` pads otherwise.
+        CheckpointMisfitError: Tensors are missing, have a different shape, or belong to a larger
+            network; or the checkpoint was trained with a different padding of ``R3DSlow``.
     """
     given = checkpoint.get('state_dict', checkpoint)
     held = _below_prefix(given, prefix)
@@ -82,20 +82,20 @@ def check_fit(
                 f'{len(keys)} {what}: {_first(keys)}.'
                 for keys, what in (
                     (missing, 'missing'),
-                    (reshaped, 'of another shape'),
-                    (foreign, 'that this network has no place for'),
+                    (reshaped, 'of a different shape'),
+                    (foreign, 'unexpected'),
                 )
                 if keys
             )
             + f' The checkpoint starts with {_first(list(given))}; '
-            'check prefix, depth and width.'
+            'check the prefix, depth and width.'
         )
     told = padding_of(checkpoint.get('meta') or {})
     for network in module.modules():
         if hasattr(network, 'paddings') and told not in (None, network.padding):
             raise CheckpointMisfitError(
                 f'{name} was trained with padding={told!r}, but this {type(network).__name__} has '
-                f'{network.padding!r}, with which its features are wrong; set '
+                f'{network.padding!r}, which gives wrong features; set '
                 f'model.backbone.padding={told}.'
             )
 
@@ -104,11 +104,12 @@ def padding_of(meta: dict[str, Any]) -> str | None:
     """Return the padding of the ``R3DSlow`` that a checkpoint's ``meta`` describes.
 
     Args:
-        meta: With ``backbone``, as :class:`StrictLoadHook` saves it, or with ``padding``. Older
-            files of training runs have only ``cfg``, the text of the config, which is searched.
+        meta: Metadata with ``backbone``, as :class:`StrictLoadHook` saves it, or with
+            ``padding``. Older checkpoints only have ``cfg``, the text of the config, which is
+            searched.
 
     Returns:
-        The padding, or None if it is not known.
+        The padding, or None if it is unknown.
     """
     if 'padding' in meta:
         return meta['padding']
@@ -120,7 +121,7 @@ def padding_of(meta: dict[str, Any]) -> str | None:
 
 
 def _below_prefix(given: dict[str, Tensor], prefix: str | None) -> dict[str, Tensor]:
-    """Choose and rename keys as mmengine's ``Pretrained`` does."""
+    """Select and rename keys in the same way as mmengine's ``Pretrained``."""
     if prefix is None:
         return {key.removeprefix('module.'): value for key, value in given.items()}
     prefix = prefix.removesuffix('.') + '.'
@@ -128,7 +129,7 @@ def _below_prefix(given: dict[str, Tensor], prefix: str | None) -> dict[str, Ten
 
 
 def _is_counter(key: str) -> bool:
-    """Batch norm counts its batches; nothing depends on it, and converters leave it out."""
+    """Return whether a key is batch norm's counter of batches, which converters leave out."""
     return key.endswith('num_batches_tracked')
 
 

@@ -33,7 +33,7 @@ class R3DSlow(ResNet3dSlowOnly):
     of a stock ``ResNet3dSlowOnly`` with the same stem, so that weights load in both directions.
 
     Args:
-        depth: 18, 34, 50, 101 or 152. The paper uses 50, 101 and 152. Depths 18 and 34 have
+        depth: 18, 34, 50, 101 or 152. The paper uses 50, 101 and 152. Depths 18 and 34 use
             basic blocks, with 3x3x3 kernels in stages 4 and 5, as in MMAction2.
         width: Multiplies the number of channels of every layer. From 0.125 to 4; 64 * width
             must be a whole number.
@@ -47,18 +47,18 @@ class R3DSlow(ResNet3dSlowOnly):
         channels_last: Store weights and activations in ``torch.channels_last_3d``. The results
             are equal up to rounding; which layout is faster depends on the device and the
             precision.
-        recompute: Stages whose activations are not kept for the backward pass but computed
-            again in it, and the number of blocks that are computed again together:
-            ``dict(layer1=3, layer3=2)``. A number above the length of the stage takes the whole
-            stage. ``stem`` stands for the first convolution and the max pooling. Results and
-            running statistics of batch norm do not change.
+        recompute: Stages whose activations are recomputed in the backward pass to save memory,
+            with the number of blocks that are recomputed together: ``dict(layer1=3, layer3=2)``.
+            A number above the length of the stage selects the whole stage. ``stem`` means the
+            first convolution and the max pooling. The results and the running statistics of batch
+            norm do not change.
         with_cp: Recompute all stages except the stem, one block at a time; replaces
             ``recompute``.
         **kwargs: Further arguments of ``ResNet3dSlowOnly``: ``norm_cfg``, ``norm_eval``,
             ``frozen_stages``, ``out_indices``, ``init_cfg``, …
 
     Raises:
-        ValueError: ``depth``, ``width``, ``padding`` or ``recompute`` is not one of the above.
+        ValueError: An argument is unknown or has a value other than the above.
     """
 
     paddings = ('symmetric', 'tf_same')
@@ -116,7 +116,7 @@ class R3DSlow(ResNet3dSlowOnly):
             stage gives (N, out_channels, ceil(T/2), ceil(H/32), ceil(W/32)).
 
         Raises:
-            ValueError: ``x`` has another shape or no frames.
+            ValueError: ``x`` has a different shape or no frames.
         """
         if x.ndim != 5 or x.shape[1] != self.in_channels or 0 in x.shape[2:]:
             raise ValueError(
@@ -137,7 +137,7 @@ class R3DSlow(ResNet3dSlowOnly):
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def _run(self, stage: str, modules: list[nn.Module], x: Tensor) -> Tensor:
-        """Run the modules of a stage, recomputed in the backward pass if the stage is named."""
+        """Run the modules of a stage, with recomputation if ``recompute`` names the stage."""
         together = self.recompute.get(stage)
         if together is None or not torch.is_grad_enabled():
             return nn.Sequential(*modules)(x)
@@ -198,11 +198,11 @@ class R3DSlow(ResNet3dSlowOnly):
             )
         if depth not in ResNet3dSlowOnly.arch_settings:
             depths = ', '.join(map(str, ResNet3dSlowOnly.arch_settings))
-            raise ValueError(f'R3DSlow has depths {depths}; got depth={depth}.')
+            raise ValueError(f'depth must be one of {depths}; got depth={depth}.')
         if not 0.125 <= width <= 4 or 64 * width % 1:
             raise ValueError(
-                f'width must lie in 0.125 ... 4 and keep the 64 channels of the stem a whole '
-                f'number, got width={width}; use 0.125, 0.25, 0.5, 1, 2 or 4.'
+                'width must be between 0.125 and 4, and 64 * width a whole number; got '
+                f'width={width}. Use 0.125, 0.25, 0.5, 1, 2 or 4.'
             )
         if padding not in R3DSlow.paddings:
             raise ValueError(f'padding must be one of {R3DSlow.paddings}, got {padding!r}.')
@@ -217,17 +217,17 @@ class R3DSlow(ResNet3dSlowOnly):
         for stage, blocks in self.recompute.items():
             if stage not in stages:
                 raise ValueError(
-                    f'recompute names stages out of {", ".join(stages)}; got {stage!r}.'
+                    f'recompute must name stages out of {", ".join(stages)}; got {stage!r}.'
                 )
             if not isinstance(blocks, int) or blocks < 1:
                 raise ValueError(
-                    f'recompute gives the number of blocks that are recomputed together, at '
+                    'recompute must give the number of blocks that are recomputed together, at '
                     f'least 1; got {stage}={blocks!r}.'
                 )
 
 
 def truncated_normal_(weight: Tensor) -> Tensor:
-    """Fill a kernel (out, in, …) with truncated normal values of deviation 1/sqrt(fan_in)."""
+    """Initialise a kernel (out, in, …) from a truncated normal with std 1/sqrt(fan_in)."""
     fan_in = math.prod(weight.shape[1:])
     uncut_std = 1 / math.sqrt(fan_in) / TRUNCATED_STD
     with torch.no_grad():
@@ -235,5 +235,5 @@ def truncated_normal_(weight: Tensor) -> Tensor:
 
 
 def _recomputation(group: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
-    """Make the contexts of a group's forward pass and of its recomputation."""
+    """Return the contexts of a group's forward pass and of its recomputation."""
     return nullcontext(), unchanged(group)

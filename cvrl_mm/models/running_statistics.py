@@ -1,4 +1,4 @@
-"""Batch norm's running statistics when one step runs several forward passes."""
+"""Running statistics of batch norm for several forward passes per step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +10,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 @contextmanager
 def unchanged(network: nn.Module) -> Iterator[None]:
-    """Leave the running statistics as they are, for a forward pass that is a recomputation.
+    """Do not update the running statistics, for a forward pass that is a recomputation.
 
-    The batch norms still normalise by the statistics of the batch. They run with a momentum
-    of zero, which adds no kernel; replacing their buffers by ``None`` would change what
-    autograd saves, and :func:`torch.utils.checkpoint.checkpoint` compares that.
+    The batch norms still normalise by the statistics of the batch. Their momentum is zero, which
+    adds no kernel. Replacing their buffers by ``None`` would change which tensors autograd saves,
+    and :func:`torch.utils.checkpoint.checkpoint` compares these.
 
     Args:
-        network: The network whose batch norms are concerned.
+        network: The network that contains the batch norms.
     """
     with _settings(network):
         for norm in _tracking(network):
@@ -28,15 +28,16 @@ def unchanged(network: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def part_of_update(network: nn.Module, index: int, count: int) -> Iterator[None]:
-    """Let several forward passes make one update of the running statistics together.
+    """Combine several forward passes into one update of the running statistics.
 
-    After all ``count`` passes the running mean is ``(1 - m) * old + m * mean`` with the mean
-    over the passes' batch means, and the same holds for the variance; ``num_batches_tracked``
-    has grown by one. m is the momentum, or ``1 / (num_batches_tracked + 1)`` where the
-    momentum is ``None``, as in :class:`torch.nn.BatchNorm3d`.
+    After all ``count`` passes, the running mean is ``(1 - m) * old + m * mean``, where ``mean``
+    is the average of the batch means of all passes. The same holds for the variance, and
+    ``num_batches_tracked`` is increased by one. m is the momentum, or
+    ``1 / (num_batches_tracked + 1)`` if the momentum is ``None``, as in
+    :class:`torch.nn.BatchNorm3d`.
 
     Args:
-        network: The network whose batch norms are concerned.
+        network: The network that contains the batch norms.
         index: Number of this pass, from 0. The passes must run in this order.
         count: Number of passes.
     """
@@ -44,10 +45,11 @@ def part_of_update(network: nn.Module, index: int, count: int) -> Iterator[None]
         for norm in _tracking(network):
             counter = _counter(norm)
             momentum = norm.momentum
-            if momentum is None:  # after the first pass the counter has moved already
+            if momentum is None:  # the first pass has increased the counter already
                 momentum = 1 / (int(counter) + (index == 0))
-            # Passes 0 to index have the weight (1 - m) + (index + 1) * m / count of the result
-            # together, and this pass has m / count of it.
+            # After this pass, the old value and passes 0 to index have the total weight
+            # (1 - m) + (index + 1) * m / count of the final result, of which this pass has
+            # m / count.
             norm.momentum = momentum / (count * (1 - momentum) + (index + 1) * momentum)
             if index > 0:
                 norm.num_batches_tracked = torch.zeros_like(counter)
@@ -55,7 +57,7 @@ def part_of_update(network: nn.Module, index: int, count: int) -> Iterator[None]
 
 
 def _counter(norm: _BatchNorm) -> torch.Tensor:
-    """Return the number of batches, which torch's types allow to be None."""
+    """Return the batch counter, whose type annotation allows None."""
     assert norm.num_batches_tracked is not None
     return norm.num_batches_tracked
 
@@ -71,9 +73,9 @@ def _tracking(network: nn.Module) -> list[_BatchNorm]:
 
 @contextmanager
 def _settings(network: nn.Module) -> Iterator[None]:
-    """Restore each batch norm's momentum and counter at the end, also after an exception.
+    """Restore the momentum and counter of each batch norm at the end, also after an exception.
 
-    torch ends a recomputation by an exception as soon as it has all tensors it needs.
+    torch stops a recomputation by an exception as soon as all required tensors are available.
     """
     before = [(n, n.momentum, n.num_batches_tracked) for n in _tracking(network)]
     try:

@@ -1,4 +1,4 @@
-"""The memory of a training step, counted without a GPU."""
+"""Estimation of the memory of a training step without a GPU."""
 
 import copy
 import weakref
@@ -18,11 +18,10 @@ from cvrl_mm.datasets.sample_shape import sample_shape
 from .pooling import global_average_pool
 
 GIB = 2**30
-# Share of a card's memory that a step should take by this count: 72 GiB of a card of 80 GB. The
-# rest is for what is not counted: the CUDA context, workspaces of cuDNN, buffers of NCCL and
-# fragmentation.
+# Largest share of a GPU's memory that a step may use by this count: 72 GiB on a GPU with 80 GB.
+# The CUDA context, workspaces of cuDNN, buffers of NCCL and fragmentation are not counted.
 USABLE_SHARE = 0.91
-# Options of the model that save memory, from the one that costs the least time
+# Options of the model that save memory, in the order of the additional time that they need
 SAVINGS: tuple[dict[str, Any], ...] = (
     dict(backbone=dict(recompute=dict(layer1=3))),
     dict(backbone=dict(recompute=dict(stem=1, layer1=2, layer2=2))),
@@ -37,11 +36,11 @@ class TrainingMemory:
     """Bytes that a training step needs on each rank.
 
     Attributes:
-        weights: Weights, their gradients, the data-parallel wrapper's copy of the gradients,
-            the state of the optimiser, and the copy of the weights in half precision.
-        inputs: The batch as uint8.
-        activations: The largest sum of all other tensors, the normalised clips among them, during
-            the forward and backward pass.
+        weights: Weights, gradients, DDP's copy of the gradients, the optimiser's state, and the
+            copy of the weights in half precision.
+        inputs: The uint8 batch.
+        activations: Peak of all other tensors, including the normalised clips, during the
+            forward and backward pass.
     """
 
     weights: int
@@ -50,7 +49,7 @@ class TrainingMemory:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of all parts."""
         return self.weights + self.inputs + self.activations
 
     def __str__(self) -> str:
@@ -61,15 +60,15 @@ class TrainingMemory:
 def training_memory(config: Config) -> TrainingMemory | None:
     """Count the memory of a training step by running it on the meta device.
 
-    The tensors have shapes but no values, so that this takes seconds on a CPU for any batch.
-    Memory is counted per storage, from its creation until it is freed.
+    Tensors on the meta device have shapes but no values, so that the count takes seconds on a CPU
+    for any batch size. Memory is counted per storage, from its creation until it is freed.
 
     Args:
         config: A training config of a recognizer.
 
     Returns:
-        The memory of a rank, or None if the model is no recognizer with a 3D backbone or the
-        pipeline does not tell the size of a sample.
+        The memory per rank, or None if the model is not a recognizer with a 3D backbone or the
+        size of a sample cannot be derived from the pipeline.
     """
     loader = config.train_dataloader
     if config.model.get('type') not in ('CVRL', 'Recognizer3D'):
@@ -95,15 +94,15 @@ def training_memory(config: Config) -> TrainingMemory | None:
 
 
 def memory_saving(config: Config, limit: float) -> tuple[dict[str, Any], TrainingMemory] | None:
-    """Find the cheapest options with which a training config fits.
+    """Find the fastest options with which a training config fits into memory.
 
     Args:
         config: A training config of :class:`CVRL` that needs more than ``limit``.
-        limit: Bytes that may be used.
+        limit: Available memory in bytes.
 
     Returns:
-        Options of the model's config, nested as there, and the memory that is then needed;
-        None if no option saves enough.
+        Options of the model's config, nested as in the config, and the memory that is then
+        needed; None if no option saves enough.
     """
     for saving in SAVINGS:
         changed = copy.deepcopy(config)
@@ -141,7 +140,7 @@ def _flat(options: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _weight_bytes(network: nn.Module, optimizer: Mapping[str, Any], dtype: torch.dtype) -> int:
-    """Count the weights and everything that has their size."""
+    """Count the weights, gradients and optimiser states, and their copies."""
     weights = sum(p.numel() for p in network.parameters())
     trained = sum(p.numel() for p in network.parameters() if p.requires_grad)
     states = 2 if 'Adam' in optimizer['type'] else int(optimizer.get('momentum', 0) > 0)
@@ -150,9 +149,9 @@ def _weight_bytes(network: nn.Module, optimizer: Mapping[str, Any], dtype: torch
 
 
 def _peak_bytes(backbone: nn.Module, clips: Tensor) -> int:
-    """Run the backbone forward and backward and return the largest sum of live storages."""
+    """Run the backbone forward and backward and return the peak size of live storages."""
     for p in backbone.parameters():
-        if p.requires_grad:  # gradients of weights are counted with the weights
+        if p.requires_grad:  # _weight_bytes counts the gradients of weights
             p.register_post_accumulate_grad_hook(lambda p: setattr(p, 'grad', None))
     with _LiveStorages(ignored=[*backbone.parameters(), *backbone.buffers()]) as live:
         live.add(clips)
@@ -163,7 +162,7 @@ def _peak_bytes(backbone: nn.Module, clips: Tensor) -> int:
 
 
 class _LiveStorages(TorchDispatchMode):
-    """Sum up the storages that the operations within it create, as long as they live."""
+    """Track the total size of the live storages that operations in its context create."""
 
     def __init__(self, ignored: list[Tensor]) -> None:
         super().__init__()
@@ -180,7 +179,7 @@ class _LiveStorages(TorchDispatchMode):
         return out
 
     def add(self, x: Tensor) -> None:
-        """Count a tensor's storage unless it has been counted."""
+        """Count a tensor's storage unless it has been counted already."""
         storage = x.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
         if key not in self.known:
