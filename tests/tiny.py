@@ -1,8 +1,11 @@
 """Recognition configs turned down until they run within seconds."""
 
 import os
+from pathlib import Path
 
 from mmengine.config import Config
+
+CONFIGS = Path(__file__).parents[1] / 'configs'
 
 
 def turn_down(cfg: Config, videos: str, lists: str) -> Config:
@@ -28,4 +31,11 @@ def turn_down(cfg: Config, videos: str, lists: str) -> Config:
         pipeline[4].crop_size = 32
     for pipeline in (pipelines[1], cfg.feature_pipeline):
         pipeline[1].update(clip_len=4, num_clips=2)
+    return cfg
+
+
+def linear_config(motion_set: str, lists: str, name: str = 'linear/linear_k400.py') -> Config:
+    """Turn down a config that evaluates a frozen encoder, with 10 epochs."""
+    cfg = turn_down(Config.fromfile(CONFIGS / name), motion_set, lists)
+    cfg.train_cfg.max_epochs = 10
     return cfg

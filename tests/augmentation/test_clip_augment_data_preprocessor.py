@@ -110,7 +110,7 @@ def test_strided_clips_of_the_loader_are_taken():
 
 @pytest.mark.parametrize('name', ['Flip', 'ClipRandAugment'])
 def test_other_transforms_are_refused(name):
-    with pytest.raises(ValueError, match=rf'runs Clip… transforms alone.*{name}\('):
+    with pytest.raises(ValueError, match=rf'runs only Clip… transforms.*{name}\('):
         ClipAugmentDataPreprocessor([dict(type=name)])
 
 
@@ -124,5 +124,5 @@ def test_other_transforms_are_refused(name):
     ids=['float', 'one clip', 'two sizes'],
 )
 def test_other_inputs_are_refused(inputs):
-    with pytest.raises(ValueError, match='takes uint8 RGB clips of one size'):
+    with pytest.raises(ValueError, match='needs uint8 RGB clips of one size'):
         ClipAugmentDataPreprocessor(TRANSFORMS).preprocess(inputs, None, training=True)

@@ -38,7 +38,7 @@ def test_what_is_drawn_is_applied():
 @pytest.mark.parametrize(
     'wrong, message',
     [
-        (dict(brightness=0.8), r'brightness is a range \(low, high\).*got 0.8'),
+        (dict(brightness=0.8), r'brightness must be a range \(low, high\).*got 0.8'),
         (dict(contrast=(1.8, 0.2)), 'contrast'),
         (dict(saturation=(-0.5, 1.0)), 'saturation'),
         (dict(hue=(-0.6, 0.2)), r'within \[-0.5, 0.5\]'),

@@ -53,9 +53,9 @@ def test_a_seed_repeats():
 @pytest.mark.parametrize(
     ('wrong', 'message'),
     [
-        (dict(num_ops=0), 'num_ops counts operations, at least 1, got 0'),
+        (dict(num_ops=0), 'num_ops must be an integer of at least 1, got 0'),
         (dict(num_ops=1.5), r'got 1\.5'),
-        (dict(magnitude=11), r'strength in \[0, 10\], got 11'),
+        (dict(magnitude=11), r'must be in \[0, 10\], got 11'),
         (dict(prob=2), 'prob=2'),
     ],
 )

@@ -31,7 +31,7 @@ def test_a_seed_repeats():
 
 
 def test_probabilities_of_clips_need_to_know_the_clip():
-    with pytest.raises(ValueError, match='put it into ConsistentAugment'):
+    with pytest.raises(ValueError, match='use it in ConsistentAugment'):
         ClipGrayscale(prob=[0.0, 1.0])({'imgs': []})
     with pytest.raises(ValueError, match='clip_index=2'):
         ClipGrayscale(prob=[0.0, 1.0]).draw(np.random, clip_index=2)
@@ -44,7 +44,7 @@ def test_probabilities_of_clips_need_to_know_the_clip():
         (-0.1, r'\[0, 1\]'),
         ([0.5], 'got 1'),
         ([0.1, 0.2, 0.3], 'got 3'),
-        ([0.5, 2], 'lies in'),
+        ([0.5, 2], 'must be in'),
     ],
 )
 def test_bad_probabilities_are_named(prob, message):

@@ -117,7 +117,7 @@ def test_lazy_transforms_work_up_to_their_fuse():
     lazy = [{**cfg, 'lazy': True} for cfg in SPATIAL]
     imgs = ConsistentAugment([*lazy, dict(type='Fuse')])(sample())['imgs']
     assert imgs.shape == (8, 16, 16, 3)
-    with pytest.raises(ValueError, match='needs Fuse'):
+    with pytest.raises(ValueError, match='followed by Fuse'):
         ConsistentAugment(lazy)(sample())
 
 
@@ -127,7 +127,7 @@ def test_a_transform_may_give_a_sample_up():
 
 def test_groups_of_several_sizes_are_refused():
     np.random.seed(0)
-    with pytest.raises(ValueError, match='bring all to one size'):
+    with pytest.raises(ValueError, match='resize all images to one'):
         ConsistentAugment(SPATIAL[:1])(sample())
 
 

@@ -106,20 +106,6 @@ def test_every_order_of_the_jitter_fits_the_slots(order):
     assert difference.max() <= 6 and difference.mean() < 0.05
 
 
-@pytest.mark.parametrize(
-    ('steps', 'slots', 'complaint'),
-    [
-        ([Step('solarize', (0.5,))], ('hsv',), "'solarize' does not fit into the slots"),
-        ([Step('hsv', (0, 1, 1))] * 2, ('hsv',), "'hsv' does not fit into the slots"),
-        ([], ('pillow',), 'runs on the host only'),
-        ([Step('gaussian_blur', (2.0, 23))], ('gaussian_blur',), 'more than 1'),
-    ],
-)
-def test_steps_that_do_not_fit_are_refused(steps, slots, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        apply_on_device(to_tensor(CLIP)[None], [steps], slots)
-
-
 # -- launches and copies ---------------------------------------------------------------------
 
 

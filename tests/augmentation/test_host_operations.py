@@ -122,19 +122,3 @@ def slow_step(clip, name, value):
     turns, factor = (value, 1) if name == 'hue' else (0, value)
     rgb = [colorsys.hsv_to_rgb((h + turns) % 1, min(s * factor, 1), v) for h, s, v in hsv]
     return np.reshape(rgb, clip.shape)
-
-
-def test_lists_and_arrays_give_the_same_and_stay_as_they_are():
-    before = CLIP.copy()
-    for steps in ORDERS + [[('grayscale',)], [('gaussian_blur', 1.0, 23)], [('solarize', 0.5)]]:
-        out = apply_steps(CLIP, steps)
-        np.testing.assert_array_equal(out, apply_steps(list(CLIP), steps))
-        np.testing.assert_array_equal(CLIP, before)
-
-
-@pytest.mark.parametrize(
-    'frames', [CLIP / 255, CLIP[..., 0], CLIP[..., :2]], ids=['float', 'grey', 'two channels']
-)
-def test_other_frames_are_refused(frames):
-    with pytest.raises(ValueError, match='uint8 RGB frames'):
-        apply_steps(frames, [('brightness', 1.0)])

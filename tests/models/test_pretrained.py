@@ -56,14 +56,14 @@ def test_another_prefix_is_an_error_that_shows_the_keys_there_are(tmp_path: Path
 
 
 def test_another_width_is_an_error_that_names_the_shapes(tmp_path: Path):
-    seen = r'0 of 100 .*100 of another shape: conv1\.conv\.weight \(16, 3, 5, 7, 7\) instead'
+    seen = r'0 of 100 .*100 of a different shape: conv1\.conv\.weight \(16, 3, 5, 7, 7\) instead'
     with pytest.raises(RuntimeError, match=seen):
         load(save(tmp_path, width=0.25))
 
 
 def test_a_deeper_network_does_not_pass_for_a_shallower_one(tmp_path: Path):
     """All of R3D-50's keys are among those of R3D-101."""
-    seen = r'265 of 265 tensors \(100%\).*no place for: layer3\.6\.conv1'
+    seen = r'265 of 265 tensors \(100%\).*unexpected: layer3\.6\.conv1'
     with pytest.raises(RuntimeError, match=seen):
         load(save(tmp_path, depth=101), depth=50)
 

@@ -1,0 +1,50 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cvrl_mm.evaluation.retrieval import retrieval
+from tests.tiny import linear_config
+
+
+def test_features_of_other_pixels_or_videos_are_not_mixed_in(
+    motion_set: Path, lists: Path, checkpoint: str, tmp_path: Path
+):
+    (own := tmp_path / 'lists').mkdir()
+    for path in lists.iterdir():
+        (own / path.name).write_text(path.read_text())
+    retrieval(linear_config(str(motion_set), str(own)), checkpoint, tmp_path)
+    other = linear_config(str(motion_set), str(own))
+    other.model.data_preprocessor.std = [1, 1, 1]
+    with pytest.raises(ValueError, match='features of another source'):
+        retrieval(other, checkpoint, tmp_path)
+    first, *rest = (own / 'train.txt').read_text().splitlines()
+    (own / 'train.txt').write_text('\n'.join([*rest, first]))
+    with pytest.raises(ValueError, match='features of another source'):
+        retrieval(linear_config(str(motion_set), str(own)), checkpoint, tmp_path)
+
+
+def test_missing_labels_are_found_before_the_work(
+    motion_set: Path, lists: Path, checkpoint: str, tmp_path: Path
+):
+    (own := tmp_path / 'lists').mkdir()
+    for path in lists.iterdir():
+        (own / path.name).write_text(path.read_text())
+    with (own / 'test.txt').open('a') as file:
+        file.write('unlabelled.mp4\n')
+    out = tmp_path / 'out'
+    with pytest.raises(ValueError, match=r'test\.txt, line 17: .*unlabelled\.mp4 has no label'):
+        retrieval(linear_config(str(motion_set), str(own)), checkpoint, out)
+    assert not list(out.iterdir())
+
+
+def test_an_untrained_encoder_is_evaluated(motion_set: Path, lists: Path, tmp_path: Path):
+    results = []
+    for seed in (0, 0, 1):
+        cfg = linear_config(str(motion_set), str(lists))
+        cfg.randomness = dict(seed=seed)
+        assert cfg.model.backbone.init_cfg.checkpoint  # is not looked for
+        results.append(retrieval(cfg, 'untrained', tmp_path / f'{len(results)}'))
+    assert results[0] == results[1]
+    first, last = (np.load(tmp_path / f'{i}/train_mean/feats_00000.npy') for i in (0, 2))
+    assert not np.array_equal(first, last)
