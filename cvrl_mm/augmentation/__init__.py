@@ -1,9 +1,9 @@
 """Augmentation: everything that changes pixels, on the host and on the device.
 
 In: decoded clips, (T, H, W, 3) uint8 on the host or (N, C, T, H, W) on the device. Out: clips of
-the same form, changed by one random draw per clip (or per frame or video, for the ablations).
-Start with ``consistent_augment.py``. ``step.py`` is the contract between drawing and applying, and
-``operations.py`` the table of operations with their host and device implementations.
+the same form, augmented with one random draw per clip (or per frame or video, for the ablations).
+Start with ``consistent_augment.py``. ``step.py`` defines the interface between drawing and applying
+an operation, and ``operations.py`` lists the operations with their host and device implementations.
 """
 
 from .clip_augment_data_preprocessor import ClipAugmentDataPreprocessor

@@ -1,4 +1,4 @@
-"""A data preprocessor that changes color and sharpness on the device."""
+"""A data preprocessor with photometric augmentation on the device."""
 
 from collections.abc import Sequence
 
@@ -18,17 +18,17 @@ from .step import Step, merge_steps
 
 @MODELS.register_module()
 class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
-    """Augment clips on the device, each with its own draw, and normalise them.
+    """Augment clips on the device with one random draw per clip, and normalise them.
 
     Replaces the photometric transforms at the end of the loader's
-    ``ConsistentAugment(over='clip')``; crop, resize and flip remain there. The same draw gives
-    the same images up to 2/255, except for one value in a million (a tie that is rounded the
-    other way and then amplified). At test time nothing is augmented.
+    ``ConsistentAugment(over='clip')``; crop, resize and flip remain there. For the same draw, the
+    images are equal to those of the host up to 2/255, except for one value in a million (a tie
+    that is rounded differently and then amplified). At test time, nothing is augmented.
 
-    All parameters of a batch are drawn on the host and copied once. On a GPU, operations that
-    change each pixel by itself are compiled with ``torch.compile``, which needs a C compiler.
+    All parameters of a batch are drawn on the host and copied once. On a GPU, pointwise operations
+    are compiled with ``torch.compile``, which needs a C compiler.
 
-    The seed of a batch comes from torch's generator, so that a chunk that is computed again
+    The seed of a batch comes from torch's generator, so that a recomputed chunk
     (``CVRL(chunk_size=…)``) gets the same augmentation.
 
     Args:
@@ -37,7 +37,7 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
         kwargs: Further arguments of ``ActionDataPreprocessor``: ``mean``, ``std``, …
 
     Raises:
-        ValueError: A transform is not one of these.
+        ValueError: A transform cannot run on the device.
     """
 
     def __init__(self, transforms: Sequence[dict | ClipTransform], **kwargs: object) -> None:
@@ -46,8 +46,8 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
         strangers = [t for t in self.transforms if not isinstance(t, ClipTransform) or not t.slots]
         if strangers:
             raise ValueError(
-                'ClipAugmentDataPreprocessor runs Clip… transforms alone, and not ClipRandAugment; '
-                f"leave the others to the loader's ConsistentAugment: {strangers}."
+                'ClipAugmentDataPreprocessor runs only Clip… transforms, without ClipRandAugment; '
+                f"keep the others in the loader's ConsistentAugment: {strangers}."
             )
         self.slots = tuple(slot for t in self.transforms for slot in t.slots)
         self.num_taps = max((getattr(t, 'num_taps', 1) for t in self.transforms), default=1)
@@ -59,14 +59,14 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
 
         Args:
             inputs: N pairs of clips, (2, 3, T, H, W) uint8 RGB, as a list or stacked.
-            data_samples: N samples, left as they are.
+            data_samples: N samples; not changed.
             training: Whether to augment.
 
         Returns:
             The batch, (N, 2, 3, T, H, W), and the samples.
 
         Raises:
-            ValueError: The inputs to be augmented have another type or shape.
+            ValueError: The inputs have a different type or shape.
         """
         if training:
             self._check(inputs)
@@ -113,7 +113,7 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
         dtype, shape = next(iter(shapes))
         if len(shapes) > 1 or dtype != torch.uint8 or len(shape) != 5 or shape[:2] != (2, 3):
             raise ValueError(
-                'ClipAugmentDataPreprocessor takes uint8 RGB clips of one size, two per video, '
+                'ClipAugmentDataPreprocessor needs uint8 RGB clips of one size, two per video, '
                 f'(2, 3, T, H, W), got {sorted(map(str, shapes))}; end the pipeline with '
                 "FormatShape(input_format='NCTHW') and PackActionInputs."
             )

@@ -14,9 +14,9 @@ from .step import Step
 class ClipColorJitter(ClipTransform):
     """Change brightness, contrast, saturation and hue of a clip (Algorithm 1, Jitter).
 
-    Arithmetic, strengths and random order follow the released code: brightness is a factor,
-    contrast scales about each channel's mean over the whole clip, saturation and hue are changed
-    in HSV, and values are clipped after each operation.
+    The arithmetic, the strengths and the random order follow the released code. Brightness scales
+    all values, contrast scales about each channel's mean over the whole clip, saturation and hue
+    are changed in HSV, and values are clipped after each operation.
 
     Args:
         brightness: Range of the factor, (low, high).

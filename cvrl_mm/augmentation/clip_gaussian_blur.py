@@ -16,12 +16,12 @@ class ClipGaussianBlur(ClipTransform):
     """Blur the frames of a clip in space (Algorithm 1, Gaussian_blur).
 
     As in the released code, frames are padded with zeros, which darkens their edges. Taps that
-    make no difference in 8 bits at the drawn sigma are left out.
+    have no effect in 8 bits at the drawn sigma are omitted.
 
     Args:
         sigma: Range of the standard deviation, (low, high), in pixels.
-        kernel_size: Taps of the kernel. The released code has a tenth of the frame size,
-            rounded to an odd number: 23 at 224 pixels.
+        kernel_size: Number of taps. The released code uses a tenth of the frame size, rounded to
+            an odd number: 23 for 224 pixels.
         prob: Probability of applying the transform: one number, or one per clip.
 
     Raises:

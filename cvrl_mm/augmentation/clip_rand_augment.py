@@ -12,19 +12,19 @@ from .step import Step
 
 @TRANSFORMS.register_module()
 class ClipRandAugment(ClipTransform):
-    """Apply randomly chosen operations to a clip (Appendix B.2, Table 11).
+    """Apply RandAugment to a clip (Appendix B.2, Table 11).
 
-    Each operation is drawn uniformly from RandAugment's 14. Operations and directions are the
-    same for all frames. The paper gives no magnitude; RandAugment's authors found 9 of 10 for
-    ResNet-50 with two operations.
+    Each operation is drawn uniformly from the 14 operations of RandAugment. All frames get the
+    same operations in the same direction. The paper does not state the magnitude; the authors of
+    RandAugment report 9 of 10 for ResNet-50 with two operations.
 
     Args:
-        num_ops: Number of operations that are applied one after the other, with repetition.
+        num_ops: Number of operations, drawn with replacement and applied in sequence.
         magnitude: Strength of the operations, 0 to 10.
         prob: Probability of applying the transform: one number, or one per clip.
 
     Raises:
-        ValueError: An argument is out of its range.
+        ValueError: An argument is out of range.
     """
 
     def __init__(
@@ -33,12 +33,10 @@ class ClipRandAugment(ClipTransform):
         super().__init__(prob)
         if not isinstance(num_ops, int) or num_ops < 1:
             raise ValueError(
-                f'ClipRandAugment: num_ops counts operations, at least 1, got {num_ops!r}.'
+                f'ClipRandAugment: num_ops must be an integer of at least 1, got {num_ops!r}.'
             )
         if not is_number(magnitude) or not 0 <= magnitude <= 10:
-            raise ValueError(
-                f'ClipRandAugment: magnitude is a strength in [0, 10], got {magnitude!r}.'
-            )
+            raise ValueError(f'ClipRandAugment: magnitude must be in [0, 10], got {magnitude!r}.')
         self.num_ops = num_ops
         self.magnitude = magnitude
 

@@ -13,11 +13,11 @@ from .step import Step
 class ClipSolarize(ClipTransform):
     """Invert the bright values of a clip.
 
-    Not in the paper. The released code solarizes the second clip with probability 0.2:
+    The paper does not use it. The released code solarizes the second clip with probability 0.2:
     ``prob=(0.0, 0.2)``.
 
     Args:
-        threshold: Values from this share of the range on are inverted.
+        threshold: Values above this share of the range are inverted.
         prob: Probability of applying the transform: one number, or one per clip.
 
     Raises:

@@ -14,25 +14,26 @@ from .step import Step
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a real number; mypy does not know that numpy's scalars are ``Real``."""
+    """Return whether a value is a real number; numpy's scalars are included."""
     return isinstance(value, Real)
 
 
 class ClipTransform(BaseTransform, metaclass=ABCMeta):
-    """A photometric transform with one draw for all images of the list.
+    """Base class of photometric transforms with one random draw for all images.
 
     Required and modified key: ``imgs``, a list of (H, W, 3) or an array (T, H, W, 3), uint8
-    RGB; an array afterwards. If each clip has its own probability, ``clip_index`` is required,
-    too, which :class:`ConsistentAugment` writes.
+    RGB; it becomes an array. If each clip has its own probability, the key ``clip_index`` is also
+    required, which :class:`ConsistentAugment` writes.
 
-    A subclass draws steps in :meth:`draw_steps`. ``slots`` names the operations that its steps
-    are a subsequence of, for the device; it is empty if an operation runs only on the host.
+    Subclasses draw their steps in :meth:`draw_steps`. The attribute ``slots`` lists operations
+    for the device, of which the steps must be a subsequence; it is empty if the transform runs
+    only on the host.
 
     Args:
         prob: Probability of applying the transform: one number, or one per clip.
 
     Raises:
-        ValueError: A probability is outside [0, 1], or there are not two of them.
+        ValueError: A probability is outside [0, 1], or a sequence does not have two of them.
     """
 
     slots: tuple[str, ...] = ()
@@ -41,11 +42,11 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
         probs = list(prob) if isinstance(prob, Sequence) else [prob]
         if isinstance(prob, Sequence) and len(probs) != 2:
             raise ValueError(
-                f'{self._name}: prob must be a number or one for each of the two clips, '
+                f'{self._name}: prob must be one number, or two numbers for the two clips, '
                 f'got {len(probs)}: {prob}.'
             )
         if not all(is_number(p) and 0 <= p <= 1 for p in probs):
-            raise ValueError(f'{self._name}: a probability lies in [0, 1], got prob={prob}.')
+            raise ValueError(f'{self._name}: probabilities must be in [0, 1], got prob={prob}.')
         self.prob = prob
 
     @property
@@ -57,10 +58,10 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
         """Draw once and apply the steps to all images.
 
         Args:
-            results: The sample.
+            results: Result dict of the pipeline.
 
         Returns:
-            The same dict with changed images.
+            The same dict with augmented images.
         """
         steps = self.draw(np.random, results.get('clip_index'))
         if steps:
@@ -79,15 +80,15 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
             The steps in order; empty if the transform is not applied.
 
         Raises:
-            ValueError: Each clip has its own probability and ``clip_index`` is not known.
+            ValueError: Each clip has its own probability, and ``clip_index`` is missing.
         """
         prob = self.prob
         if isinstance(prob, Sequence):
             if clip_index is None or clip_index >= len(prob):
                 raise ValueError(
-                    f'{self._name} has a probability for each of two clips, {prob}, but stands '
-                    f"at clip_index={clip_index}; put it into ConsistentAugment(over='clip' or "
-                    "'frame') behind a sampler of two clips, or give prob one number."
+                    f'{self._name} has one probability per clip, {prob}, but got clip_index='
+                    f"{clip_index}; use it in ConsistentAugment(over='clip' or 'frame') after a "
+                    'sampler of two clips, or set prob to a single number.'
                 )
             prob = prob[clip_index]
         return self.draw_steps(rng) if rng.random_sample() < prob else []
@@ -112,7 +113,7 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
         numbers = len(pair) == 2 and all(is_number(v) for v in pair)
         if not numbers or not bounds[0] <= pair[0] <= pair[1] <= bounds[1]:
             raise ValueError(
-                f'{self._name}: {name} is a range (low, high) within '
+                f'{self._name}: {name} must be a range (low, high) within '
                 f'[{bounds[0]}, {bounds[1]}], got {value!r}.'
             )
         return float(pair[0]), float(pair[1])

@@ -1,4 +1,4 @@
-"""One random draw for a clip, a frame or a video."""
+"""Augmentation with one random draw per clip, frame or video."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,31 +8,32 @@ from mmcv.transforms import BaseTransform
 
 from .clip_transform import ClipTransform
 
-# What stands beside the images and would have to move with each group's own draw.
+# Keys of data that would have to be transformed together with the images.
 TIED_TO_IMAGES = ('keypoint', 'gt_bboxes', 'proposals', 'lazy')
 
 
 @TRANSFORMS.register_module()
 class ConsistentAugment(BaseTransform):
-    """Run transforms so that they draw once for each clip (Section 3.3, Algorithm 1).
+    """Apply transforms with one random draw per clip (Section 3.3, Algorithm 1).
 
-    The frames are handed over in groups, and a transform that draws once for all the images
-    it is given, as the stock crop, resize and flip do, then draws once for each group.
-    ``over='frame'`` is the paper's ablation without consistency in time,
-    ``over='video'`` gives both clips the same draw.
+    The transforms run on one group of frames at a time. MMAction2's crop, resize and flip draw
+    once for all images that they are given, and therefore once per group. ``over='clip'`` is the
+    paper's temporally consistent augmentation, ``over='frame'`` its ablation without temporal
+    consistency, and ``over='video'`` uses the same draw for both clips.
 
     Required keys: ``imgs``, ``num_clips``. Modified keys: ``imgs``, an array (num_clips * T,
-    H, W, C) in the same order, and ``img_shape``. Within, ``clip_index`` tells the clip
-    (not with ``over='video'``). What else a transform notes in its results belongs to one
-    group's draw and ends with it.
+    H, W, C) in the same order, and ``img_shape``. The transforms additionally receive
+    ``clip_index``, except with ``over='video'``. Other keys that a transform writes are discarded
+    after its group.
 
     Args:
-        transforms: Transforms, or their configs; they must bring all groups to one size.
-        over: What is drawn once for: ``'clip'``, ``'frame'`` or ``'video'``.
+        transforms: Transforms or their configs. They must produce images of the same size for
+            all groups.
+        over: Unit of one random draw: ``'clip'``, ``'frame'`` or ``'video'``.
 
     Raises:
-        ValueError: ``over`` is none of these, or a transform has a probability for each
-            clip while both clips share one draw.
+        ValueError: ``over`` has another value, or ``over='video'`` is combined with a transform
+            that has one probability per clip.
     """
 
     def __init__(
@@ -44,28 +45,28 @@ class ConsistentAugment(BaseTransform):
         for transform in self.transforms:
             if over == 'video' and isinstance(transform, ClipTransform) and transform.per_clip:
                 raise ValueError(
-                    f"{transform} has a probability for each clip, but over='video' draws once "
-                    "for both; give prob one number or set over='clip'."
+                    f"{transform} has one probability per clip, but over='video' draws once for "
+                    "both clips; set prob to a single number or set over='clip'."
                 )
         self.over = over
 
     def transform(self, results: dict) -> dict | None:
-        """Augment group by group.
+        """Augment the images of a sample, group by group.
 
         Args:
-            results: A sample on its way through the pipeline.
+            results: Result dict of the pipeline.
 
         Returns:
-            The same dict with augmented images, or None if a transform gave up on it.
+            The same dict with augmented images, or None if a transform returned None.
 
         Raises:
-            ValueError: the images cannot be split into clips, have things tied to them, or
-                come out in several sizes.
+            ValueError: The images cannot be split into clips, the sample has boxes or keypoints,
+                or the augmented images differ in size.
         """
         imgs = results['imgs']
         self._check(results)
         group_len, clip_len = self._lengths(len(imgs), results['num_clips'])
-        out = np.empty(0)  # until the first group shows size and type
+        out = np.empty(0)  # replaced when the size and type of the first group are known
         for start in range(0, len(imgs), group_len):
             group = {**results, 'imgs': imgs[start : start + group_len]}
             if self.over != 'video':
@@ -81,7 +82,7 @@ class ConsistentAugment(BaseTransform):
         return results
 
     def _lengths(self, num_imgs: int, num_clips: int) -> tuple[int, int]:
-        """Return the frames of a group and of a clip."""
+        """Return the number of frames per group and per clip."""
         clip_len = num_imgs // num_clips
         return {'clip': clip_len, 'frame': 1, 'video': num_imgs}[self.over], clip_len
 
@@ -91,15 +92,15 @@ class ConsistentAugment(BaseTransform):
             if group is None:
                 return None
         if 'lazy' in group:
-            raise ValueError('A lazy transform within ConsistentAugment needs Fuse behind it.')
+            raise ValueError('Lazy transforms within ConsistentAugment must be followed by Fuse.')
         return group['imgs']
 
     def _check(self, results: dict) -> None:
         tied = [key for key in TIED_TO_IMAGES if results.get(key) is not None]
         if tied:
             raise ValueError(
-                f'ConsistentAugment moves images alone, but {", ".join(tied)} came with them; '
-                'augment such samples with the stock transforms.'
+                f'ConsistentAugment transforms only images, but the sample also has '
+                f'{", ".join(tied)}; augment such samples with the transforms of MMAction2.'
             )
         if not len(results['imgs']) or len(results['imgs']) % results['num_clips']:
             raise ValueError(
@@ -112,13 +113,13 @@ class ConsistentAugment(BaseTransform):
 
 
 def _fill(out: np.ndarray, imgs: np.ndarray | Sequence[np.ndarray]) -> None:
-    """Copy a group's images, (T, H, W, C) or a list of (H, W, C), to their place."""
+    """Copy a group's images, (T, H, W, C) or a list of (H, W, C), into the output array."""
     shapes = {img.shape for img in imgs}
     if len(imgs) != len(out) or shapes != {out.shape[1:]}:
         raise ValueError(
             f'ConsistentAugment got {len(imgs)} images of {sorted(shapes)} from a group of '
-            f'{len(out)} where the first group has {out.shape[1:]}; bring all to one size '
-            'with Resize(keep_ratio=False).'
+            f'{len(out)}, but the first group has {out.shape[1:]}; resize all images to one '
+            'size with Resize(keep_ratio=False).'
         )
     if isinstance(imgs, np.ndarray):
         out[:] = imgs

@@ -3,9 +3,9 @@
 Counterpart of :mod:`.host_operations`: the same operations, rounded to uint8 after each one.
 Kernels take clips (K, 3, T, H, W), float RGB in 0..255, and parameters (K, P), one row per clip.
 
-Pointwise operations that follow each other are compiled on a GPU, so that a chain of them takes
-few kernels and no intermediate value in float leaves a kernel. Contrast needs the mean of the
-clip, so that it starts a new chain, and the blur is a convolution.
+On a GPU, chains of pointwise operations are compiled, so that a chain takes few kernels and its
+float intermediates are not written to memory. Contrast needs the mean of the clip and therefore
+starts a new chain. The blur is a convolution.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ from torch.nn import functional as F
 from .host_operations import gaussian_kernel
 
 LUMA = (0.299, 0.587, 0.114)
-# Without a compiler an operation has about ten float copies of its clips, 10 MB per clip of
-# 16x224x224 each.
+# Without compilation, an operation holds about ten float copies of its clips, each with 10 MB per
+# clip of 16x224x224.
 CLIPS_AT_A_TIME = 16
 
 
@@ -29,9 +29,9 @@ class DeviceOperation(NamedTuple):
     """An operation on a batch.
 
     Attributes:
-        pack: Returns a row of parameters for the number of taps of blurs and the values of a
-            step; for None, the parameters that change nothing.
-        kernel: Changes clips; pointwise but for the mean that ``CONTRAST`` gets.
+        pack: Maps the number of taps of blurs and the values of a step to a row of parameters.
+            For None instead of values, it returns parameters that have no effect.
+        kernel: Implementation for a batch of clips.
     """
 
     pack: Callable[[int, tuple | None], Sequence[float] | np.ndarray]
@@ -44,12 +44,12 @@ def contrast(clips: Tensor, params: Tensor, mean: Tensor) -> Tensor:
 
 
 def hsv(clips: Tensor, params: Tensor) -> Tensor:
-    """Turn the hue by a share of the circle, multiply the saturation and then the value."""
+    """Shift the hue by a share of the circle, then scale the saturation and the value."""
     turns, factor, gain = params.view(-1, 3, 1, 1, 1).unbind(1)  # (K, 1, 1, 1) each
     r, g, b = clips.unbind(1)
     value, low = clips.amax(1), clips.amin(1)
     chroma = value - low
-    wide = chroma.clamp(min=1)  # values are whole numbers: a chroma below 1 is 0
+    wide = chroma.clamp(min=1)  # values are integers, so that a chroma below 1 is 0
     sextant = torch.where(
         value == r,
         (g - b) / wide,
@@ -72,12 +72,12 @@ def grayscale(clips: Tensor, params: Tensor) -> Tensor:
 
 
 def solarize(clips: Tensor, params: Tensor) -> Tensor:
-    """Invert values from a threshold on, which is a share of the range."""
+    """Invert values above a threshold, which is a share of the range."""
     return torch.where(clips < params[:, 0].view(-1, 1, 1, 1, 1) * 255, clips, 255 - clips)
 
 
 def gaussian_blur(clips: Tensor, params: Tensor) -> Tensor:
-    """Blur in space with zeros around each frame; the parameters are the taps."""
+    """Blur each frame in space, with zero padding; the parameters are the taps."""
     num_clips, num_taps = params.shape
     images = clips.flatten(1, 2).transpose(0, 1)  # (3 * T, K, H, W): one channel per clip
     for shape, padding in (
@@ -107,7 +107,7 @@ Slot = tuple[str, int]  # name of an operation, end of its columns in the table
 
 
 def run(clips: Tensor, table: np.ndarray, slots: tuple[Slot, ...]) -> Tensor:
-    """Run a batch through a sequence of operations.
+    """Apply a sequence of operations to a batch.
 
     Args:
         clips: (K, 3, T, H, W), uint8 RGB.
@@ -157,12 +157,12 @@ def _pointwise(
     operations: tuple[tuple[str, int, int], ...],
     mean: Tensor | None,
 ) -> Tensor:
-    """Apply operations to uint8 clips; each result is rounded and clipped as uint8 is."""
+    """Apply operations to uint8 clips, and round and clip the result of each as in uint8."""
     x = clips.float()
     for name, start, end in operations:
         own = params[:, start:end]
         if name == 'contrast':
-            assert mean is not None  # its caller passes one with each contrast
+            assert mean is not None  # the caller computes it for each contrast
             x = contrast(x, own, mean)
         else:
             x = POINTWISE[name](x, own)

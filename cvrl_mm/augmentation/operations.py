@@ -1,4 +1,4 @@
-"""The table of operations, host and device side by side, and how steps are applied.
+"""The table of operations with their host and device implementations, and their application.
 
 A transform draws :class:`Step` objects. On the host, :func:`apply_on_host` applies those of one
 clip. On the device, :func:`apply_on_device` applies those of a whole batch.
@@ -43,19 +43,19 @@ def apply_on_host(imgs: np.ndarray | Sequence[np.ndarray], steps: Sequence[Step]
 
     Args:
         imgs: Frames of one size: a list of (H, W, 3) or an array (T, H, W, 3), uint8 RGB.
-        steps: What was drawn.
+        steps: The drawn steps.
 
     Returns:
-        The changed frames, (T, H, W, 3) uint8; the input is not modified.
+        The augmented frames, (T, H, W, 3) uint8; the input is not modified.
 
     Raises:
-        ValueError: The frames have another type or shape.
+        ValueError: The frames have a different type or shape.
     """
     frames = np.ascontiguousarray(imgs)
     if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3:
         raise ValueError(
-            'Photometric transforms work on uint8 RGB frames (T, H, W, 3), got '
-            f'{frames.dtype} {frames.shape}; put them before formatting and normalising.'
+            'Photometric transforms need uint8 RGB frames (T, H, W, 3), got '
+            f'{frames.dtype} {frames.shape}; place them before formatting and normalising.'
         )
     for step in merge_steps(steps):
         frames = OPERATIONS[step.name].host(frames, *step.values)
@@ -65,16 +65,16 @@ def apply_on_host(imgs: np.ndarray | Sequence[np.ndarray], steps: Sequence[Step]
 def apply_on_device(
     clips: Tensor, steps: Sequence[Sequence[Step]], slots: Sequence[str], num_taps: int = 1
 ) -> Tensor:
-    """Apply to each clip of a batch its own steps.
+    """Apply the steps of each clip to a batch of clips.
 
-    All clips run through the same sequence of operations, ``slots``; where a clip has no step
-    for a slot, its parameters are neutral. The parameters of the batch form one table, which is
+    All clips pass through the same sequence of operations, ``slots``; if a clip has no step for a
+    slot, its parameters have no effect. The parameters of the batch form one table, which is
     copied to the device once.
 
     Args:
         clips: (K, 3, T, H, W), uint8 RGB.
         steps: The steps of each clip, merged by :func:`merge_steps`.
-        slots: Names of operations. The names of a clip's steps must be a subsequence of it.
+        slots: Names of operations. The names of each clip's steps must be a subsequence of it.
         num_taps: Number of taps of blurs, odd.
 
     Returns:
@@ -87,7 +87,7 @@ def apply_on_device(
     for name in slots:
         operation = OPERATIONS[name].device
         if operation is None:
-            raise ValueError(f'{name!r} runs on the host only.')
+            raise ValueError(f'{name!r} runs only on the host.')
         operations.append(operation)
     neutral = [np.asarray(op.pack(num_taps, None), np.float32) for op in operations]
     ends = np.cumsum([len(values) for values in neutral]).tolist()

@@ -1,4 +1,4 @@
-"""RandAugment's operations, Pillow's own, on uint8 clips."""
+"""The operations of RandAugment for uint8 clips, implemented with Pillow."""
 
 import math
 from collections.abc import Callable
@@ -6,24 +6,24 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
 
-GREY = (128, 128, 128)  # where a frame has moved away
-MAX_SHARE = 150 / 331  # of the side that a frame moves at most
+GREY = (128, 128, 128)  # fills areas outside of the original frame
+MAX_SHARE = 150 / 331  # maximal translation as a share of the side
 
 Operation = Callable[[Image.Image, float], Image.Image]
-# for (level, sign), the strength in [0, 1] and a direction of -1 or 1
+# Maps the strength in [0, 1] and the direction, -1 or 1, to the argument of an operation
 Argument = Callable[[float, int], float]
 
 
 def apply(frames: np.ndarray, name: str, value: float) -> np.ndarray:
     """Apply one operation to a clip.
 
-    What depends on an image's histogram or mean takes that of the whole clip, so that all
-    frames change alike.
+    Operations that depend on the histogram or the mean of an image use those of the whole clip,
+    so that all frames change in the same way.
 
     Args:
         frames: (T, H, W, 3) uint8 RGB.
-        name: Of the operation.
-        value: Its argument, as :func:`argument` gives it.
+        name: Name of the operation, a key of ``OPERATIONS``.
+        value: Argument of the operation, from :func:`argument`.
 
     Returns:
         New frames, (T, H, W, 3) uint8.
@@ -36,12 +36,12 @@ def apply(frames: np.ndarray, name: str, value: float) -> np.ndarray:
 
 
 def argument(name: str, level: float, sign: int) -> float:
-    """Give an operation's argument for a strength.
+    """Return the argument of an operation for a strength.
 
     Args:
-        name: Of the operation.
-        level: Strength in [0, 1], weakest to strongest.
-        sign: -1 or 1, which way those operations go that have two.
+        name: Name of the operation, a key of ``OPERATIONS``.
+        level: Strength in [0, 1].
+        sign: Direction, -1 or 1; has no effect on operations with only one direction.
     """
     return OPERATIONS[name][1](level, sign)
 
@@ -71,7 +71,7 @@ def _shear(level: float, sign: int) -> float:
 
 
 def _solarize(image: Image.Image, threshold: float) -> Image.Image:
-    return ImageOps.solarize(image, math.ceil(threshold))  # no whole number lies between
+    return ImageOps.solarize(image, math.ceil(threshold))  # Pillow needs an integer
 
 
 def _share(level: float, sign: int) -> float:
@@ -105,5 +105,6 @@ OPERATIONS: dict[str, tuple[Operation, Argument]] = {
         _share,
     ),
 }
-# All others treat each pixel by itself, given the clip's statistics
+# Operations that depend on the position within a frame. The others process each pixel
+# independently, given the statistics of the clip.
 WITHIN_A_FRAME = ('rotate', 'sharpness', 'shear_x', 'shear_y', 'translate_x', 'translate_y')

@@ -1,4 +1,4 @@
-"""The contract between drawing and applying: a transform draws steps, kernels apply them."""
+"""The interface between drawing and applying: transforms draw steps, and kernels apply them."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -8,8 +8,8 @@ class Step(NamedTuple):
     """One operation on one clip and its drawn parameters: ``Step('brightness', (0.7,))``.
 
     Attributes:
-        name: Key of ``operations.OPERATIONS``, or of ``IN_HSV`` below.
-        values: Arguments of the operation after the clip.
+        name: Key of ``operations.OPERATIONS`` or of ``IN_HSV``.
+        values: Arguments of the operation, without the clip.
     """
 
     name: str
@@ -25,10 +25,10 @@ IN_HSV: dict[str, Callable[[float], tuple[float, float, float]]] = {
 
 
 def merge_steps(steps: Sequence[Step]) -> list[Step]:
-    """Let adjacent changes of hue, saturation and brightness share one HSV round trip.
+    """Merge adjacent changes of hue, saturation and brightness into one HSV round trip.
 
-    This is exact as long as brightness has not clipped any value: then each of the three
-    operations changes only one of H, S and V.
+    Each of the three operations changes only one of H, S and V. Merging is exact unless the
+    brightness clips values in between; such steps are not merged.
 
     Args:
         steps: The steps of one clip in order.

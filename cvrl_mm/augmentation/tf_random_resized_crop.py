@@ -8,7 +8,7 @@ from mmaction.registry import TRANSFORMS
 
 from ..datasets.random_source import RandomSource
 
-MAX_ATTEMPTS = 100  # the released code
+MAX_ATTEMPTS = 100  # as in the released code
 
 
 @TRANSFORMS.register_module()
@@ -40,8 +40,8 @@ class TFRandomResizedCrop(RandomResizedCrop):
         ):
             if not 0 < low <= high <= most:
                 raise ValueError(
-                    f'TFRandomResizedCrop: {name} is a range (low, high) with 0 < low <= high <= '
-                    f'{most}, got {(low, high)}.'
+                    f'TFRandomResizedCrop: {name} must be a range (low, high) with 0 < low <= '
+                    f'high <= {most}, got {(low, high)}.'
                 )
 
     @staticmethod
@@ -58,7 +58,7 @@ class TFRandomResizedCrop(RandomResizedCrop):
             img_shape: Height and width of the frame.
             area_range: As in the constructor.
             aspect_ratio_range: As in the constructor.
-            max_attempts: Number of aspect ratios that are tried before the whole frame is taken.
+            max_attempts: Number of aspect ratios to try before the whole frame is used.
             rng: Random source.
 
         Returns:
@@ -71,11 +71,11 @@ class TFRandomResizedCrop(RandomResizedCrop):
             lowest = round(math.sqrt(smallest / aspect))
             highest = min(
                 round(math.sqrt(largest / aspect)),
-                math.ceil((frame_width + 0.5) / aspect) - 1,  # the width is rounded, too
+                math.ceil((frame_width + 0.5) / aspect) - 1,  # the width is rounded as well
                 frame_height,
             )
             height = rng.randint(lowest, highest + 1) if lowest < highest else highest
-            # Rounding can leave the range of areas by one row
+            # Rounding can move the area out of its range by one row
             for candidate in (height, height + 1, height - 1):
                 width = round(candidate * aspect)
                 fits = 0 < candidate <= frame_height and 0 < width <= frame_width
