@@ -115,11 +115,11 @@ def memory_saving(config: Config, limit: float) -> tuple[dict[str, Any], Trainin
 
 
 def memory_advice(config: Config, limit: float) -> str:
-    """Say what to set so that a training config fits.
+    """Return a sentence that says which options let a training config fit into memory.
 
     Args:
         config: A training config of :class:`CVRL` that needs more than ``limit``.
-        limit: Bytes that may be used.
+        limit: Available memory in bytes.
     """
     found = memory_saving(config, limit)
     if found is None:
