@@ -137,8 +137,8 @@ class InfoNCEHead(BaseModule):
             num_videos = len(k) // 2
             if num_videos < 2:
                 raise ValueError(
-                    f'The contrastive loss needs at least two videos over all ranks, but got a '
-                    f'batch of {num_videos}, which has no negatives. Set '
+                    'The contrastive loss needs at least two videos over all ranks, but got a '
+                    f'batch of {num_videos} videos, which has no negatives. Set '
                     'train_dataloader.drop_last=True if the last batch is smaller.'
                 )
             sums = sum_over_blocks(self.score, q, own, k)
