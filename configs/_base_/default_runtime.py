@@ -9,7 +9,7 @@ default_hooks = dict(
     checkpoint=dict(type='AtomicCheckpointHook', interval=1, max_keep_ckpts=3, save_last=True),
     sampler_seed=dict(type='DistSamplerSeedHook'),
     sync_buffers=dict(type='SyncBuffersHook'),
-    throughput=dict(type='ThroughputHook'),  # videos a second, share of waiting for data
+    throughput=dict(type='ThroughputHook'),  # videos per second, share of waiting for data
     plain_checkpoint=dict(type='WeightsOnlyCheckpointHook'),  # readable as weights alone
     sample_seed=dict(type='SampleSeedHook'),  # a restart changes no draw
     bad_videos=dict(type='BadVideosHook', max_share=0.05),

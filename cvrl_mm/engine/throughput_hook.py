@@ -1,7 +1,11 @@
-"""Videos a second, and how much of the time goes into waiting for them."""
+"""Videos per second, and the shares of waiting for data and of moving it to the device."""
 
 import os
+import time
+from collections import deque
+from typing import Any
 
+import torch
 from mmengine.dist import get_world_size
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
@@ -10,26 +14,62 @@ from mmengine.runner import Runner
 
 @HOOKS.register_module()
 class ThroughputHook(Hook):
-    """Log the speed of training, and say once if the loader holds it up.
+    """Log the speed of training, and warn once if the data loader limits it.
 
-    ``videos_per_second`` counts the videos of all ranks; ``waiting_for_data`` is the share of
-    this rank's time in which the next batch was not there yet. Both are taken over the log
-    processor's window, from what ``IterTimerHook`` measures.
+    - ``videos_per_second``: videos of all ranks, over the whole time between two steps.
+    - ``waiting_for_data``: share of this rank's time from the end of a step, the hooks after it
+      included, until the next batch has arrived.
+    - ``moving_data``: share of the time for copying the batch to the device and normalising it.
+
+    The rest is the step itself and other hooks. All three are means over the log processor's
+    window. Validation and whatever else happens between epochs is not counted.
+
+    On a GPU the times are those of the GPU: the hook records CUDA events, so that waiting counts
+    only while the GPU has nothing else to do. Events are read once they have passed, and the host
+    never waits for them; the values therefore come one or two steps late.
 
     Args:
-        max_share: Share of waiting beyond which the hint is given.
+        max_share: Share of waiting above which the warning is given.
     """
 
     def __init__(self, max_share: float = 1 / 3) -> None:
         if not 0 < max_share <= 1:
             raise ValueError(f'max_share must lie in (0, 1], got {max_share}.')
         self.max_share = max_share
-        self.steps = 0
-        self.hinted = False
 
     def before_train(self, runner: Runner) -> None:
-        """Count the steps of this start of the run."""
+        """Start anew, and let the data preprocessor report when a batch is on the device."""
+        self.clock = clock_of(runner)
+        self.window: deque[list[float]] = deque(maxlen=runner.log_processor.window_size)
+        self.pending: deque[list[Any]] = deque()
         self.steps = 0
+        self.warned = False
+        model = getattr(runner.model, 'module', runner.model)
+        self.handle = model.data_preprocessor.register_forward_hook(self._moved)
+        runner.register_hook(_AfterOtherHooks(self), priority='LOWEST')
+        self.start()
+
+    def start(self) -> None:
+        """Begin to count the next step."""
+        self.end = self.idle = self.clock.mark()
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Leave out what happened between two epochs."""
+        self.start()
+
+    def after_val(self, runner: Runner) -> None:
+        """Leave out a validation between two steps."""
+        if hasattr(self, 'clock'):
+            self.start()
+
+    def before_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: dict | None = None
+    ) -> None:
+        """Note that the batch has arrived."""
+        self.arrived = self.moved = self.clock.mark()
+
+    def _moved(self, *args: object) -> None:
+        self.moved = self.clock.mark()
 
     def after_train_iter(
         self,
@@ -38,24 +78,87 @@ class ThroughputHook(Hook):
         data_batch: dict | None = None,
         outputs: dict | None = None,
     ) -> None:
-        """Update both scalars."""
-        hub, window = runner.message_hub, runner.log_processor.window_size
-        seconds = hub.get_scalar('train/time').mean(window)
-        share = hub.get_scalar('train/data_time').mean(window) / seconds
-        videos = runner.train_dataloader.batch_size * get_world_size()
-        hub.update_scalar('train/videos_per_second', videos / seconds)
-        hub.update_scalar('train/waiting_for_data', share)
-        self.steps += 1
+        """Update the scalars by the steps whose times are known."""
+        previous, self.end = self.end, self.clock.mark()
+        self.pending.append([previous, self.idle, self.arrived, self.moved, self.end])
+        while self.pending and self.clock.has_passed(self.pending[0][-1]):
+            begin, *marks = self.pending.popleft()
+            idle, arrived, moved, end = (self.clock.seconds(begin, mark) for mark in marks)
+            self.window.append([end, arrived - idle, moved - arrived])
+            self.steps += 1
+        if not self.window:
+            return
+        total, waiting, moving = (sum(seconds) for seconds in zip(*self.window, strict=True))
+        videos = runner.train_dataloader.batch_size * get_world_size() * len(self.window)
+        hub = runner.message_hub
+        hub.update_scalar('train/videos_per_second', videos / total)
+        hub.update_scalar('train/waiting_for_data', waiting / total)
+        hub.update_scalar('train/moving_data', moving / total)
         # The window must be past the first steps, for which the workers had to start.
-        if share > self.max_share and self.steps >= 2 * window and not self.hinted:
-            self._hint(runner, share)
+        late = self.steps >= 2 * runner.log_processor.window_size
+        if waiting / total > self.max_share and late and not self.warned:
+            self._warn(runner, waiting / total)
 
-    def _hint(self, runner: Runner, share: float) -> None:
-        """Say what could be done."""
-        self.hinted = True
+    def after_train(self, runner: Runner) -> None:
+        """Leave the data preprocessor as it was."""
+        self.handle.remove()
+
+    def _warn(self, runner: Runner, share: float) -> None:
+        """Say what can be done."""
+        self.warned = True
         runner.logger.warning(
             f'{share:.0%} of the training time goes into waiting for data. This machine has '
             f'{os.cpu_count()} cores and each rank {runner.train_dataloader.num_workers} '
             'workers: raise train_dataloader.num_workers while cores are idle, store smaller '
             'videos, or augment on the device (docs/speed.md).'
         )
+
+
+class _AfterOtherHooks(Hook):
+    """Begin to count waiting after logging and saving, which other hooks do."""
+
+    def __init__(self, throughput: ThroughputHook) -> None:
+        self.throughput = throughput
+
+    def after_train_iter(self, *args: object, **kwargs: object) -> None:
+        self.throughput.idle = self.throughput.clock.mark()
+
+
+class HostClock:
+    """Marks are times of the host."""
+
+    def mark(self) -> float:
+        """Return the time now."""
+        return time.perf_counter()
+
+    def has_passed(self, mark: float) -> bool:
+        """Whether the time of a mark is known."""
+        return True
+
+    def seconds(self, begin: float, end: float) -> float:
+        """Return the time between two marks."""
+        return end - begin
+
+
+class CudaClock:
+    """Marks are events in the current CUDA stream."""
+
+    def mark(self) -> torch.cuda.Event:
+        """Record an event."""
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def has_passed(self, mark: torch.cuda.Event) -> bool:
+        """Whether the device has come to an event; does not wait for it."""
+        return mark.query()
+
+    def seconds(self, begin: torch.cuda.Event, end: torch.cuda.Event) -> float:
+        """Return the device's time between two events that have passed."""
+        return begin.elapsed_time(end) / 1000
+
+
+def clock_of(runner: Runner) -> HostClock | CudaClock:
+    """Return the clock of the device that a runner trains on."""
+    parameter = next(runner.model.parameters(), None)
+    return CudaClock() if parameter is not None and parameter.is_cuda else HostClock()
