@@ -16,6 +16,7 @@ default_hooks = dict(
     batch_timeout=dict(type='BatchTimeoutHook', timeout_seconds=1800),
     preemption=dict(type='PreemptionHook'),  # SIGTERM and Ctrl-C save first
     finite_loss=dict(type='FiniteLossHook'),
+    head_channels=dict(type='HeadChannelsHook'),  # of the backbone's width
     fitting_checkpoint=dict(type='StrictLoadHook'),  # no test of what is partly random
 )
 

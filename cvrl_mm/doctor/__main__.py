@@ -74,7 +74,7 @@ def examine(config: Config | None, ranks: int) -> list[Finding]:
     if config is not None:
         findings += [
             check_learning_rate(config, ranks),
-            check_memory(config),
+            *check_memory(config),
             check_open_files(config),
             check_loader(config, ranks),
         ]

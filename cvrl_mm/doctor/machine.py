@@ -10,7 +10,12 @@ import torch.distributed as dist
 from mmengine.config import Config
 
 from cvrl_mm.datasets.sample_shape import sample_shape
-from cvrl_mm.models.training_memory import USABLE_SHARE, memory_advice, training_memory
+from cvrl_mm.models.training_memory import (
+    USABLE_SHARE,
+    TrainingMemory,
+    memory_advice,
+    training_memory,
+)
 
 from .finding import Finding
 
@@ -18,6 +23,7 @@ GIB = 2**30
 PREFETCH_FACTOR = 2  # torch's default
 FILES_OF_A_PROCESS = 200  # libraries, logs, pipes to the workers: more than was seen
 FILES_PER_STACKED_BATCH = 4
+MAX_ELEMENTS = 2**31  # of a tensor with 32-bit indices
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
 
 
@@ -48,16 +54,20 @@ def check_nccl() -> Finding:
     return Finding('ok', 'NCCL', '.'.join(map(str, torch.cuda.nccl.version())))
 
 
-def check_memory(config: Config) -> Finding:
-    """Compare the memory of a training step with that of the smallest GPU.
+def check_memory(config: Config) -> list[Finding]:
+    """Compare a training step with the memory of the smallest GPU and with 32-bit indices.
 
     Args:
         config: A training config.
     """
-    name = 'GPU memory'
     memory = training_memory(config)
     if memory is None:
-        return Finding('note', name, 'not known for this model or pipeline')
+        return [Finding('note', 'GPU memory', 'not known for this model or pipeline')]
+    return [_compare_with_cards(config, memory), _compare_with_indices(config, memory)]
+
+
+def _compare_with_cards(config: Config, memory: TrainingMemory) -> Finding:
+    name = 'GPU memory'
     seen = f'{memory} needed per GPU by count'
     if not torch.cuda.is_available():
         return Finding('ok', name, f'{seen}; there is no GPU to compare with')
@@ -69,6 +79,21 @@ def check_memory(config: Config) -> Finding:
         return Finding('ok', name, seen)
     status = 'problem' if memory.total > total else 'note'
     return Finding(status, name, seen, memory_advice(config, limit))
+
+
+def _compare_with_indices(config: Config, memory: TrainingMemory) -> Finding:
+    name = 'largest tensor'
+    batch = config.train_dataloader.batch_size
+    videos = min(config.model.get('chunk_size') or batch, batch)
+    fitting = (MAX_ELEMENTS - 1) * videos // memory.largest_tensor
+    seen = f'{memory.largest_tensor:,} elements for {videos} videos'
+    if memory.largest_tensor < MAX_ELEMENTS:
+        return Finding('ok', name, seen)
+    seen += ', beyond 32-bit indices; CUDA kernels are slower there or refuse'
+    if fitting < 1:
+        return Finding('note', name, seen, 'use shorter or smaller clips')
+    advice = f'at most {fitting} videos per GPU, or model.chunk_size={fitting}'
+    return Finding('note', name, seen, advice)
 
 
 def check_open_files(config: Config) -> Finding:
@@ -123,11 +148,17 @@ def check_shared_memory(
 
 
 def waiting_bytes(config: Config) -> int | None:
-    """Size of one rank's batches that are loaded and not yet used, at most; None if not known."""
+    """Size of the batches in shared memory of one rank, at most; None if it is not known.
+
+    Each worker keeps the batches that it loads ahead. With ``stack_collate`` it keeps the memory
+    of one more, which the training process may still use.
+    """
     loader = config.train_dataloader
     shape = sample_shape(loader.dataset.pipeline)
     num_workers = loader.get('num_workers', 0)
-    prefetch = loader.get('prefetch_factor', PREFETCH_FACTOR)
+    batches = loader.get('prefetch_factor', PREFETCH_FACTOR)
     if shape is None:
         return None
-    return loader.batch_size * 3 * math.prod(shape) * num_workers * prefetch
+    if loader.get('collate_fn', {}).get('type') == 'stack_collate':
+        batches += 1
+    return loader.batch_size * 3 * math.prod(shape) * num_workers * batches

@@ -14,6 +14,7 @@ from .bad_videos_hook import BadVideosHook
 from .batch_timeout_hook import BatchTimeoutHook
 from .deferred_runtime_info_hook import DeferredRuntimeInfoHook
 from .finite_loss_hook import FiniteLossHook
+from .head_channels_hook import HeadChannelsHook
 from .memory_check_hook import MemoryCheckHook
 from .negatives_check_hook import NegativesCheckHook
 from .preemption_hook import PreemptionHook
@@ -38,6 +39,7 @@ __all__ = [
     'BatchTimeoutHook',
     'DeferredRuntimeInfoHook',
     'FiniteLossHook',
+    'HeadChannelsHook',
     'MemoryCheckHook',
     'NegativesCheckHook',
     'PreemptionHook',

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from .chunked import embed_in_chunks
 from .deferred_preprocessor import DeferredPreprocessor
+from .head_channels import check_head_channels
 from .pooling import global_average_pool
 
 STOCK_PREPROCESSORS = ('ActionDataPreprocessor', 'mmaction.ActionDataPreprocessor')
@@ -76,13 +77,7 @@ class CVRL(Recognizer3D):
         channels = getattr(self.backbone, 'out_channels', None)
         if channels is None or self.with_neck:
             return cls_head
-        given = cls_head.get('in_channels', channels)
-        if given != channels:
-            raise ValueError(
-                f'model.cls_head.in_channels={given}, but the features of this '
-                f'{type(self.backbone).__name__} have {channels} channels. Set in_channels='
-                f'{channels}, or leave it out.'
-            )
+        check_head_channels(self.backbone, cls_head.get('in_channels', channels))
         return {**cls_head, 'in_channels': channels}
 
     def loss(

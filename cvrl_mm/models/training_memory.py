@@ -41,11 +41,13 @@ class TrainingMemory:
         inputs: The uint8 batch.
         activations: Peak of all other tensors, including the normalised clips, during the
             forward and backward pass.
+        largest_tensor: Elements of the largest tensor among them.
     """
 
     weights: int
     inputs: int
     activations: int
+    largest_tensor: int
 
     @property
     def total(self) -> int:
@@ -53,7 +55,8 @@ class TrainingMemory:
         return self.weights + self.inputs + self.activations
 
     def __str__(self) -> str:
-        parts = (f'{name} {value / GIB:.1f}' for name, value in vars(self).items())
+        names = ('weights', 'inputs', 'activations')
+        parts = (f'{name} {getattr(self, name) / GIB:.1f}' for name in names)
         return f'{self.total / GIB:.1f} GiB ({", ".join(parts)})'
 
 
@@ -86,11 +89,9 @@ def training_memory(config: Config) -> TrainingMemory | None:
         clips = torch.empty(
             chunk * shape.clips, 3, shape.frames, shape.height, shape.width, dtype=dtype
         )
-    return TrainingMemory(
-        weights=_weight_bytes(network, config.optim_wrapper.optimizer, dtype),
-        inputs=values * videos,
-        activations=_peak_bytes(network.backbone.to(dtype), clips),
-    )
+    weights = _weight_bytes(network, config.optim_wrapper.optimizer, dtype)
+    live = _run_step(network.backbone.to(dtype), clips)
+    return TrainingMemory(weights, values * videos, live.peak, live.largest)
 
 
 def memory_saving(config: Config, limit: float) -> tuple[dict[str, Any], TrainingMemory] | None:
@@ -148,8 +149,8 @@ def _weight_bytes(network: nn.Module, optimizer: Mapping[str, Any], dtype: torch
     return weights * (4 + copy) + trained * 4 * (1 + 1 + states)
 
 
-def _peak_bytes(backbone: nn.Module, clips: Tensor) -> int:
-    """Run the backbone forward and backward and return the peak size of live storages."""
+def _run_step(backbone: nn.Module, clips: Tensor) -> '_LiveStorages':
+    """Run the backbone forward and backward and track the storages."""
     for p in backbone.parameters():
         if p.requires_grad:  # _weight_bytes counts the gradients of weights
             p.register_post_accumulate_grad_hook(lambda p: setattr(p, 'grad', None))
@@ -158,15 +159,24 @@ def _peak_bytes(backbone: nn.Module, clips: Tensor) -> int:
         feats = global_average_pool(backbone(clips))
         if feats.requires_grad:
             feats.float().square().sum().backward()
-    return live.peak
+    return live
 
 
 class _LiveStorages(TorchDispatchMode):
-    """Track the total size of the live storages that operations in its context create."""
+    """Track the total size of the live storages that operations in its context create.
+
+    Args:
+        ignored: Tensors whose storages are not counted.
+
+    Attributes:
+        now: Size of the live storages in bytes.
+        peak: Largest value of ``now``.
+        largest: Elements of the largest tensor.
+    """
 
     def __init__(self, ignored: list[Tensor]) -> None:
         super().__init__()
-        self.now = self.peak = 0
+        self.now = self.peak = self.largest = 0
         self.known = {x.untyped_storage()._cdata for x in ignored}
 
     def __torch_dispatch__(
@@ -184,6 +194,7 @@ class _LiveStorages(TorchDispatchMode):
         key, size = storage._cdata, storage.nbytes()
         if key not in self.known:
             self.known.add(key)
+            self.largest = max(self.largest, x.numel())
             self.now += size
             self.peak = max(self.peak, self.now)
             weakref.finalize(storage, self._freed, key, size)

@@ -11,7 +11,7 @@ from cvrl_mm.models.training_memory import (
     GIB,
     TrainingMemory,
     _LiveStorages,
-    _peak_bytes,
+    _run_step,
     memory_advice,
     training_memory,
 )
@@ -83,7 +83,7 @@ def test_counts_storages_as_long_as_they_live():
 def test_peak_of_a_network_that_can_be_counted_by_hand():
     with torch.device('meta'):
         network = nn.Sequential(nn.Linear(8, 8, bias=False), nn.ReLU(), nn.Linear(8, 8, bias=False))
-        peak = _peak_bytes(network, torch.empty(1000, 8))
+        peak = _run_step(network, torch.empty(1000, 8)).peak
     # x, the ReLU's input and output, and the last output; then pooling, squaring and its gradient
     row = 1000 * 8 * 4
     assert 5 * row <= peak <= 7 * row
@@ -105,6 +105,18 @@ def test_weights_follow_the_optimiser_and_the_precision():
     assert training_memory(cfg).weights == num * (4 + 2 + 4 + 4 + 4)
     cfg.optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='AdamW', lr=1e-3))
     assert training_memory(cfg).weights == num * (4 + 4 + 4 + 8)
+
+
+def test_finds_the_largest_tensor():
+    # The stem of an R3D-18 at this width has 8 channels, at half the frames, height and width
+    videos, clips, cfg = 4, 2, small()
+    stem = videos * clips * 8 * 8 * 112 * 112
+    normalised = videos * clips * 3 * 16 * 224 * 224
+    assert training_memory(cfg).largest_tensor == max(stem, normalised)
+    cfg.model.backbone.width = 1
+    assert training_memory(cfg).largest_tensor == 8 * stem
+    cfg.model.chunk_size = 1
+    assert training_memory(cfg).largest_tensor == 2 * stem
 
 
 def test_single_precision_needs_twice_the_activations():
