@@ -5,12 +5,12 @@ and ``cvrl pretrain --help`` answer at once.
 """
 
 import argparse
-import runpy
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 INTERRUPTED = 130  # exit code of a program that Ctrl-C ended
 TOOLS = {
@@ -229,12 +229,26 @@ def _run(command: str, arguments: Sequence[str]) -> None:
         if command == 'doctor':
             from cvrl_mm.doctor.__main__ import main as doctor
 
-            raise SystemExit(doctor(arguments))
+            raise SystemExit(doctor(arguments, 'cvrl doctor'))
         spec = find_spec('cvrl_mm')
         if spec is None or spec.origin is None:
             raise SystemExit('cvrl: the package cvrl_mm is not installed')
-        tools = Path(spec.origin).parent / '.mim' / 'tools'
-        runpy.run_path(str(tools / TOOLS[command][0]), run_name='__main__')
+        _run_tool(command, Path(spec.origin).parent / '.mim' / 'tools' / TOOLS[command][0])
     except KeyboardInterrupt:
         print('\nInterrupted.', file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
+
+
+def _run_tool(command: str, path: Path) -> None:
+    """Run a tool whose help shows ``cvrl COMMAND`` in place of ``python tools/NAME.py``."""
+    source = path.read_text(encoding='utf-8').replace(
+        f'python tools/{path.name}', f'cvrl {command}'
+    )
+    source = source.replace(f' tools/{path.name}', f' --no-python cvrl {command}')  # torchrun
+    module, main = ModuleType('__main__'), sys.modules['__main__']
+    module.__file__ = str(path)
+    sys.modules['__main__'] = module
+    try:
+        exec(compile(source, str(path), 'exec'), vars(module))
+    finally:
+        sys.modules['__main__'] = main

@@ -34,7 +34,9 @@ def test_other_commands_run_their_tools(command: str, capsys):
     with pytest.raises(SystemExit) as leaving:
         cvrl_cli.main([command, '--help'])
     assert leaving.value.code == 0
-    assert 'usage: ' in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f'usage: cvrl {command}' in shown and f'    cvrl {command}' in shown
+    assert 'tools/' not in shown and 'python -m' not in shown
 
 
 @pytest.mark.parametrize('command', ['neighbours', 'probe'])

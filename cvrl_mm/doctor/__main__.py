@@ -1,10 +1,10 @@
-"""Look over an installation; every line is ok or says what to do.
+"""Check an installation; every line is ok or says what to do.
 
 Example:
     python -m cvrl_mm.doctor
     python -m cvrl_mm.doctor --config configs/cvrl/pretrain_k400.py --ranks 8
 
-Exit code: 0, or 1 if there is a problem. Notes limit or surprise, but work.
+Exit code: 0, or 1 if there is a problem. What a note is about works, with a limit or a surprise.
 """
 
 import argparse
@@ -31,11 +31,22 @@ from .video import check_video
 COLOURS = dict(ok='green', note='yellow', problem='red')
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print the report and return the exit code."""
+PROG = 'python -m cvrl_mm.doctor'
+
+
+def main(argv: Sequence[str] | None = None, prog: str = PROG) -> int:
+    """Print the report.
+
+    Args:
+        argv: Arguments of the command line.
+        prog: Name of the program in the help.
+
+    Returns:
+        The exit code.
+    """
     parser = argparse.ArgumentParser(
-        prog='python -m cvrl_mm.doctor',
-        description=__doc__,
+        prog=prog,
+        description=str(__doc__).replace(PROG, prog),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument('--config', help='of a training run, to be looked at as well')
@@ -57,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for finding in findings:
         console.print(str(finding), style=COLOURS[finding.status], markup=False)
     count = Counter(finding.status for finding in findings)
-    console.print(f'{count["ok"]} ok, {count["note"]} notes, {count["problem"]} problems')
+    console.print(', '.join(f'{count[status]} {status}' for status in COLOURS))
     return int(count['problem'] > 0)
 
 
