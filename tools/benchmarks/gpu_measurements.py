@@ -21,6 +21,7 @@ import av
 import cv2
 import numpy as np
 import torch
+import transport
 from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
 from mmaction.utils import register_all_modules
@@ -221,6 +222,13 @@ def copies() -> dict:
     return rates
 
 
+def batches_from_workers() -> dict:
+    """Measure what this process spends on receiving, moving and releasing a batch."""
+    sizes = dict(videos=128, batches=12) if on_gpu() else dict(videos=2, batches=3, size=16)
+    result = transport.summary(transport.measure(**sizes)['stack_collate'])
+    return {f'{name}, ms' if name != 'files' else name: value for name, value in result.items()}
+
+
 def write_videos(folder: Path, kind: str) -> list[Path]:
     """Write videos of the size that Kinetics has on disk, unless they are there."""
     number, frames, size = (32, 250, (340, 256)) if on_gpu() else (2, 30, (68, 52))
@@ -310,6 +318,7 @@ def training(folder: str, workers: int, steps: int) -> dict:
         steps=last['step'],
         videos_per_second=last['videos_per_second'],
         waiting_for_data=last['waiting_for_data'],
+        moving_data=last['moving_data'],
         gpu_busy=busy_share,
     )
 
@@ -355,7 +364,7 @@ def machine() -> dict:
 
 MEASUREMENTS: Iterable[Callable[..., dict]] = (
     *(machine, training_step, largest_batch, flops_per_video, matrix_product),
-    *(copies, loader_rate, training),
+    *(copies, batches_from_workers, loader_rate, training),
 )
 
 

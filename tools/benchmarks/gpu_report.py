@@ -80,6 +80,7 @@ def measurements(folder: str, workers: int, steps: int) -> list[Measurement]:
     chunks = {'model.chunk_size': 16 if on_gpu() else 2}
     rows.append(Measurement('chunks', 'largest_batch', dict(options=chunks, recompute={})))
     rows.append(Measurement('copies', 'copies'))
+    rows.append(Measurement('a batch from the workers', 'batches_from_workers'))
     rows += [
         Measurement(
             f'loader, {kind}, {count} workers',

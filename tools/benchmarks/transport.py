@@ -1,0 +1,242 @@
+"""What the training process spends on receiving batches from the workers.
+
+Example:
+    python tools/benchmarks/transport.py --videos 128
+
+The first table compares ``stack_collate`` with mmengine's ``pseudo_collate``. Batches of both
+alternate in one run. The times are processor time of the training process: receiving a batch,
+making it one tensor on the device, and releasing it. The clips are random bytes of the size that
+the pre-training config gives; nothing is decoded.
+
+The second table shows the open files of the training process while the first batch is late and
+all workers have loaded theirs, under the soft limit that most systems set.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+import psutil
+import torch
+from mmaction.datasets.transforms import PackActionInputs
+from mmengine.dataset import pseudo_collate
+from mmengine.model import stack_batch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+import cvrl_mm
+from cvrl_mm.datasets import stack_collate
+from cvrl_mm.models.batch_transfer import BatchTransfer
+
+COLLATES = dict(pseudo_collate=pseudo_collate, stack_collate=stack_collate)
+LOADER_TIMEOUT = 60  # seconds
+
+
+class Clips(Dataset):
+    """Pairs of random clips, packed as the pre-training pipeline packs them.
+
+    Args:
+        length: Number of videos.
+        frames: Frames per clip.
+        size: Height and width in pixels.
+    """
+
+    def __init__(self, length: int, frames: int, size: int) -> None:
+        self.length = length
+        self.frames = np.random.default_rng(0).integers(
+            256, size=(2, frames, size, size, 3), dtype=np.uint8
+        )
+        self.pack = PackActionInputs()
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> dict:
+        clips = self.frames.copy().transpose(0, 4, 1, 2, 3)  # (2, 3, T, H, W)
+        return self.pack(dict(imgs=clips, label=index))
+
+
+def to_device(inputs: Tensor | list[Tensor], transfer: BatchTransfer) -> Tensor:
+    """Make a batch one tensor on the device, as the data preprocessor of each collate does."""
+    device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+    if isinstance(inputs, Tensor):
+        return transfer(inputs, device)
+    return stack_batch([x.to(device) for x in inputs])
+
+
+def receive(batches: object, transfer: BatchTransfer) -> dict[str, float]:
+    """Receive and release one batch.
+
+    Returns:
+        ``receive``, ``to device``, ``release``: processor time of this process in ms. ``files``:
+        descriptors that the batch holds open.
+    """
+    process = psutil.Process()
+    files, times = process.num_fds(), [time.process_time()]
+    batch = next(batches)
+    times.append(time.process_time())
+    files = process.num_fds() - files
+    times.append(time.process_time())
+    on_device = to_device(batch['inputs'], transfer)
+    times.append(time.process_time())
+    del batch, on_device
+    times.append(time.process_time())
+    ms = [1e3 * (after - before) for before, after in pairwise(times)]
+    return {'receive': ms[0], 'to device': ms[2], 'release': ms[3], 'files': files}
+
+
+def measure(
+    videos: int, batches: int, frames: int = 16, size: int = 224, workers: int = 1
+) -> dict[str, list[dict[str, float]]]:
+    """Receive batches with each collate in turn.
+
+    Args:
+        videos: Videos per batch.
+        batches: Batches per collate.
+        frames: Frames per clip.
+        size: Height and width in pixels.
+        workers: Workers of each loader.
+
+    Returns:
+        The results of :func:`receive` of each collate.
+    """
+    if torch.cuda.is_available():
+        torch.cuda.init()  # buffers are page-locked if CUDA is initialised
+    data = Clips(videos * batches, frames, size)
+    loaders = {
+        name: iter(
+            DataLoader(
+                data, videos, num_workers=workers, collate_fn=collate, timeout=LOADER_TIMEOUT
+            )
+        )
+        for name, collate in COLLATES.items()
+    }
+    transfer = BatchTransfer()
+    results: dict[str, list] = {name: [] for name in COLLATES}
+    for _ in range(batches):
+        for name, loader in loaders.items():
+            results[name].append(receive(loader, transfer))
+    return results
+
+
+def summary(results: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the medians, and the median and the largest of the sum of the times."""
+    columns = {key: [result[key] for result in results] for key in results[0]}
+    files = columns.pop('files')
+    sums = [sum(times) for times in zip(*columns.values(), strict=True)]
+    medians = {key: median(values) for key, values in columns.items()}
+    return {**medians, 'sum': median(sums), 'largest sum': max(sums), 'files': median(files)}
+
+
+class LateFirst:
+    """Collate the first batch only after the other workers have loaded all of theirs.
+
+    Args:
+        collate: The function that is called.
+        num_others: Number of batches to wait for.
+    """
+
+    def __init__(self, collate: Callable, num_others: int) -> None:
+        self.collate, self.num_others = collate, num_others
+        self.loaded = multiprocessing.Value('i', 0)
+
+    def __call__(self, samples: list[dict]) -> dict:
+        """Collate a batch."""
+        if samples[0]['data_samples'].gt_label.item() == 0:  # labels are indices
+            deadline = time.monotonic() + LOADER_TIMEOUT / 2
+            while self.loaded.value < self.num_others and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(0.5)  # they are on their way to the training process
+        batch = self.collate(samples)
+        with self.loaded.get_lock():
+            self.loaded.value += 1
+        return batch
+
+
+def open_files(name: str, videos: int, workers: int, limit: int) -> dict:
+    """Take two rounds of batches from many workers while the first batch is late.
+
+    Args:
+        name: Name of the collate.
+        videos: Videos per batch.
+        workers: Number of workers.
+        limit: Soft limit of open files.
+
+    Returns:
+        ``files``: the largest number of files that were open in this process; ``outcome``:
+        'complete' or the error.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    process = psutil.Process()
+    most = process.num_fds()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    # two batches per worker are loaded ahead; the late worker's come last
+    collate = LateFirst(COLLATES[name], num_others=2 * workers - 2)
+    data = Clips(2 * workers * videos, frames=1, size=2)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings('ignore', 'This DataLoader will create')
+            loader = DataLoader(
+                data, videos, num_workers=workers, collate_fn=collate, timeout=LOADER_TIMEOUT
+            )
+            for batch in loader:
+                most = max(most, process.num_fds())
+                del batch
+        return dict(files=most, outcome='complete')
+    except (EOFError, OSError, RuntimeError) as error:
+        return dict(
+            files=None, outcome=f'{type(error).__name__}: {" ".join(str(error).split())[:80]}'
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def table(title: str, rows: dict[str, dict]) -> Table:
+    """Lay out one row per collate."""
+    result = Table(title=title)
+    for heading in ('collate', *next(iter(rows.values()))):
+        result.add_column(heading, justify='left' if heading == 'collate' else 'right')
+    for name, values in rows.items():
+        cells = (f'{v:.1f}' if isinstance(v, float) else str(v) for v in values.values())
+        result.add_row(name, *cells)
+    return result
+
+
+def main() -> None:
+    """Measure and print both tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = partial(parser.add_argument, type=int)
+    add('--videos', default=128, help='per batch (%(default)s)')
+    add('--batches', default=12, help='per collate (%(default)s)')
+    add('--frames', default=16, help='per clip (%(default)s)')
+    add('--size', default=224, help='height and width in pixels (%(default)s)')
+    add('--workers', default=32, help='of the second table (%(default)s)')
+    add('--open-files', default=1024, help='soft limit of the second table (%(default)s)')
+    args = parser.parse_args()
+    if min(vars(args).values()) < 1:
+        parser.error('all numbers must be positive')
+    torch.set_num_threads(1)  # as mmengine sets it for trainings on several GPUs
+    files = {  # first, while this process has no files of other batches open
+        name: open_files(name, args.videos, args.workers, args.open_files) for name in COLLATES
+    }
+    results = measure(args.videos, args.batches, args.frames, args.size)
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU'
+    title = f'cvrl_mm {cvrl_mm.__version__}, {where}: ms per batch of {args.videos} videos, median'
+    console = Console()
+    console.print(table(title, {name: summary(result) for name, result in results.items()}))
+    console.print(table(f'{args.workers} workers, at most {args.open_files} open files', files))
+
+
+if __name__ == '__main__':
+    main()
