@@ -10,8 +10,6 @@ WITHOUT = {
     'convert/locate_weights.py',
     'datasets/frame_index.py',
     'datasets/random_source.py',
-    'engine/batches.py',
-    'engine/start_error.py',
     'own_videos/encoding.py',
     'own_videos/network.py',
     'own_videos/progress_hook.py',
