@@ -4,6 +4,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from .inspection import Inspection
+from .lists import TRAIN_WINDOWS
 from .options import Options
 from .settings import LOOKS, Plan, Setting
 
@@ -103,7 +104,7 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
         batch_size=plan['batch_size'],
         workers=workers,
         persistent='' if workers else '\n    persistent_workers=False,',
-        train=str(out / 'lists/train.txt'),
+        train=str(out / f'lists/{TRAIN_WINDOWS if window_frames else "train"}.txt'),
         watched_why=_describe_watched(plan),
         watched=str(out / 'lists/watched.txt'),
         looks=max(1, steps // LOOKS),

@@ -9,6 +9,7 @@ from .inspection import Inspection, Video
 WATCHED_SHARE = 0.2
 MAX_WATCHED = 200
 MIN_TO_HOLD_OUT = 20
+TRAIN_WINDOWS = 'train_windows'
 
 
 def number_of_windows(frames: int, window_frames: int) -> int:
@@ -46,31 +47,35 @@ def write_lists(
 ) -> None:
     """Write ``train.txt``, ``watched.txt``, ``all.txt`` and ``classes.txt``.
 
+    Where long files count as several videos, ``train_windows.txt`` has a line ``path window``
+    for each of them. The labels of the other lists are those of the folders, or -1.
+
     Args:
         inspection: The videos.
         train: Videos to train on.
         watched: Videos to measure on.
         window_frames: Longer files count as several videos of this length; None if none does.
         folder: Where to write.
+
     """
     folder.mkdir(parents=True, exist_ok=True)
-    window_frames = window_frames or max(video.probe.frames for video in train)
-    windows = [
-        f'{video.name} {window}'
-        for video in train
-        for window in range(number_of_windows(video.probe.frames, window_frames))
-    ]
     labels = {name: label for label, name in enumerate(inspection.classes)}
 
     def labelled(videos: list[Video]) -> list[str]:
         return [f'{video.name} {labels.get(video.folder, -1)}' for video in videos]
 
     lists = dict(
-        train=windows,
+        train=labelled(train),
         watched=labelled(watched),
         all=labelled(inspection.videos),
         classes=inspection.classes,
     )
+    if window_frames is not None:
+        lists[TRAIN_WINDOWS] = [
+            f'{video.name} {window}'
+            for video in train
+            for window in range(number_of_windows(video.probe.frames, window_frames))
+        ]
     for name, lines in lists.items():
         text = ''.join(f'{line}\n' for line in lines)
         (folder / f'{name}.txt').write_text(text, encoding='utf-8')

@@ -106,7 +106,8 @@ def test_long_files(tmp_path: Path):
     cfg = config(tmp_path, Options(segment_seconds=10), frames=900)
     assert steps_of(cfg)[1] == 'VideoWindow'
     assert cfg.train_dataloader.dataset.pipeline[1].window_frames == 300
-    lines = (tmp_path / 'lists/train.txt').read_text().splitlines()
+    assert Path(cfg.train_dataloader.dataset.ann_file).name == 'train_windows.txt'
+    lines = (tmp_path / 'lists/train_windows.txt').read_text().splitlines()
     assert len(lines) == 3 * 32 and [line[-1] for line in lines[:3]] == ['0', '1', '2']
     assert 'VideoWindow' not in steps_of(config(tmp_path, Options()))
 

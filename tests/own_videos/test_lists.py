@@ -36,7 +36,8 @@ def test_lists(tmp_path: Path):
     def lines(name: str) -> list[str]:
         return (tmp_path / f'lists/{name}.txt').read_text().splitlines()
 
-    assert lines('train') == [f'{video.name} 0' for video in train]
+    assert lines('train') == [f'{video.name} {"ab".index(video.folder)}' for video in train]
+    assert not (tmp_path / 'lists/train_windows.txt').exists()
     assert sorted(line[-1] for line in lines('watched')) == ['0'] * 4 + ['1'] * 4  # by folder
     assert lines('all')[1] == "b/it's 001.mp4 1" and len(lines('all')) == 40
     assert lines('classes') == ['a', 'b']
@@ -45,8 +46,9 @@ def test_lists(tmp_path: Path):
 def test_long_files_count_several_times(tmp_path: Path):
     found = Inspection(Path('/my videos'), videos(4, frames=95), {}, {})
     write_lists(found, found.videos, found.videos, 30, tmp_path)
-    lines = (tmp_path / 'train.txt').read_text().splitlines()
+    lines = (tmp_path / 'train_windows.txt').read_text().splitlines()
     assert len(lines) == 12 and [line[-1] for line in lines[:3]] == ['0', '1', '2']
+    assert len((tmp_path / 'train.txt').read_text().splitlines()) == 4
     assert number_of_windows(89, 30) == 2 and number_of_windows(29, 30) == 1
 
 
