@@ -111,7 +111,7 @@ def join_checks(
     with CheckPart.finished(clean) as (meta, parts):
         if meta['names_sha256'] != names_sha256(files):
             raise ValueError(
-                f'The checks beside {clean} are of another list or --prefix than {ann_file} and '
+                f'The checks beside {clean} are of another list or --root than {ann_file} and '
                 f'{prefix!r}; name those, or remove {clean}.parts.'
             )
         rows = {row['i']: row['fault'] for part in parts.values() for row in part}

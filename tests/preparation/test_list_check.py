@@ -88,7 +88,7 @@ def test_checks_of_another_kind_or_list_are_refused(folder: Path):
     with pytest.raises(FileNotFoundError, match='lacks part_1_of_2'):
         join_checks(*arguments(folder))
     check_list(*arguments(folder), rank=1, size=2)
-    with pytest.raises(ValueError, match=r'are of another list or --prefix than .*name those'):
+    with pytest.raises(ValueError, match=r'are of another list or --root than .*name those'):
         join_checks(folder / 'list.txt', '/elsewhere')
     join_checks(*arguments(folder))
     assert_lists(folder)

@@ -22,7 +22,7 @@ def test_writes_a_clean_list_and_the_reasons(run, tmp_path: Path):
     encode(tmp_path / 'ä 馬.mp4')
     (tmp_path / 'empty.mp4').touch()
     (tmp_path / 'list.txt').write_text('ä 馬.mp4 7\nempty.mp4 1\nvanished.mp4 2\nä 馬.mp4\n')
-    output = run(tmp_path / 'list.txt', '--prefix', tmp_path, '--processes', 1)
+    output = run(tmp_path / 'list.txt', '--workers', 1)  # its videos lie beside the list
     assert '2 of 4 videos are good' in output
     assert (tmp_path / 'list.clean.txt').read_text('utf-8') == 'ä 馬.mp4 7\nä 馬.mp4\n'
     assert (tmp_path / 'list.bad_videos.txt').read_text('utf-8').splitlines() == [
@@ -34,11 +34,11 @@ def test_writes_a_clean_list_and_the_reasons(run, tmp_path: Path):
 def test_two_shares_are_joined(run, tmp_path: Path, monkeypatch):
     encode(tmp_path / 'a.mp4')
     (tmp_path / 'list.txt').write_text('a.mp4 7\ngone.mp4 1\n')
-    arguments = tmp_path / 'list.txt', '--prefix', tmp_path
+    arguments = tmp_path / 'list.txt', '--root', tmp_path
     monkeypatch.setenv('SLURM_ARRAY_TASK_COUNT', '2')
     for rank in '01':
         monkeypatch.setenv('SLURM_ARRAY_TASK_ID', rank)
-        assert 'with --join' in run(*arguments, '--processes', 1)
+        assert 'with --join' in run(*arguments, '--workers', 1)
     assert not (tmp_path / 'list.clean.txt').exists()
     assert '1 of 2 videos are good' in run(*arguments, '--join')
     assert (tmp_path / 'list.clean.txt').read_text() == 'a.mp4 7\n'
@@ -46,8 +46,8 @@ def test_two_shares_are_joined(run, tmp_path: Path, monkeypatch):
 
 def test_no_good_video_is_a_failure(run, tmp_path: Path):
     (tmp_path / 'list.txt').write_text('vanished.mp4 2\n')
-    with pytest.raises(SystemExit, match=r'None of the videos is good.*--prefix'):
-        run(tmp_path / 'list.txt', '--prefix', tmp_path, '--processes', 1)
+    with pytest.raises(SystemExit, match=r'None of the videos is good.*--root'):
+        run(tmp_path / 'list.txt', '--root', tmp_path, '--workers', 1)
     assert (tmp_path / 'list.bad_videos.txt').is_file()
 
 
@@ -58,5 +58,5 @@ def test_a_missing_list_is_named(run, tmp_path: Path):
 
 def test_no_process_checks_nothing(run, tmp_path: Path, capsys):
     with pytest.raises(SystemExit):
-        run(tmp_path / 'none.txt', '--processes', 0)
-    assert '--processes must be at least 1' in capsys.readouterr().err
+        run(tmp_path / 'none.txt', '--workers', 0)
+    assert '--workers must be at least 1' in capsys.readouterr().err

@@ -91,14 +91,14 @@ def main() -> None:
     parser.add_argument('videos', nargs='+', type=Path, help='intact videos')
     parser.add_argument('--files', type=int, default=2000, help='damaged copies (%(default)s)')
     parser.add_argument('--seed', type=int, default=0, help='of the damage (%(default)s)')
-    parser.add_argument('--processes', type=int, default=1, help='(%(default)s)')
+    parser.add_argument('--workers', type=int, default=1, help='processes (%(default)s)')
     parser.add_argument('--timeout', type=float, default=60, help='seconds per file (%(default)s)')
     args = parser.parse_args()
     counts = {change.__name__: Counter() for change in DAMAGES}
     with tempfile.TemporaryDirectory() as folder:
         copies = damage(args.videos, Path(folder), args.files, args.seed)
         paths = [str(path) for _, path in copies]
-        results = find_faults(paths, args.processes, args.timeout, read)
+        results = find_faults(paths, args.workers, args.timeout, read)
         for i, ending in track(results, 'reading', len(paths), console=Console(stderr=True)):
             kind, path = copies[i]
             if ending.startswith('no answer'):

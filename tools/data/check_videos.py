@@ -2,7 +2,7 @@ r"""Find the videos of a list that cannot be read or are damaged, and write a li
 
 Example:
     python tools/data/check_videos.py data/kinetics400/kinetics400_train_list_videos.txt \
-        --prefix data/kinetics400/videos_train
+        --root data/kinetics400/videos_train
 
 Every video is decoded completely, several at a time, and errors of the decoder count as damage.
 With --lenient, 32 frames per video are decoded as in training, which accepts damage that the
@@ -12,8 +12,8 @@ LIST.bad_videos.txt with path and reason, separated by a tab.
 What is checked is kept in LIST.clean.txt.parts: started again, the command goes on where it was.
 Under torchrun, srun or in a Slurm array each process checks its share of the list; the command
 with --join then writes the lists:
-    sbatch --array=0-7 --wrap "python tools/data/check_videos.py LIST --prefix FOLDER"
-    python tools/data/check_videos.py LIST --prefix FOLDER --join
+    sbatch --array=0-7 --wrap "python tools/data/check_videos.py LIST --root FOLDER"
+    python tools/data/check_videos.py LIST --root FOLDER --join
 """
 
 import argparse
@@ -34,20 +34,22 @@ def parse_args() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('list', help='lines of "path" or "path label"')
-    parser.add_argument('--prefix', default='', help='folder that the paths are relative to')
+    parser.add_argument('--root', help="folder of the list's videos (the list's own)")
     parser.add_argument('--out', help='the clean list; beside LIST unless given')
     parser.add_argument('--join', action='store_true', help='write the lists of finished shares')
     cores = (os.cpu_count() or 1) // int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     parser.add_argument(
-        '--processes', type=int, default=max(1, cores), help='videos at a time (%(default)s)'
+        '--workers', type=int, default=max(1, cores), help='processes (%(default)s)'
     )
     parser.add_argument(
         '--lenient', action='store_true', help='accept damage that the decoder conceals'
     )
     parser.add_argument('--timeout', type=float, default=60, help='time limit per video in seconds')
     args = parser.parse_args()
-    if args.processes < 1 or args.timeout <= 0:
-        parser.error('--processes must be at least 1 and --timeout above 0')
+    if args.root is None:
+        args.root = os.path.dirname(args.list)
+    if args.workers < 1 or args.timeout <= 0:
+        parser.error('--workers must be at least 1 and --timeout above 0')
     return args
 
 
@@ -58,10 +60,10 @@ def check(args: argparse.Namespace) -> CheckedList | None:
     with progress(title, Console(stderr=True)) as on_progress:
         return check_list(
             args.list,
-            args.prefix,
+            args.root,
             args.out,
             strict=not args.lenient,
-            num_processes=args.processes,
+            num_processes=args.workers,
             timeout_seconds=args.timeout,
             rank=rank,
             size=size,
@@ -73,7 +75,7 @@ def check(args: argparse.Namespace) -> CheckedList | None:
 def main() -> None:
     """Check or join, and say what was found."""
     args = parse_args()
-    found = join_checks(args.list, args.prefix, args.out) if args.join else check(args)
+    found = join_checks(args.list, args.root, args.out) if args.join else check(args)
     if found is None:
         print('This part is done; when all are, start the same command with --join.')
         return
@@ -82,7 +84,7 @@ def main() -> None:
     if num_bad:
         print(f'{num_bad} are not: {found.report}')
     if num_bad == found.num_videos:
-        sys.exit('None of the videos is good: see that --prefix and the list belong together.')
+        sys.exit('None of the videos is good: see that --root and the list belong together.')
 
 
 if __name__ == '__main__':
