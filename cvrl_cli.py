@@ -17,6 +17,12 @@ TOOLS = {
     'features': ('extract_features.py', 'write one feature vector per video to a file'),
     'neighbours': ('show_neighbours.py', 'write a page of videos beside their nearest neighbours'),
     'probe': ('linear_probe.py', 'train a linear classifier on frozen features'),
+    'retrieval': ('retrieval.py', 'measure retrieval and k-NN with a config of lists'),
+    'convert': ('convert_checkpoint.py', 'convert weights, or export an encoder to ONNX'),
+    'curves': ('plot_curves.py', 'plot the curves of trainings'),
+    'list': ('data/build_list.py', 'write lists of videos'),
+    'check': ('data/check_videos.py', 'check that the videos of a list can be read'),
+    'repack': ('data/repack.py', 'write smaller copies of videos, which load faster'),
 }
 DESCRIPTION = """Pre-train a video encoder on your own videos, without labels.
 
@@ -30,6 +36,7 @@ Examples:
 
 Several GPUs: torchrun --nproc_per_node=4 --no-python {prog} my_videos/ --out work_dirs/mine
 """
+ENCODERS = ('tiny', 'small', 'r3d18', 'r3d50')
 NEIGHBOURS = """Write a page of videos beside their nearest neighbours.
 
 Examples:
@@ -207,7 +214,11 @@ def pretrain_parser(prog: str) -> argparse.ArgumentParser:
     length.add_argument('--epochs', type=int, help='passes over the videos')
     length.add_argument('--steps', type=int, help='steps')
     group = parser.add_argument_group('settings (by default chosen as said in parentheses)')
-    group.add_argument('--encoder', help='tiny or small (for a CPU), r3d18 or r3d50 (for a GPU)')
+    group.add_argument(
+        '--encoder',
+        choices=ENCODERS,
+        help='tiny and small are for a CPU (by machine, time and number of videos)',
+    )
     for name, (kind, text) in NUMBERS.items():
         group.add_argument(f'--{name}', type=kind, help=text)
     group.add_argument(
@@ -233,18 +244,18 @@ def _run(command: str, arguments: Sequence[str]) -> None:
         spec = find_spec('cvrl_mm')
         if spec is None or spec.origin is None:
             raise SystemExit('cvrl: the package cvrl_mm is not installed')
-        _run_tool(command, Path(spec.origin).parent / '.mim' / 'tools' / TOOLS[command][0])
+        _run_tool(command, Path(spec.origin).parent / '.mim' / 'tools')
     except KeyboardInterrupt:
         print('\nInterrupted.', file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
 
 
-def _run_tool(command: str, path: Path) -> None:
+def _run_tool(command: str, tools: Path) -> None:
     """Run a tool whose help shows ``cvrl COMMAND`` in place of ``python tools/NAME.py``."""
-    source = path.read_text(encoding='utf-8').replace(
-        f'python tools/{path.name}', f'cvrl {command}'
-    )
-    source = source.replace(f' tools/{path.name}', f' --no-python cvrl {command}')  # torchrun
+    name = TOOLS[command][0]
+    path = tools / name
+    source = path.read_text(encoding='utf-8').replace(f'python tools/{name}', f'cvrl {command}')
+    source = source.replace(f' tools/{name}', f' --no-python cvrl {command}')  # torchrun
     module, main = ModuleType('__main__'), sys.modules['__main__']
     module.__file__ = str(path)
     sys.modules['__main__'] = module

@@ -29,7 +29,9 @@ def test_without_a_command_the_help_is_shown(capsys):
     assert 'pretrain' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('command', ['features', 'doctor'])
+@pytest.mark.parametrize(
+    'command', ['doctor', *sorted(set(cvrl_cli.TOOLS) - set(cvrl_cli.OF_TRAININGS))]
+)
 def test_other_commands_run_their_tools(command: str, capsys):
     with pytest.raises(SystemExit) as leaving:
         cvrl_cli.main([command, '--help'])
@@ -50,11 +52,13 @@ def test_with_a_config_the_tool_runs(command: str, capsys):
 def test_options_are_those_of_the_package():
     from dataclasses import fields
 
+    from cvrl_mm.own_videos.network import ENCODERS
     from cvrl_mm.own_videos.options import Options
 
     parser = cvrl_cli.pretrain_parser('cvrl pretrain')
     names = {action.dest for action in parser._actions} - {'help', 'videos', 'out'}
     assert names == {field.name for field in fields(Options)}
+    assert tuple(ENCODERS) == cvrl_cli.ENCODERS
 
 
 def test_mistakes_are_a_sentence(tmp_path, capsys):

@@ -23,6 +23,7 @@ light = dict(  # for videos without colours
     prob=0.8,
 )
 half_blur = dict(type='ClipGaussianBlur', prob=0.5)  # sigma and kernel_size go with the size
+default_hooks = dict(preemption=dict(continue_with='the same command'))
 train_dataloader = dict(sampler=dict(type='InfiniteSampler', shuffle=True))
 
 # The watched videos, measured without training on them: two clips per video and their middle

@@ -41,16 +41,19 @@ class PreemptionHook(Hook):
             default the interval of the log, as a logged step waits for the device anyway. A
             single process reacts after each step.
 
+        continue_with: What continues the run, for the message.
+
     Raises:
         ValueError: ``interval`` is below 1.
     """
 
     priority = 'LOWEST'  # after all that changes the state in a step
 
-    def __init__(self, interval: int | None = None) -> None:
+    def __init__(self, interval: int | None = None, continue_with: str = '--resume') -> None:
         if interval is not None and interval < 1:
             raise ValueError(f'interval counts steps and must be at least 1, got {interval}.')
         self.interval = interval
+        self.continue_with = continue_with
         self._signum = 0  # that this process got
         self._previous: dict[int, Any] = {}
 
@@ -154,7 +157,7 @@ class PreemptionHook(Hook):
         code = INTERRUPTED_CODE if self._signum == signal.SIGINT else PREEMPTED_CODE
         runner.logger.warning(
             f'{name}: wrote {path} after step {step}; the run ends with exit code {code}. '
-            'Continue it with --resume.'
+            f'Continue it with {self.continue_with}.'
         )
         self._restore()
         raise SystemExit(code)

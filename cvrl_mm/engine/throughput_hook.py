@@ -109,8 +109,8 @@ class ThroughputHook(Hook):
         runner.logger.warning(
             f'{share:.0%} of the training time goes into waiting for data. This machine has '
             f'{os.cpu_count()} cores and each rank {runner.train_dataloader.num_workers} '
-            'workers: raise train_dataloader.num_workers while cores are idle, store smaller '
-            'videos, or augment on the device (docs/speed.md).'
+            'workers: raise train_dataloader.num_workers (--workers of cvrl pretrain) while cores '
+            'are idle, store smaller videos, or augment on the device (docs/speed.md).'
         )
 
 

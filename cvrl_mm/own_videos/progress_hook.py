@@ -3,7 +3,7 @@
 import sys
 from time import monotonic
 
-from mmengine.dist import is_main_process
+from mmengine.dist import get_world_size, is_main_process
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from rich.console import Console
@@ -24,6 +24,7 @@ class ProgressHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Show the bar on the main process."""
         self.line = monotonic()
+        self.chance = 1 / (runner.train_dataloader.batch_size * get_world_size())
         console = Console(stderr=True)
         self.plain = not console.is_terminal
         columns = (
@@ -55,8 +56,8 @@ class ProgressHook(Hook):
             return float('nan') if scalar is None else float(scalar.mean(window))
 
         numbers = (
-            f'loss {mean("loss"):.2f}  accuracy {mean("accuracy"):.0%}  '
-            f'{mean("videos_per_second"):.0f} videos/s  waiting {mean("waiting_for_data"):.0%}'
+            f'loss {mean("loss"):.2f}  accuracy {mean("accuracy"):.0%} (chance {self.chance:.0%})  '
+            f'{mean("videos_per_second"):.2g} videos/s  waiting {mean("waiting_for_data"):.0%}'
         )
         done = runner.iter + 1
         self.bar.update(self.task, completed=done, numbers=numbers)

@@ -22,6 +22,7 @@ from ..visualization.curves import plot_curves, read_curves
 from ..visualization.feature_page import Point, Row, write_feature_page
 from .encoding import NUM_CLIPS, encode, starting_encoder, write_features
 from .inspection import printable
+from .lists import MIN_TO_HOLD_OUT
 from .measures import Measure, measure, verdict
 from .trained import FEATURES_BEFORE, held_out
 from .training import final_checkpoint
@@ -110,10 +111,13 @@ def _notes(
     cfg: Config, videos: int, unseen: int, classes: list[str], failed: dict[str, str]
 ) -> list[str]:
     started = 'random weights'
+    held = f'{unseen} of them held out'
+    if not unseen:
+        held = f'none held out (fewer than {MIN_TO_HOLD_OUT}): measured on the training videos'
     if cfg.model.backbone.get('init_cfg'):
         started = cfg.model.backbone.init_cfg.checkpoint
     notes = [
-        f'{videos} videos, {unseen} of them held out; {cfg.train_cfg.max_iters} steps of '
+        f'{videos} videos, {held}; {cfg.train_cfg.max_iters} steps of '
         f'{cfg.train_dataloader.batch_size} videos per device, started from {started}. Every '
         f'video gives {NUM_CLIPS} clips at even distances; its feature is their mean.',
         'Retrieval looks for a video by another part of it among all videos, without labels. The '

@@ -14,6 +14,7 @@ from .options import MIN_SIZE, Options
 PAPER_SPAN_SECONDS = 32 / 30  # 16 frames, every second one of 30 per second (Sec. 4.1)
 CPU_SIZE = 64
 MIN_TRAIN_VIDEOS = 8
+MIN_BATCH = 8  # where half of the videos are as many
 FEW_VIDEOS = 1000
 MANY_VIDEOS = 5000
 MIN_STEPS = 2000
@@ -196,9 +197,9 @@ def _colour(train: list[Video], options: Options) -> Setting:
 
 def _batch_size(samples: int, machine: Machine) -> tuple[int, str]:
     limit = 128 if machine.on_gpu else 32
-    wanted = max(2, samples // 4 // machine.ranks)
-    size = min(limit, 2 ** int(math.log2(wanted)))
-    return size, f'at most a quarter of the {samples} videos, and at most {limit} per device'
+    share = max(samples // 4, min(MIN_BATCH, samples // 2))
+    size = min(limit, 2 ** int(math.log2(max(2, share // machine.ranks))))
+    return size, f'about a quarter of the {samples} videos or {MIN_BATCH}, at most {limit}'
 
 
 def _learning_rate(total_batch: int, trained_already: bool) -> tuple[float, str]:

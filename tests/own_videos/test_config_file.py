@@ -78,6 +78,7 @@ def test_the_rate_reaches_its_peak(steps: int, tmp_path: Path):
     rates = []
     for _ in range(steps):
         rates.append(optimizer.param_groups[0]['lr'])
+        optimizer.step()
         for scheduler in schedulers:
             scheduler.step()
     assert max(rates) > 0.47

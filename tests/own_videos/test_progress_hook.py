@@ -13,7 +13,13 @@ def runner(name: str, steps: int) -> SimpleNamespace:
         hub.update_scalar('train/loss', value)
         hub.update_scalar('train/accuracy', value / 16)
     processor = SimpleNamespace(window_size=2)
-    return SimpleNamespace(iter=0, max_iters=steps, message_hub=hub, log_processor=processor)
+    return SimpleNamespace(
+        iter=0,
+        max_iters=steps,
+        message_hub=hub,
+        log_processor=processor,
+        train_dataloader=SimpleNamespace(batch_size=4),
+    )
 
 
 def test_lines_without_a_terminal(capsys, monkeypatch: pytest.MonkeyPatch):
@@ -26,7 +32,9 @@ def test_lines_without_a_terminal(capsys, monkeypatch: pytest.MonkeyPatch):
     hook.close()
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[1] for line in lines] == ['2/3', '3/3']  # after 30 s, and the last step
-    assert 'loss 6.00  accuracy 38%' in lines[0] and 'nan' in lines[0]  # not logged: videos/s
+    assert (
+        'loss 6.00  accuracy 38% (chance 25%)' in lines[0] and 'nan' in lines[0]
+    )  # not logged: videos/s
 
 
 def test_closing_before_the_start_is_allowed():

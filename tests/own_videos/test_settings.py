@@ -76,6 +76,13 @@ def test_long_files_are_several_videos():
     assert not plan.held_out and plan.train == plan.watched
 
 
+@pytest.mark.parametrize(
+    ('videos', 'ranks', 'batch'), [(8, 1, 4), (14, 1, 4), (20, 1, 8), (60, 1, 8), (300, 2, 16)]
+)
+def test_batches_of_few_videos(videos: int, ranks: int, batch: int):
+    assert choose(made(videos), Options(), Machine(2, ranks))['batch_size'] == batch
+
+
 def test_too_few_videos_are_refused():
     with pytest.raises(ValueError, match=r'7 training videos are too few.*at least 8'):
         choose(made(7), Options(), CPU)
