@@ -11,6 +11,7 @@ from mmengine.fileio import exists, get
 
 BLOCK_BYTES = 1 << 24
 BLOCK_LINES = 1 << 18
+MAX_LABEL_DIGITS = 18  # always fit into 64 bits
 
 
 class VideoList(Sequence[dict]):
@@ -123,10 +124,17 @@ def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
 
     Returns:
         Path and label; the label is -1 where there is none.
+
+    Raises:
+        ValueError: The label has more digits than a 64-bit integer can hold.
     """
     path, _, label = line.strip().rpartition(delimiter)
     if not re.fullmatch(r'-?\d+', label, re.ASCII):  # a path alone, perhaps with spaces
         path, label = line.strip(), '-1'
+    if len(label) > MAX_LABEL_DIGITS:
+        raise ValueError(
+            f'The label of {path!r} has {len(label)} digits, more than {MAX_LABEL_DIGITS}.'
+        )
     return path, int(label)
 
 

@@ -8,7 +8,9 @@ from pathlib import PurePosixPath
 from ..datasets.video_list import parse_line
 
 
-def draw_subset(lines: Sequence[str], percent: float, seed: int = 0) -> list[str]:
+def draw_subset(
+    lines: Sequence[str], percent: float, seed: int = 0, name: str = 'the list'
+) -> list[str]:
     """Draw a share of the videos of each class (Sec. 4.1, semi-supervised learning).
 
     From each class, ``percent`` of the videos are drawn, rounded to the nearest whole number and
@@ -20,6 +22,7 @@ def draw_subset(lines: Sequence[str], percent: float, seed: int = 0) -> list[str
         lines: Lines "path label" of a list.
         percent: Share of each class, in (0, 100].
         seed: Seed of the draw.
+        name: Name of the list in errors.
 
     Returns:
         The drawn lines, in the order of the list.
@@ -33,7 +36,7 @@ def draw_subset(lines: Sequence[str], percent: float, seed: int = 0) -> list[str
     for number, line in enumerate(lines):
         path, label = parse_line(line)
         if not path or label < 0:
-            raise ValueError(f'Line {number + 1}: {line!r} is not "path label".')
+            raise ValueError(f'{name}, line {number + 1}: {line!r} is not "path label".')
         stem = PurePosixPath(path).stem
         digest = hashlib.sha256(f'{seed} {stem}'.encode()).hexdigest()
         classes[label].append((digest, path, number))

@@ -47,5 +47,5 @@ def test_a_share_out_of_range_is_refused(percent: float):
 
 @pytest.mark.parametrize('line', ['a.mp4', '', 'a.mp4 -1', '3'])
 def test_a_line_without_label_is_pointed_at(line: str):
-    with pytest.raises(ValueError, match='Line 2'):
+    with pytest.raises(ValueError, match='the list, line 2'):
         draw_subset(['a.mp4 0', line], 10)

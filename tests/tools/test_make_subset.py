@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from tests.script import run_script
 
 
@@ -12,3 +14,30 @@ def test_writes_a_share_of_each_class(tmp_path: Path, monkeypatch, capsys):
     assert sorted(line[-1] for line in few) == sorted('0123' * 5)
     assert set(few) < set(lines)
     assert '20 of 200 videos, 4 classes' in capsys.readouterr().out
+
+
+def test_the_list_is_not_overwritten(tmp_path: Path, monkeypatch):
+    (tmp_path / 'all.txt').write_text('a.mp4 0\nb.mp4 0\n')
+    (tmp_path / 'link.txt').symlink_to(tmp_path / 'all.txt')
+    for out in ('all.txt', 'link.txt'):
+        with pytest.raises(SystemExit, match='is the list itself'):
+            paths = tmp_path / 'all.txt', tmp_path / out
+            run_script(monkeypatch, 'data/make_subset.py', *paths, '--percent', 50)
+    assert (tmp_path / 'all.txt').read_text() == 'a.mp4 0\nb.mp4 0\n'
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('', r'list\.txt is empty'),
+        ('a.mp4\t1\n', r"list\.txt, line 1: 'a.mp4\\t1' is not"),
+        ('a\0.mp4 1\n', r'list\.txt, line 1: .* names no file'),
+        (f'a.mp4 {"9" * 5000}\n', "label of 'a.mp4' has 5000 digits"),
+    ],
+)
+def test_what_is_no_list_is_refused(text: str, message: str, tmp_path: Path, monkeypatch):
+    (tmp_path / 'list.txt').write_text(text)
+    paths = tmp_path / 'list.txt', tmp_path / 'few.txt'
+    with pytest.raises(SystemExit, match=message):
+        run_script(monkeypatch, 'data/make_subset.py', *paths, '--percent', 50)
+    assert not (tmp_path / 'few.txt').exists()

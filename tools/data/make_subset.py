@@ -9,6 +9,8 @@ import argparse
 from pathlib import Path
 
 from cvrl_mm.command_line import plain_errors
+from cvrl_mm.datasets.video_list import VideoList
+from cvrl_mm.files import replacing
 from cvrl_mm.preparation.subset import draw_subset
 
 
@@ -28,11 +30,19 @@ def parse_args() -> argparse.Namespace:
 
 @plain_errors()
 def main() -> None:
-    """Read a list, write its subset and print the sizes of both."""
+    """Read a list, write its subset and print the sizes of both.
+
+    Raises:
+        ValueError: the list is not one, or would be overwritten.
+    """
     args = parse_args()
-    lines = args.list.read_text(encoding='utf-8').splitlines()
-    subset = draw_subset(lines, args.percent, args.seed)
-    args.out.write_text('\n'.join(subset) + '\n', encoding='utf-8')
+    VideoList(str(args.list))  # refuses what is no list
+    if args.out.exists() and args.out.samefile(args.list):
+        raise ValueError(f'{args.out} is the list itself; name another file for the subset.')
+    lines = args.list.read_text(encoding='utf-8-sig').splitlines()
+    subset = draw_subset(lines, args.percent, args.seed, str(args.list))
+    with replacing(args.out) as part:
+        part.write_text('\n'.join(subset) + '\n', encoding='utf-8')
     classes = len({line.split()[-1] for line in subset})
     print(f'{args.out}: {len(subset)} of {len(lines)} videos, {classes} classes')
 
