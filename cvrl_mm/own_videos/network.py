@@ -21,8 +21,12 @@ class Network:
 
 
 ENCODERS = {
-    'tiny': Network(dict(depth=18, width=0.25, stage_blocks=(1, 1, 1, 1)), 128, 64),
-    'small': Network(dict(depth=18, width=0.5, stage_blocks=(1, 1, 1, 1)), 256, 64),
+    'tiny': Network(
+        dict(depth=18, width=0.25, stage_blocks=(1, 1, 1, 1), channels_last=True), 128, 64
+    ),
+    'small': Network(
+        dict(depth=18, width=0.5, stage_blocks=(1, 1, 1, 1), channels_last=True), 256, 64
+    ),
     'r3d18': Network(dict(depth=18), 512, 112),
     'r3d50': Network(dict(depth=50), 2048, 224),
 }

@@ -13,6 +13,8 @@ from mmengine.config import Config
 from mmengine.dist import barrier, get_world_size, init_dist, is_distributed, is_main_process
 from rich.console import Console
 
+from ..command_line import read_config
+from ..files import replacing
 from ..progress import progress
 from .config_file import INIT, render
 from .encoding import copy_start
@@ -22,7 +24,14 @@ from .memory import choose_memory, usable_bytes
 from .network import Network
 from .options import Options
 from .settings import FEW_STEPS, FEW_VIDEOS, MIN_STEPS, Machine, Setting, choose, choose_steps
-from .training import final_checkpoint, has_begun, prepare_process, time_step, train
+from .training import (
+    final_checkpoint,
+    has_begun,
+    prepare_process,
+    time_step,
+    train,
+    trained_steps,
+)
 
 COMMAND = 'command.json'
 console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -48,8 +57,13 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
         init_dist('pytorch', backend='nccl' if torch.cuda.is_available() else 'gloo')
     if not config_file.is_file():
         _write_config(folder, found, start, chosen, cores)
-    cfg = Config.fromfile(config_file)
+    cfg = read_config(config_file, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
     steps = cfg.train_cfg.max_iters
+    if trained_steps(cfg) > steps:
+        raise ValueError(
+            f'{trained_steps(cfg)} steps are trained already, and {config_file} asks for {steps}; '
+            'set max_iters to at least as many there.'
+        )
     if final_checkpoint(cfg).is_file():
         _say(f'The training is finished ({steps} steps).')
     else:
@@ -156,8 +170,10 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> Sequen
     """
     asked = dict(videos=[abspath(source) for source in sources], options=asdict(options))
     note, config = folder / COMMAND, folder / 'config.py'
+    if config.is_file() and not note.is_file() and not sources:
+        return sources
     if note.is_file():
-        stored = json.loads(note.read_text(encoding='utf-8'))
+        stored = _read_note(note)
         changes = _changes(stored, asked, options)
         if config.is_file() and not changes:
             return sources
@@ -174,8 +190,21 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> Sequen
     if folder.is_dir() and any(folder.iterdir()) and not note.is_file():
         raise ValueError(f'{folder} holds other files; name a new folder.')
     folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps(asked, indent=2) + '\n', encoding='utf-8')
+    with replacing(note) as part:
+        part.write_text(json.dumps(asked, indent=2) + '\n', encoding='utf-8')
     return asked['videos']
+
+
+def _read_note(note: Path) -> dict:
+    """Read the stored command."""
+    try:
+        stored = json.loads(note.read_text(encoding='utf-8'))
+        return dict(videos=stored['videos'], options=stored['options'])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f'{note} is damaged. Remove it; then cvrl pretrain --out {note.parent} continues the '
+            'training.'
+        ) from error
 
 
 def _changes(stored: dict, asked: dict, options: Options) -> list[str]:

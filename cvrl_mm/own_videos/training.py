@@ -117,6 +117,13 @@ def has_begun(cfg: Config) -> bool:
     return any(Path(cfg.work_dir).glob('*.pth'))
 
 
+def trained_steps(cfg: Config) -> int:
+    """Return the steps of the last checkpoint, 0 if there is none."""
+    stems = (path.stem for path in Path(cfg.work_dir).glob('*.pth'))
+    numbers = (stem.rpartition('_')[2] for stem in stems)
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
 def _read(config_file: Path) -> Config:
     cfg = Config.fromfile(config_file)
     cfg.launcher = 'pytorch' if 'RANK' in os.environ else 'none'

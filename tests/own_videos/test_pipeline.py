@@ -37,11 +37,11 @@ def out(videos: Path) -> Path:
 def test_everything_is_written(out: Path):
     encoder = cvrl_mm.load_encoder(out)
     assert (encoder.clip_len, encoder.size) == (4, 32)
-    assert encoder.features(encoder.transform(_video(out))).shape == (10, 256)
+    assert encoder.features(encoder.transform(_video(out))).shape == (10, 128)
     saved = np.load(out / 'features.npz')
-    assert saved['feats'].shape == (24, 256) and len(set(saved['names'])) == 24
+    assert saved['feats'].shape == (24, 128) and len(set(saved['names'])) == 24
     before = np.load(out / 'training/features_before.npz')
-    assert before['feats'].shape == (24, 256) and not np.allclose(before['feats'], saved['feats'])
+    assert before['feats'].shape == (24, 128) and not np.allclose(before['feats'], saved['feats'])
     for name in ('index.html', 'curves.png', 'config.py', 'videos.tsv'):
         assert (out / name).stat().st_size > 100, name
     numbers = json.loads((out / 'report.json').read_text())
@@ -131,3 +131,31 @@ def test_weights_to_start_from_are_checked_first(videos: Path, tmp_path: Path, m
     for init in (tmp_path / 'missing.pth', tmp_path / 'text.pth'):
         with pytest.raises(ValueError, match=f'--init .*{init.name} cannot be used: '):
             cvrl_mm.pretrain(videos, tmp_path / init.stem, init=str(init))
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'message'),
+    [
+        ('max_iters=8', 'max_iters=six', 'cannot be read'),
+        ('max_iters=8)', 'max_iters=8))', r'Line \d+ of the config .*config\.py'),
+        (None, '', 'lacks model'),
+        ('max_iters=8', 'max_iters=3', '8 steps are trained already'),
+    ],
+)
+def test_mistakes_in_the_config(out: Path, tmp_path: Path, old: str | None, new: str, message: str):
+    folder = tmp_path / 'out'
+    shutil.copytree(out, folder)
+    text = (folder / 'config.py').read_text().replace(str(out), str(folder))
+    (folder / 'config.py').write_text(new if old is None else text.replace(old, new))
+    with pytest.raises(ValueError, match=message):
+        cvrl_mm.pretrain(out=folder)
+
+
+def test_a_damaged_note_does_not_lock_the_training_out(out: Path, tmp_path: Path):
+    shutil.copytree(out, tmp_path / 'out')
+    note = tmp_path / 'out/command.json'
+    note.write_text('{"videos": [')
+    with pytest.raises(ValueError, match=r'command\.json is damaged. Remove it'):
+        cvrl_mm.pretrain(out=tmp_path / 'out')
+    note.unlink()
+    assert cvrl_mm.pretrain(out=tmp_path / 'out') == tmp_path / 'out'

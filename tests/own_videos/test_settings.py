@@ -47,6 +47,12 @@ def test_options_overrule():
         assert plan.settings[name].reason == 'as given'
 
 
+def test_short_trainings_on_a_cpu_get_the_tiny_encoder():
+    assert choose(made(300), Options(hours=0.5), CPU)['encoder'] == 'tiny'
+    assert choose(made(300), Options(hours=1), CPU)['encoder'] == 'small'
+    assert choose(made(300), Options(hours=0.5), Machine(8, 1, on_gpu=True))['encoder'] == 'r3d18'
+
+
 def test_gpus():
     gpus = Machine(16, ranks=4, on_gpu=True)
     plan = choose(made(20000, frames=300), Options(), gpus)

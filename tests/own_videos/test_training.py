@@ -5,16 +5,23 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from cvrl_mm.own_videos.training import final_checkpoint, has_begun, prepare_process
+from cvrl_mm.own_videos.training import final_checkpoint, has_begun, prepare_process, trained_steps
 
 
 def test_checkpoints_of_a_training(tmp_path: Path):
     cfg = Config(dict(work_dir=str(tmp_path), train_cfg=dict(max_iters=7)))
-    assert not has_begun(cfg) and final_checkpoint(cfg) == tmp_path / 'iter_7.pth'
+    assert (
+        not has_begun(cfg)
+        and trained_steps(cfg) == 0
+        and final_checkpoint(cfg) == tmp_path / 'iter_7.pth'
+    )
     (tmp_path / 'last_checkpoint').touch()
     assert not has_begun(cfg)
     (tmp_path / 'iter_3.pth').touch()
     assert has_begun(cfg) and not final_checkpoint(cfg).is_file()
+    assert trained_steps(cfg) == 3
+    (tmp_path / 'preempted_5.pth').touch()
+    assert trained_steps(cfg) == 5
 
 
 @pytest.mark.parametrize(('cores', 'threads'), [(1, 1), (2, 1), (6, 3)])
