@@ -1,4 +1,4 @@
-"""Which share of a job this process has: torchrun, a Slurm array, or srun."""
+"""The share of a job of this process, under torchrun, in a Slurm array or under srun."""
 
 import os
 from collections.abc import Mapping
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 def rank_and_size(env: Mapping[str, str] | None = None) -> tuple[int, int]:
     """Read the rank of this process and the number of processes from the environment.
 
-    The first of these that is there counts: ``RANK`` and ``WORLD_SIZE`` (torchrun);
-    ``SLURM_ARRAY_TASK_ID`` and the array's other variables; ``SLURM_PROCID`` and
-    ``SLURM_NTASKS`` within ``srun``. Without any of them this process does everything.
+    These variables are used, in this order: ``RANK`` and ``WORLD_SIZE`` (torchrun);
+    ``SLURM_ARRAY_TASK_ID`` and the other variables of a Slurm array; ``SLURM_PROCID`` and
+    ``SLURM_NTASKS`` (srun). Without any of them, the rank is 0 of 1.
 
     Args:
-        env: The environment. Default: that of this process.
+        env: The environment. Default: the environment of this process.
 
     Raises:
-        ValueError: the variables contradict each other.
+        ValueError: The variables contradict each other.
     """
     env = os.environ if env is None else env
 

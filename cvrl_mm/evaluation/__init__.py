@@ -1,9 +1,9 @@
 """Evaluation of trained encoders, one module per protocol.
 
-Weights and videos go in; features, accuracies and neighbours come out. Start reading at
-``encoder.py``, what ``cvrl_mm.load_encoder`` returns. The protocols are ``cached_linear_probe.py``,
-``retrieval.py`` (with k-NN) and ``three_splits.py``; ``extraction.py`` writes the features of any
-videos to a file.
+In: weights and videos. Out: features, accuracies and nearest neighbours. Start with ``encoder.py``,
+which defines the encoder that ``cvrl_mm.load_encoder`` returns. The protocols are
+``cached_linear_probe.py``, ``retrieval.py`` (with k-NN) and ``three_splits.py``. ``extraction.py``
+writes the features of any videos to a file.
 """
 
 from .features import build_recognizer, extract_features

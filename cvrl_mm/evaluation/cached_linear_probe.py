@@ -1,4 +1,4 @@
-"""Linear evaluation on features that are taken once."""
+"""Linear evaluation on cached features."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,38 +29,38 @@ def cached_linear_probe(
     lrs: Sequence[float] | None = None,
     weight_decays: Sequence[float] = WEIGHT_DECAYS,
 ) -> dict:
-    """Train a linear classifier on cached features; all ranks call it.
+    """Train a linear classifier on cached features. All ranks must call this function.
 
-    Online linear evaluation (Sec. 4.1) augments each video anew in every epoch. Here each
-    training video keeps ``train_views`` augmented clips. Epochs, warm-up, batch and the learning
-    rate in the middle of the sweep are those of the config; a tenth of the training videos
-    chooses among the candidates, and the chosen one is then trained on all of them.
+    Online linear evaluation (Sec. 4.1) draws new augmentations in every epoch. This protocol uses
+    ``train_views`` fixed augmented clips per training video. The number of epochs, the warm-up,
+    the batch size and the middle of the learning rates are those of the config. The candidates
+    are compared on a tenth of the training videos, and the best one is trained on all of them.
 
     Args:
-        cfg: A linear-evaluation config; its backbone may be any of MMAction2.
+        cfg: A config of linear evaluation, with any backbone of MMAction2.
         checkpoint: A file with ``backbone.…`` weights, or ``'untrained'``.
-        out: Folder of the features and the result.
-        train_views: Runs of the training pipeline over each video.
-        evaluate_on: The config's loader to take the test views from, 'test' or 'val'.
-        lrs: Learning rates to try; 1/4 to 4 times the config's unless given.
-        weight_decays: To try, each with each learning rate.
+        out: Folder for the features and the result.
+        train_views: Number of augmented clips per training video.
+        evaluate_on: Data loader of the config that provides the test views, 'test' or 'val'.
+        lrs: Learning rates to try. Default: 1/4 to 4 times the learning rate of the config.
+        weight_decays: Weight decays to try with each learning rate.
 
     Returns:
-        What is also written to ``cached_probe.json``: the protocol, the numbers ``train`` and
-        ``val`` with ``top1`` and ``top5``, what was chosen, and all candidates.
+        The content of ``cached_probe.json``: the protocol, ``top1`` and ``top5`` of ``train`` and
+        ``val``, the chosen candidate, and all candidates.
 
     Raises:
-        OSError: the checkpoint or a list is missing, or ``out`` cannot be written to.
-        ValueError: the config is not one of linear evaluation, a label is out of its range, or
-            the checkpoint cannot be used.
+        OSError: The checkpoint or a list is missing, or ``out`` is not writable.
+        ValueError: The config is not one of linear evaluation, a label is out of range, or the
+            checkpoint cannot be used.
     """
     head = cfg.model.cls_head
-    # Other backbones need not have this argument; features are taken from a fixed network anyway.
+    # Other backbones may lack this argument. Features always come from a fixed network.
     backbone = cfg.model.backbone
     if backbone.get('frozen_stages', 4 if backbone.type != 'R3DSlow' else None) != 4:
         raise ValueError(
-            'A cached probe is linear evaluation, but the backbone of this config is not frozen; '
-            'take one of configs/linear.'
+            'A cached probe needs a config of linear evaluation, but the backbone of this config '
+            'is not frozen; use a config of configs/linear.'
         )
     check_out(out)
     loaders = cfg.train_dataloader, cfg[f'{evaluate_on}_dataloader']
@@ -77,7 +77,7 @@ def cached_linear_probe(
     hidden = not is_main_process()
     with progress('Trying learning rates', disable=hidden) as on_progress:
         tried = sweep(*train, head.num_classes, candidates, schedule, on_progress)
-    with progress('Training the chosen one', disable=hidden) as on_progress:
+    with progress('Training the best one', disable=hidden) as on_progress:
         probe = train_probes(*train, head.num_classes, tried[:1], schedule, on_progress)[0]
     scores = {
         name: accuracy(probe, *features, schedule.l2_normalize)

@@ -1,4 +1,4 @@
-"""The pipeline that makes the clips that features are taken from."""
+"""The pipeline that samples clips for feature extraction."""
 
 from ..convert.clip_input import ClipInput
 
@@ -6,14 +6,14 @@ from ..convert.clip_input import ClipInput
 def clip_steps(clip_input: ClipInput, num_clips: int) -> list[dict]:
     """Configure sampling and cropping of clips (Section 4.1: 10 clips of 32 frames, stride 2).
 
-    The short side of each frame is resized to the crop's side, and the middle square is kept.
+    The short side of each frame is resized to the size of the crop, and the centre is cropped.
 
     Args:
-        clip_input: Length, interval and size.
-        num_clips: Evenly spaced clips per video.
+        clip_input: Length, frame interval and size of the clips.
+        num_clips: Number of evenly spaced clips per video.
 
     Returns:
-        Configs of transforms; the sampling comes first.
+        Configs of transforms; the first one is the sampling.
     """
     return [
         dict(
@@ -30,5 +30,5 @@ def clip_steps(clip_input: ClipInput, num_clips: int) -> list[dict]:
 
 
 def decoding_steps(steps: list[dict]) -> list[dict]:
-    """Add opening and decoding of a file around the sampling."""
+    """Insert opening and decoding of a video file before and after the sampling."""
     return [dict(type='VideoFileInit'), steps[0], dict(type='VideoFileDecode'), *steps[1:]]

@@ -1,14 +1,14 @@
-"""Cache features on disk; any number of ranks fill it, and an interrupted run continues.
+"""A cache of features on disk, which several ranks can fill and interrupted runs continue.
 
 A folder holds the features of one list of videos::
 
-    meta.json                describes weights, videos and views; others are refused
+    meta.json                description of weights, videos and views; must match
     feats_00000.npy          float16, (256, views, channels): videos 0 ... 255 of the list
     labels_00000.npy         int64, (256,)
     feats_00001.npy  ...     the following 256 videos; the last shard is shorter
 
-The ``feats`` of a shard are renamed to their final name once complete, after its ``labels``. All
-files open with ``np.load(path, mmap_mode='r')``.
+The ``feats`` of a shard get their final name when they are complete, after its ``labels``. All
+files can be read with ``np.load(path, mmap_mode='r')``.
 """
 
 import json
@@ -30,18 +30,18 @@ from ..datasets.sample_index import draws_of
 from ..files import replacing
 from .features import clip_features
 
-SHARD_VIDEOS = 256  # few enough that small sets are shared out over the ranks, too
+SHARD_VIDEOS = 256  # small, so that small data sets are also distributed over the ranks
 FORMAT = 1
-MAX_VIDEOS = 10**9  # a damaged or hostile description must not keep a loop going
+MAX_VIDEOS = 10**9  # bounds loops over a damaged or malicious description
 
 
 class RepeatedViews(Dataset):
     """Run the pipeline of a dataset several times over each video, with reproducible draws.
 
     Args:
-        dataset: Gives ``inputs`` (V, C, T, H, W) for a video.
-        repeats: How often its pipeline runs; the views of all runs are concatenated.
-        seed: Of the draws, together with the number of the video and of the run.
+        dataset: Dataset whose samples have ``inputs``, (V, C, T, H, W).
+        repeats: Number of runs of the pipeline per video; their views are concatenated.
+        seed: Seed of the draws, together with the index of the video and of the run.
     """
 
     def __init__(self, dataset: BaseDataset, repeats: int, seed: int) -> None:
@@ -64,7 +64,7 @@ class FeatureCache:
     """The features of one list of videos, in a folder with the layout above.
 
     Args:
-        folder: Created if it does not exist.
+        folder: Folder of the cache; created if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,21 +82,22 @@ class FeatureCache:
         seed: int = 0,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
-        """Compute the features that are missing; all ranks call it.
+        """Compute the missing features. All ranks must call this method.
 
         Args:
             model: A recognizer with its weights.
-            dataset: Config of the list of videos and its pipeline.
-            source: Identifies the network, its weights and the videos, for ``meta.json``.
-            repeats: Runs of the pipeline over each video.
-            average: Keep the mean over a video's views instead of each of them.
-            batch_size: Videos encoded at a time.
-            num_workers: Processes that decode, on each rank.
-            seed: Of the pipeline's draws.
-            on_progress: Called with the number of finished videos and of this rank's videos.
+            dataset: Config of the dataset.
+            source: Description of the network, its weights and the videos for ``meta.json``.
+            repeats: Number of runs of the pipeline per video.
+            average: Store the mean over the views of a video instead of each view.
+            batch_size: Number of videos per batch.
+            num_workers: Number of decoding processes per rank.
+            seed: Seed of the pipeline's draws.
+            on_progress: Called with the number of finished videos and the number of videos of
+                this rank.
 
         Raises:
-            ValueError: the folder holds features of something else.
+            ValueError: The folder holds other features.
         """
         videos = RepeatedViews(DATASETS.build(dataset), repeats, seed)
         meta = dict(
@@ -109,10 +110,10 @@ class FeatureCache:
             average=average,
             seed=seed,
         )
-        self._claim(json.loads(json.dumps(meta)))  # as it is read back
+        self._claim(json.loads(json.dumps(meta)))  # in the form in which it is read back
         shards = range(-(-len(videos) // SHARD_VIDEOS))
         left = [shard for shard in shards if not self._path('feats', shard).exists()]
-        barrier()  # nobody writes before all have looked
+        barrier()  # no rank writes before all ranks have looked
         left = left[get_rank() :: get_world_size()]
         done, total = 0, sum(len(self._members(shard, len(videos))) for shard in left)
         on_progress(done, total)
@@ -131,24 +132,24 @@ class FeatureCache:
         barrier()
 
     def load(self) -> tuple[Tensor, Tensor]:
-        """Read everything.
+        """Read all features.
 
         Returns:
             Features, (N, views, channels) float16, and labels, (N,), in the order of the list.
 
         Raises:
-            FileNotFoundError: the features are not all there.
-            ValueError: a file holds something else.
+            FileNotFoundError: Features are missing.
+            ValueError: A file does not hold an array.
         """
         meta = self._meta()
         if meta is None:
             raise FileNotFoundError(f'{self.folder} holds no features.')
         shards = range(-(-meta['num_videos'] // SHARD_VIDEOS))
-        there = {path.name for path in self.folder.glob('feats_*.npy')}  # not as many as claimed
+        there = {path.name for path in self.folder.glob('feats_*.npy')}
         if len(there) < len(shards) or {self._path('feats', s).name for s in shards} - there:
             raise FileNotFoundError(
-                f'{self.folder} lacks {max(1, len(shards) - len(there))} of {len(shards)} shards; '
-                'fill it first.'
+                f'{max(1, len(shards) - len(there))} of {len(shards)} shards are missing in '
+                f'{self.folder}; run the extraction again, which computes only these.'
             )
         feats, labels = (
             torch.from_numpy(np.concatenate([_read(self._path(name, s)) for s in shards]))
@@ -157,9 +158,9 @@ class FeatureCache:
         return feats, labels
 
     def _claim(self, meta: dict) -> None:
-        """Write the description of the features, or check that it is the same."""
+        """Write the description of the features, or compare it with the existing one."""
         written = self._meta()
-        barrier()  # nobody writes before all have looked
+        barrier()  # no rank writes before all ranks have looked
         if written is None and is_main_process():
             self.folder.mkdir(parents=True, exist_ok=True)
             with replacing(self.folder / 'meta.json') as part:
@@ -169,7 +170,7 @@ class FeatureCache:
             other = [key for key in meta if written.get(key) != meta[key]]
             raise ValueError(
                 f'{self.folder} holds features of another {", ".join(other)}; '
-                'give another folder, or remove this one.'
+                'choose another folder, or remove this one.'
             )
 
     def _meta(self) -> dict | None:
@@ -197,7 +198,7 @@ class FeatureCache:
     def _loader(
         self, videos: RepeatedViews, shards: list[int], batch_size: int, num_workers: int
     ) -> DataLoader:
-        """Return a loader that reads shard after shard; no batch spans two shards."""
+        """Return a loader that reads one shard after the other; no batch spans two shards."""
         batches = [
             list(members[start : start + batch_size])
             for members in (self._members(shard, len(videos)) for shard in shards)
@@ -221,4 +222,4 @@ def _read(path: Path) -> np.ndarray:
         error: Exception = ValueError('it holds several arrays')
     except (ValueError, EOFError, MemoryError, BadZipFile) as caught:
         error = caught
-    raise ValueError(f'{path} holds no features: {error}; remove it and fill again.')
+    raise ValueError(f'{path} holds no features: {error}; remove it and compute them again.')

@@ -1,4 +1,4 @@
-"""Features on disk."""
+"""Files of features: ``.npz`` and ``.parquet``."""
 
 import shutil
 import tempfile
@@ -12,24 +12,25 @@ ROWS_AT_A_TIME = 4096
 
 
 class FeatureFile:
-    """Write features as they come, with a few of them in memory at a time.
+    """Write features incrementally, with only a few of them in memory at a time.
 
-    ``.npz`` holds ``feats``, (V, C) float32, and ``names``, (V,); ``.parquet`` the columns
-    ``name`` and ``feat``. The file appears when it is whole: use it in a ``with`` block, which
-    leaves nothing behind if it ends in an error or without any feature.
+    An ``.npz`` file has the arrays ``feats``, (V, C) float32, and ``names``, (V,). A ``.parquet``
+    file has the columns ``name`` and ``feat``. Use this class in a ``with`` block: the file is
+    created at the end of the block, and nothing is written if the block raises or has added no
+    features.
 
     Args:
         path: A file that ends in ``.npz`` or ``.parquet``.
 
     Raises:
-        ValueError: it ends otherwise.
-        ImportError: pyarrow, which parquet needs, is not installed.
+        ValueError: ``path`` has another suffix or is a folder.
+        ImportError: pyarrow, which is needed for ``.parquet``, is not installed.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if self.path.suffix not in WRITERS:
-            raise ValueError(f'Features are written to {" or ".join(WRITERS)}, got {path}.')
+            raise ValueError(f'Features need a file ending in {" or ".join(WRITERS)}, got {path}.')
         if self.path.is_dir():
             raise ValueError(f'{path} is a folder; name a file.')
         if self.path.suffix == '.parquet':
@@ -65,7 +66,7 @@ class FeatureFile:
 
 
 def _write_npz(path: Path, names: list[str], feats: np.ndarray) -> None:
-    np.savez(path, names=np.array(names), feats=feats)  # copies an array piece by piece
+    np.savez(path, names=np.array(names), feats=feats)  # reads the memory map in pieces
 
 
 def _write_parquet(path: Path, names: list[str], feats: np.ndarray) -> None:
@@ -85,7 +86,7 @@ def _import_pyarrow() -> tuple:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        # MMAction2 needs numpy 1, and pyarrow 26 numpy 2
+        # pyarrow 26 needs numpy 2, which older versions of the stack do not support
         raise ImportError('Parquet files need pyarrow: pip install "pyarrow<26".') from error
     return pyarrow, parquet
 

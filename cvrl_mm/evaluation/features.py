@@ -17,31 +17,31 @@ from ..convert.export import extract_backbone
 from ..convert.locate_weights import locate_weights
 from ..models.pooling import global_average_pool
 
-UNTRAINED = 'untrained'  # in place of a checkpoint: random weights by the seed of the config
+UNTRAINED = 'untrained'  # instead of a checkpoint: random weights with the config's seed
 
 
 def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> BaseRecognizer:
-    """Build the recognizer of a config, with a trained backbone or as training would start it.
+    """Build the recognizer of a config, with a trained backbone or as at the start of training.
 
     Args:
-        config: With ``model`` and, for the untrained weights, ``randomness.seed``.
-        checkpoint: A file (or what :func:`load_encoder` takes) whose ``backbone.…`` weights are
-            loaded in place of those that the config names; ``'untrained'`` for random ones.
-            All other weights stay as drawn.
+        config: Config with ``model`` and, for untrained weights, ``randomness.seed``.
+        checkpoint: A checkpoint, as for :func:`load_encoder`, whose ``backbone.…`` weights replace
+            those of the config's ``init_cfg``, or ``'untrained'`` for random weights. All other
+            weights are initialised randomly.
 
     Returns:
         The recognizer on the CPU.
 
     Raises:
-        CheckpointMisfitError: the checkpoint does not fit the backbone.
-        OSError, ValueError: as :func:`load_encoder`.
+        CheckpointMisfitError: The checkpoint does not fit the backbone.
+        OSError, ValueError: See :func:`load_encoder`.
     """
     init_default_scope(config.get('default_scope', 'mmaction'))
     set_random_seed(config.get('randomness', {}).get('seed'))
     parts = copy.deepcopy(config.model)
     weights = None
     if checkpoint is not None:
-        # read before the network is built, so that a wrong file is told at once
+        # read before the network is built, so that a wrong file is reported at once
         if str(checkpoint) != UNTRAINED:
             weights = extract_backbone(locate_weights(checkpoint))
         for key in ('init_cfg', 'pretrained'):
@@ -56,18 +56,17 @@ def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> Ba
 
 @torch.no_grad()
 def extract_features(model: BaseRecognizer, batches: Iterable[dict]) -> tuple[Tensor, Tensor]:
-    """Pool the backbone's features over time and space, and average them over a video's clips.
+    """Compute the backbone's pooled features, averaged over the clips of each video.
 
     Args:
-        model: A recognizer; works in evaluation mode.
-        batches: Batches as a data loader gives them, with any number of clips a video. The
-            order of videos is kept.
+        model: A recognizer; it is run in evaluation mode.
+        batches: Batches of a data loader, with any number of clips per video.
 
     Returns:
-        Features, (V, C) float32, and labels, (V,); both on the CPU.
+        Features, (V, C) float32, and labels, (V,), both on the CPU and in the order of the videos.
 
     Raises:
-        ValueError: there are no batches.
+        ValueError: There are no batches.
     """
     feats, labels = [], []
     was_training = model.training
@@ -77,7 +76,7 @@ def extract_features(model: BaseRecognizer, batches: Iterable[dict]) -> tuple[Te
         labels.append(batch_labels)
     model.train(was_training)
     if not feats:
-        raise ValueError('There are no videos to take features from: the data loader is empty.')
+        raise ValueError('The data loader is empty; there are no videos to compute features of.')
     return torch.cat(feats), torch.cat(labels)
 
 
@@ -85,14 +84,14 @@ def extract_features(model: BaseRecognizer, batches: Iterable[dict]) -> tuple[Te
 def clip_features(
     model: BaseRecognizer, batches: Iterable[dict]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Pool the backbone's features over time and space, clip by clip.
+    """Compute the backbone's pooled features of each clip.
 
     Args:
-        model: A recognizer, in the mode that it is wanted in.
-        batches: Batches as a data loader gives them.
+        model: A recognizer; its mode is not changed.
+        batches: Batches of a data loader.
 
     Yields:
-        For each batch the features, (N, num_clips, C) float32 on the model's device, and the
+        For each batch, the features, (N, num_clips, C) float32 on the model's device, and the
         labels, (N,) on the CPU.
     """
     for batch in batches:

@@ -14,16 +14,17 @@ def frozen_accuracy(
 ) -> dict[str, float]:
     """Classify test videos by the features of a backbone in evaluation mode.
 
-    An untrained network has batch-norm statistics of no data. They stay: on generated videos
-    those of the training videos in their place made it worse, not better.
+    The batch norm statistics of an untrained network are kept as initialised. Replacing them by
+    those of the training videos lowered its accuracy on generated videos.
 
     Args:
         model: A recognizer.
-        train_batches: Batches of the training videos, as a data loader gives them.
+        train_batches: Batches of the training videos.
         test_batches: Batches of the test videos.
 
     Returns:
-        Top-1 accuracy, 0 to 1, of a ``linear`` probe, and what :func:`neighbour_report` has.
+        Top-1 accuracy of a ``linear`` probe, from 0 to 1, and the result of
+        :func:`neighbour_report`.
     """
     train = extract_features(model, train_batches)
     test = extract_features(model, test_batches)

@@ -1,4 +1,4 @@
-"""What the protocols on a frozen encoder share: its features, cached, and their result file."""
+"""Common steps of the protocols on a frozen encoder: cached features and result files."""
 
 import json
 import os
@@ -21,34 +21,34 @@ SECONDS_TO_WAIT = 24 * 3600  # for the last rank to finish its features
 
 
 def default_out(config: str, checkpoint: str) -> Path:
-    """Return the folder for features and results of a config and a checkpoint.
+    """Return the default folder for the features and results of a config and a checkpoint.
 
-    It is beside the checkpoint, or in ``work_dirs`` for random weights.
+    The folder is beside the checkpoint, or in ``work_dirs`` for untrained weights.
     """
     name = f'{Path(checkpoint).stem}_{Path(config).stem}'
     return Path('work_dirs', name) if checkpoint == UNTRAINED else Path(checkpoint).with_name(name)
 
 
 def check_out(out: Path) -> None:
-    """See that a folder can be written to, before anything is encoded.
+    """Create a folder and check that it is writable.
 
     Raises:
-        OSError: it cannot be made, or no file can be written in it.
+        OSError: The folder cannot be created, or it is not writable.
     """
     out.mkdir(parents=True, exist_ok=True)
     if not os.access(out, os.W_OK):
-        raise PermissionError(f'The folder {out} cannot be written to; name another one by --out.')
+        raise PermissionError(f'The folder {out} is not writable; choose another one with --out.')
 
 
 def check_labels(dataset: ConfigDict, num_classes: int | None) -> None:
-    """See that all videos of a list have labels of the classes, before they are encoded.
+    """Check that all videos of a list have valid labels.
 
     Args:
         dataset: Config of a dataset with a list of videos.
-        num_classes: Number of classes; None accepts any label but a missing one.
+        num_classes: Number of classes; None accepts any label that is not missing.
 
     Raises:
-        ValueError: a label is missing or out of range; the message names list and line.
+        ValueError: A label is missing or out of range; the message names the list and the line.
     """
     if dataset.get('multi_class'):
         return
@@ -64,16 +64,16 @@ def check_labels(dataset: ConfigDict, num_classes: int | None) -> None:
 
 
 def frozen_recognizer(cfg: Config, checkpoint: str) -> tuple[BaseRecognizer, dict[str, Any]]:
-    """Build the recognizer with a checkpoint's backbone, ready to encode.
+    """Build the recognizer with the backbone of a checkpoint, in evaluation mode.
 
-    The checkpoint is read once; its weights are identified by a digest of the loaded backbone.
+    The checkpoint is read once; a digest of the loaded backbone identifies its weights.
 
     Args:
-        cfg: With ``model``, of any backbone that MMAction2 knows.
-        checkpoint: What :func:`build_recognizer` takes.
+        cfg: Config with ``model``, with any backbone of MMAction2.
+        checkpoint: See :func:`build_recognizer`.
 
     Returns:
-        The recognizer on the device, and what tells it from others.
+        The recognizer on the device, and a description that identifies it in a cache.
     """
     model = build_recognizer(cfg, checkpoint)
     backbone = cfg.model.backbone.to_dict()
@@ -91,14 +91,16 @@ def frozen_recognizer(cfg: Config, checkpoint: str) -> tuple[BaseRecognizer, dic
 def cached_features(
     model: BaseRecognizer, source: dict, loader: ConfigDict, folder: Path, **options: Any
 ) -> tuple[Tensor, Tensor]:
-    """Take the features of a loader's list, or read those that are there; all ranks call it.
+    """Compute the features of a data loader's list, or read them from the cache.
+
+    All ranks must call this function.
 
     Args:
-        model: From :func:`frozen_recognizer`, as ``source``.
-        source: See above.
+        model: A recognizer of :func:`frozen_recognizer`.
+        source: Its description, from :func:`frozen_recognizer`.
         loader: Config of a data loader.
-        folder: Of the :class:`FeatureCache`.
-        **options: Of :meth:`FeatureCache.fill`.
+        folder: Folder of the :class:`FeatureCache`.
+        **options: Further arguments of :meth:`FeatureCache.fill`.
 
     Returns:
         Features, (N, views, C) float16, and labels, (N,), on the device.

@@ -9,23 +9,23 @@ from torch import Tensor
 def linear_probe(
     train_feats: Tensor, train_labels: Tensor, test_feats: Tensor, test_labels: Tensor
 ) -> float:
-    """Fit a logistic regression on standardised features and score it on others.
+    """Fit a logistic regression on standardised features and score it on other features.
 
-    It is fitted to the optimum by L-BFGS, with scikit-learn's default l2 penalty, and so has
-    no schedule to tune: fit for small sets. The paper's own protocol, SGD on augmented clips,
-    is that of the linear-evaluation configs.
+    L-BFGS with scikit-learn's default l2 penalty fits the classifier to the optimum, so that no
+    schedule needs to be tuned. This is suitable for small data sets. The paper's protocol, SGD on
+    augmented clips, is implemented by the configs of linear evaluation.
 
     Args:
-        train_feats: (V, C).
-        train_labels: (V,).
-        test_feats: (W, C).
-        test_labels: (W,).
+        train_feats: Features of the training videos, (V, C).
+        train_labels: Labels of the training videos, (V,).
+        test_feats: Features of the test videos, (W, C).
+        test_labels: Labels of the test videos, (W,).
 
     Returns:
-        Top-1 accuracy on the test videos, 0 to 1.
+        Top-1 accuracy on the test videos, from 0 to 1.
 
     Raises:
-        ValueError: features and labels do not fit together.
+        ValueError: Features and labels do not match in number or size.
     """
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
     probe.fit(train_feats.numpy(), train_labels.numpy())

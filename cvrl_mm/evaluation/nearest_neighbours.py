@@ -1,4 +1,4 @@
-"""Nearest neighbours in feature space, for k-NN classification and retrieval."""
+"""Nearest-neighbour search in feature space for k-NN classification and retrieval."""
 
 from collections.abc import Sequence
 
@@ -10,19 +10,20 @@ from torch import Tensor
 def nearest_neighbours(
     queries: Tensor, gallery: Tensor, k: int, chunk_size: int = 1024
 ) -> tuple[Tensor, Tensor]:
-    """Find each query's nearest neighbours by cosine similarity.
+    """Find the nearest neighbours of each query by cosine similarity.
 
     Args:
         queries: Features, (Q, C).
         gallery: Features, (G, C).
-        k: Neighbours of each query.
-        chunk_size: Queries compared at a time; bounds memory at ``chunk_size`` times G.
+        k: Number of neighbours per query.
+        chunk_size: Number of queries that are compared at a time. The memory is proportional to
+            ``chunk_size * G``.
 
     Returns:
-        Similarities and indices into the gallery, both (Q, k), the nearest first.
+        Similarities and indices into the gallery, both (Q, k), in descending order of similarity.
 
     Raises:
-        ValueError: the features do not fit together, or there are fewer than ``k`` to find.
+        ValueError: The features differ in size, or the gallery has fewer than ``k`` features.
     """
     if queries.ndim != 2 or gallery.ndim != 2 or queries.shape[1] != gallery.shape[1]:
         raise ValueError(
@@ -30,7 +31,7 @@ def nearest_neighbours(
             f'got {tuple(queries.shape)} and {tuple(gallery.shape)}.'
         )
     if not 1 <= k <= len(gallery):
-        raise ValueError(f'k must lie between 1 and the gallery size {len(gallery)}, got {k}.')
+        raise ValueError(f'k must be between 1 and the gallery size {len(gallery)}, got {k}.')
     gallery = F.normalize(gallery, dim=1)
     found = [
         (F.normalize(chunk, dim=1) @ gallery.T).topk(k)  # (chunk_size, G) -> (chunk_size, k)
@@ -41,22 +42,22 @@ def nearest_neighbours(
 
 
 def leave_one_out(feats: Tensor, k: int, chunk_size: int = 1024) -> tuple[Tensor, Tensor]:
-    """Find each feature's nearest neighbours among the others.
+    """Find the nearest neighbours of each feature among the other features.
 
     Args:
         feats: Features, (N, C).
-        k: Neighbours of each.
-        chunk_size: Features compared at a time.
+        k: Number of neighbours per feature.
+        chunk_size: Number of features that are compared at a time.
 
     Returns:
-        Similarities and indices, both (N, k), the nearest first.
+        Similarities and indices, both (N, k), in descending order of similarity.
 
     Raises:
-        ValueError: there are fewer than ``k`` others.
+        ValueError: There are fewer than ``k`` other features.
     """
     sims, indices = nearest_neighbours(feats, feats, k + 1, chunk_size)
     itself = indices == torch.arange(len(feats), device=indices.device)[:, None]
-    # among equal features a feature need not be its own nearest one, nor found at all
+    # If several features are equal, a feature may not be found among its own neighbours
     others = itself.byte().argsort(dim=1, stable=True)[:, :k]
     return sims.gather(1, others), indices.gather(1, others)
 
@@ -69,27 +70,26 @@ def knn_classify(
     temperature: float = 0.07,
     chunk_size: int = 1024,
 ) -> Tensor:
-    """Let the nearest neighbours vote, each with weight exp(similarity / temperature).
+    """Classify queries by a weighted vote of their nearest neighbours.
 
-    This is the classifier of Wu et al., *Unsupervised Feature Learning via Non-Parametric
-    Instance Discrimination* (CVPR 2018), Section 3.4, with its temperature.
+    The weight of a neighbour is exp(similarity / temperature), as in Wu et al., *Unsupervised
+    Feature Learning via Non-Parametric Instance Discrimination* (CVPR 2018), Section 3.4.
 
     Args:
         queries: Features, (Q, C).
         gallery: Features with known labels, (G, C).
-        gallery_labels: Labels from 0, (G,).
-        k: Neighbours that vote.
-        temperature: The lower, the more the nearest ones decide.
-        chunk_size: Queries compared at a time.
+        gallery_labels: Non-negative labels, (G,).
+        k: Number of neighbours that vote.
+        temperature: A lower temperature gives more weight to the nearest neighbours.
+        chunk_size: Number of queries that are compared at a time.
 
     Returns:
         Predicted labels, (Q,).
 
     Raises:
-        ValueError: features and labels do not fit together, or ``k`` or ``temperature`` is
-            out of its range.
+        ValueError: Features and labels do not match, or ``k`` or ``temperature`` is out of range.
     """
-    if not temperature > 0:  # NaN, too
+    if not temperature > 0:  # also refuses NaN
         raise ValueError(f'temperature must be > 0, got {temperature}.')
     _check_labels(gallery, gallery_labels)
     sims, indices = nearest_neighbours(queries, gallery, k, chunk_size)
@@ -97,17 +97,17 @@ def knn_classify(
 
 
 def vote(sims: Tensor, labels: Tensor, temperature: float = 0.07) -> Tensor:
-    """Classify by neighbours that are known already, as :func:`knn_classify` does.
+    """Classify queries by their given neighbours; see :func:`knn_classify`.
 
     Args:
         sims: Similarities of the neighbours, (Q, k).
-        labels: Their labels, (Q, k).
-        temperature: The lower, the more the nearest ones decide.
+        labels: Labels of the neighbours, (Q, k).
+        temperature: A lower temperature gives more weight to the nearest neighbours.
 
     Returns:
         Predicted labels, (Q,).
     """
-    weights = (sims / temperature).softmax(1)  # a common factor does not change the vote
+    weights = (sims / temperature).softmax(1)  # normalisation does not change the vote
     votes = weights.new_zeros(len(sims), int(labels.max()) + 1)
     return votes.scatter_add_(1, labels, weights).argmax(1)
 
@@ -118,15 +118,15 @@ def neighbour_hits(
     """Compare the labels of neighbours with those of the queries.
 
     Args:
-        sims: Similarities of the neighbours, (Q, K), the nearest first.
+        sims: Similarities of the neighbours, (Q, K), in descending order.
         found: Labels of the neighbours, (Q, K).
         labels: Labels of the queries, (Q,).
         ks: Numbers of neighbours for R@k, at most K.
         num_voters: Number of neighbours that vote.
 
     Returns:
-        Booleans, (Q,) each: ``R@k``, whether one of the k nearest has the label of the query, and
-        ``knn_top1``, whether the weighted vote gives it.
+        Boolean tensors, (Q,): ``R@k`` states whether one of the k nearest neighbours has the
+        label of the query, and ``knn_top1`` whether the weighted vote is correct.
     """
     same = found == labels[:, None]  # (Q, K)
     hits = {f'R@{k}': same[:, :k].any(1) for k in ks}
@@ -137,6 +137,6 @@ def neighbour_hits(
 def _check_labels(feats: Tensor, labels: Tensor) -> None:
     if labels.shape != feats.shape[:1] or (labels < 0).any():
         raise ValueError(
-            f'Every feature needs a label from 0 on; got features {tuple(feats.shape)} and '
-            f'labels {tuple(labels.shape)}, the lowest {labels.min() if len(labels) else "none"}.'
+            f'Each feature needs a non-negative label; got features {tuple(feats.shape)} and '
+            f'labels {tuple(labels.shape)} with minimum {labels.min() if len(labels) else "none"}.'
         )

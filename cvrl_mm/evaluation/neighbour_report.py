@@ -1,4 +1,4 @@
-"""Retrieval and nearest-neighbour classification between two sets of videos, over all ranks."""
+"""Retrieval and k-NN classification between two sets of videos, distributed over all ranks."""
 
 import torch
 from mmengine.dist import all_reduce, get_rank, get_world_size
@@ -7,36 +7,36 @@ from torch import Tensor
 from .nearest_neighbours import nearest_neighbours, neighbour_hits
 
 RECALLS = (1, 5, 10, 20, 50)
-NUM_NEIGHBOURS = 20  # that vote
+NUM_NEIGHBOURS = 20  # number of neighbours that vote
 
 
 def neighbour_report(
     queries: Tensor, query_labels: Tensor, gallery: Tensor, gallery_labels: Tensor
 ) -> dict[str, float]:
-    """Compare test videos with training videos.
+    """Compute retrieval recall and k-NN accuracy of test videos among training videos.
 
-    Each rank has all features and compares its share of the queries, 1024 at a time; all ranks
-    call it and get the same result.
+    All ranks must call this function with all features. Each rank compares its share of the
+    queries, and all ranks return the same result.
 
     Args:
         queries: Features of the test videos, (Q, C).
-        query_labels: (Q,).
+        query_labels: Labels of the test videos, (Q,).
         gallery: Features of the training videos, (G, C).
-        gallery_labels: (G,).
+        gallery_labels: Labels of the training videos, (G,).
 
     Returns:
-        ``R@1`` … ``R@50``, as far as the gallery goes: the share of queries with a video of
-        their class among the k nearest. ``knn_top1``: accuracy of the weighted vote of the 20
-        nearest at temperature 0.07.
+        ``R@k`` for k from 1 to 50, at most the size of the gallery: the share of queries with a
+        video of the same class among the k nearest. ``knn_top1``: accuracy of the weighted vote
+        of the 20 nearest neighbours with temperature 0.07.
 
     Raises:
-        ValueError: the gallery holds fewer than 20 videos, or labels are missing.
+        ValueError: The gallery has fewer than 20 videos, or labels are missing.
     """
     if len(gallery) < NUM_NEIGHBOURS or min(query_labels.min(), gallery_labels.min()) < 0:
         raise ValueError(
             f'Nearest neighbours need at least {NUM_NEIGHBOURS} training videos and a label for '
-            f'each video; got {len(gallery)} training videos and labels from '
-            f'{min(query_labels.min(), gallery_labels.min())} on.'
+            f'each video; got {len(gallery)} training videos and the lowest label '
+            f'{min(query_labels.min(), gallery_labels.min())}.'
         )
     ks = [k for k in RECALLS if k <= len(gallery)]
     mine = slice(get_rank(), None, get_world_size())

@@ -1,4 +1,4 @@
-"""Linear classifiers on cached features."""
+"""Training of linear classifiers on cached features, and selection of their settings."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ from mmengine.dist import all_gather_object, get_rank, get_world_size
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-HELD_OUT = 0.1  # of the training videos, to choose by
+HELD_OUT = 0.1  # share of the training videos on which candidates are compared
 
 
 @dataclass(frozen=True)
 class ProbeSchedule:
-    """How a classifier is trained: SGD with momentum 0.9, warm-up into half a cosine."""
+    """Schedule of training a classifier: SGD with momentum 0.9, linear warm-up, cosine decay."""
 
     epochs: int
     warmup_epochs: int
@@ -26,7 +26,7 @@ class ProbeSchedule:
     seed: int = 0
 
     def lr_factor(self, step: int, steps_per_epoch: int) -> float:
-        """Share of the learning rate at a step: warm-up times a cosine from step 0."""
+        """Return the factor of the learning rate: warm-up times a cosine that starts at step 0."""
         done = step / (self.epochs * steps_per_epoch)
         cosine = (1 + math.cos(math.pi * done)) / 2
         warmup = self.warmup_epochs * steps_per_epoch
@@ -35,7 +35,7 @@ class ProbeSchedule:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A learning rate and a weight decay, and how they did on the videos held out."""
+    """A learning rate and a weight decay, with their accuracy on the held-out videos."""
 
     lr: float
     weight_decay: float
@@ -50,17 +50,17 @@ def train_probes(
     schedule: ProbeSchedule,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[nn.Linear]:
-    """Train a linear classifier for each candidate, all of them in one pass over the features.
+    """Train one linear classifier per candidate, simultaneously on the same batches.
 
-    An epoch sees each video once, by a random one of its views, as online training does.
+    As in online training, each epoch uses one random view of each video.
 
     Args:
-        feats: (N, V, C), of V views of each video, on the device to work on or on the CPU.
-        labels: (N,).
-        num_classes: Classes of the data set.
+        feats: Features of V views per video, (N, V, C).
+        labels: Labels, (N,).
+        num_classes: Number of classes.
         candidates: Learning rates and weight decays.
-        schedule: What they have in common.
-        on_progress: Called with the epochs that are done, and all of them.
+        schedule: Schedule of all candidates.
+        on_progress: Called with the number of finished epochs and of all epochs.
 
     Returns:
         The classifiers, in the order of the candidates.
@@ -96,16 +96,16 @@ def train_probes(
 def accuracy(
     probe: nn.Linear, feats: Tensor, labels: Tensor, l2_normalize: bool = True
 ) -> dict[str, float]:
-    """Score a classifier; probabilities are averaged over a video's views.
+    """Compute the accuracy of a classifier, with probabilities averaged over views.
 
     Args:
-        probe: Classifier.
-        feats: (N, V, C).
-        labels: (N,).
-        l2_normalize: As in training.
+        probe: The classifier.
+        feats: Features, (N, V, C).
+        labels: Labels, (N,).
+        l2_normalize: Whether the classifier was trained on l2-normalised features.
 
     Returns:
-        ``top1`` and ``top5``, 0 to 1.
+        ``top1`` and ``top5``, from 0 to 1.
     """
     hits = torch.zeros(2)
     for x, y in zip(feats.split(1024), labels.split(1024), strict=True):
@@ -124,27 +124,28 @@ def sweep(
     schedule: ProbeSchedule,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Candidate]:
-    """Try learning rates and weight decays on a tenth of the training videos.
+    """Compare learning rates and weight decays on a held-out tenth of the training videos.
 
-    The candidates are shared out over the ranks; all ranks call it and get the same result.
+    The candidates are distributed over the ranks. All ranks must call this function, and all
+    return the same result.
 
     Args:
         feats: Features of the training videos, (N, V, C).
-        labels: (N,).
-        num_classes: Classes of the data set.
-        candidates: To try.
-        schedule: What they have in common.
-        on_progress: Called with the epochs that are done, and all of them.
+        labels: Labels, (N,).
+        num_classes: Number of classes.
+        candidates: Learning rates and weight decays to compare.
+        schedule: Schedule of all candidates.
+        on_progress: Called with the number of finished epochs and of all epochs.
 
     Returns:
-        The candidates with ``held_out_top1``, the best first.
+        The candidates with ``held_out_top1``, the best one first.
 
     Raises:
-        ValueError: there are too few videos to hold some out.
+        ValueError: There are fewer than 10 videos.
     """
     num_held_out = int(HELD_OUT * len(feats))
     if num_held_out < 1:
-        raise ValueError(f'A tenth of {len(feats)} training videos is none; give 10 or more.')
+        raise ValueError(f'A probe needs at least 10 training videos, got {len(feats)}.')
     order = torch.randperm(len(feats), generator=torch.Generator().manual_seed(schedule.seed))
     held_out, kept = (part.to(feats.device) for part in order.tensor_split([num_held_out]))
     mine = candidates[get_rank() :: get_world_size()]
@@ -154,12 +155,12 @@ def sweep(
         for candidate, probe in zip(mine, probes, strict=True):
             score = accuracy(probe, feats[held_out], labels[held_out], schedule.l2_normalize)
             tried.append(Candidate(candidate.lr, candidate.weight_decay, score['top1']))
-    everybodys = chain.from_iterable(all_gather_object(tried))
-    return sorted(everybodys, key=lambda c: (-c.held_out_top1, c.lr, c.weight_decay))
+    all_tried = chain.from_iterable(all_gather_object(tried))
+    return sorted(all_tried, key=lambda c: (-c.held_out_top1, c.lr, c.weight_decay))
 
 
 def _glorot(in_channels: int, num_classes: int, generator: torch.Generator) -> nn.Linear:
-    """A classifier with the initialisation of ``LinearProbeHead``."""
+    """Return a classifier with the initialisation of ``LinearProbeHead``."""
     probe = nn.Linear(in_channels, num_classes)
     nn.init.xavier_uniform_(probe.weight, generator=generator)
     nn.init.zeros_(probe.bias)

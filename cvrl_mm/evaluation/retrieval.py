@@ -1,4 +1,4 @@
-"""Nearest-neighbour retrieval from test to training videos, and k-NN classification."""
+"""Retrieval of training videos by test videos, and k-NN classification."""
 
 from pathlib import Path
 
@@ -15,18 +15,18 @@ from .neighbour_report import neighbour_report
 
 
 def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
-    """Retrieve training videos by test videos, and classify by neighbours; all ranks call it.
+    """Evaluate retrieval and k-NN classification. All ranks must call this function.
 
     Args:
-        cfg: With ``feature_pipeline``, a list of training and a list of test videos.
+        cfg: Config with ``feature_pipeline`` and lists of training and test videos.
         checkpoint: A file with ``backbone.…`` weights, or ``'untrained'``.
-        out: Folder of the features and the result.
+        out: Folder for the features and the result.
 
     Returns:
-        What is also written to ``retrieval.json``; see :func:`neighbour_report`.
+        The content of ``retrieval.json``; see :func:`neighbour_report`.
 
     Raises:
-        OSError, ValueError: the checkpoint cannot be used, or a video has no label.
+        OSError, ValueError: The checkpoint cannot be used, or a video has no label.
     """
     check_out(out)
     loader = cfg.test_dataloader

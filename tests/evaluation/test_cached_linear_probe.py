@@ -62,7 +62,7 @@ def test_an_output_that_cannot_be_made_is_found_before_the_work(checkpoint: str,
 
 def test_a_config_that_is_not_linear_is_refused(checkpoint: str, tmp_path: Path):
     cfg = linear_config('', '', 'baselines/supervised_k400.py')
-    with pytest.raises(ValueError, match='is not frozen; take one of configs/linear'):
+    with pytest.raises(ValueError, match='is not frozen; use a config of configs/linear'):
         cached_linear_probe(cfg, checkpoint, tmp_path)
 
 

@@ -81,7 +81,7 @@ def test_a_stopped_run_takes_what_is_missing_and_gets_the_same(tmp_path: Path):
     fill(tmp_path / 'whole')
     fill(tmp_path / 'stopped')
     (tmp_path / 'stopped' / 'feats_00001.npy').unlink()
-    with pytest.raises(FileNotFoundError, match='lacks 1 of 3 shards'):
+    with pytest.raises(FileNotFoundError, match='1 of 3 shards are missing'):
         FeatureCache(tmp_path / 'stopped').load()
     progress = []
     model = fill(

@@ -44,5 +44,5 @@ def test_too_small_a_gallery_and_missing_labels_are_refused():
     with pytest.raises(ValueError, match='got 19 training videos'):
         neighbour_report(*videos(3, 0), *videos(19, 1))
     queries, labels = videos(3, 0)
-    with pytest.raises(ValueError, match='labels from -1 on'):
+    with pytest.raises(ValueError, match='the lowest label -1'):
         neighbour_report(queries, labels - labels.min() - 1, *videos(30, 1))

@@ -38,10 +38,10 @@ def test_the_last_test_counts_and_logs_of_training_do_not(work_dirs: list[Path])
 
 def test_a_split_without_a_test_is_named(work_dirs: list[Path], tmp_path: Path):
     finish(tmp_path / 'empty', '20260101_000000', loss=0.3)
-    with pytest.raises(FileNotFoundError, match=r'empty holds no result.*--work-dir'):
+    with pytest.raises(FileNotFoundError, match=r'empty has no result.*--work-dir'):
         three_splits([*work_dirs[:2], tmp_path / 'empty'])
 
 
 def test_a_split_named_twice_is_refused(work_dirs: list[Path]):
-    with pytest.raises(ValueError, match='Three folders'):
+    with pytest.raises(ValueError, match='Three different folders'):
         three_splits([work_dirs[0], work_dirs[1], work_dirs[0] / '..' / 's0'])

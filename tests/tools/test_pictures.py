@@ -104,5 +104,5 @@ def test_show_neighbours(run, tmp_path: Path, capsys):
     assert page.count('<tr>') == 3 and page.count('class="mark"') == 6
     first_class = (root / 'classes.txt').read_text().splitlines()[0]
     assert first_class in page
-    with pytest.raises(SystemExit, match='k must lie between 1 and'):
+    with pytest.raises(SystemExit, match='k must be between 1 and'):
         run('show_neighbours.py', *args, '--neighbours', 9)

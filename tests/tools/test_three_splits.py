@@ -16,5 +16,5 @@ def test_prints_both_columns(tmp_path: Path, monkeypatch, capsys):
 
 
 def test_a_folder_without_a_test_ends_with_a_sentence(tmp_path: Path, monkeypatch):
-    with pytest.raises(SystemExit, match=r'three_splits: .*1 holds no result of a test; run "py'):
+    with pytest.raises(SystemExit, match=r'three_splits: .*1 has no result of a test; run "py'):
         run_script(monkeypatch, 'three_splits.py', *(tmp_path / i for i in '123'))
