@@ -1,1 +1,6 @@
-"""Pictures of runs and of data; they need matplotlib, of the ``quickstart`` extra."""
+"""Visualization of training runs, data and features.
+
+In: logs, videos, features. Out: pictures and HTML pages. Pictures need matplotlib, which the extra
+``quickstart`` installs. Start with ``curves.py`` (training curves) or ``feature_page.py`` (a page
+about the features of videos).
+"""

@@ -1,4 +1,4 @@
-"""Clips side by side, frame by frame."""
+"""Pictures of clips before and after augmentation."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,18 +16,19 @@ TITLE_INCHES = 0.44
 def trace_augmentation(
     dataset: BaseActionDataset, index: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Load a sample and keep its clips from before and after ``ConsistentAugment``.
+    """Load a sample and return its clips before and after ``ConsistentAugment``.
 
     Args:
-        dataset: With ``ConsistentAugment`` in its pipeline; draws from ``np.random``.
-        index: Of the sample.
+        dataset: Dataset with ``ConsistentAugment`` in its pipeline. The draws come from
+            ``np.random``.
+        index: Index of the sample.
 
     Returns:
-        Clips before, (num_clips, T, H, W, 3), and after, (num_clips, T, H', W', 3), uint8;
+        The clips before, (num_clips, T, H, W, 3), and after, (num_clips, T, H', W', 3), uint8,
         and the indices of their frames, (num_clips, T).
 
     Raises:
-        ValueError: the pipeline does not augment clips.
+        ValueError: The pipeline has no ``ConsistentAugment``.
     """
     results = dataset.get_data_info(index)
     for transform in dataset.pipeline.transforms:
@@ -47,18 +48,18 @@ def trace_augmentation(
 
 
 def plot_clips(rows: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Draw one clip a row.
+    """Plot clips, one per row.
 
     Args:
-        rows: By its title, each clip, (T, H, W, 3) uint8.
-        path: Of the picture, its format by the suffix.
+        rows: Clips by their titles, (T, H, W, 3) uint8.
+        path: Path of the picture; its suffix determines the format.
     """
     num_frames = max(len(clip) for clip in rows.values())
     layout = ConstrainedLayoutEngine(h_pad=TITLE_INCHES / 2)
     figure = Figure(figsize=(1.2 * num_frames, 1.5 * len(rows)), layout=layout)
     grid = figure.subplots(len(rows), num_frames, squeeze=False)
     for line, (title, clip) in zip(grid, rows.items(), strict=True):
-        # as text beside the layout: a long title of the axes would widen its column
+        # excluded from the layout, because a long title would widen its column
         text = line[0].text(0, 1.06, title, transform=line[0].transAxes, fontsize=10)
         text.set_in_layout(False)
         for axes in line:

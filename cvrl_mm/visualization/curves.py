@@ -1,4 +1,4 @@
-"""The curves of a training run."""
+"""Training curves."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-# One panel each for what CVRL (Figure 5) and its hooks log: title, unit, scalars.
+# Panels for the scalars of CVRL (Figure 5) and of the hooks: title, unit, names of scalars.
 PANELS = (
     ('contrastive loss', 'nats', ('loss',)),
     ('contrastive accuracy', '%', ('accuracy', 'accuracy_top5')),
@@ -23,19 +23,19 @@ Curve = dict[int, float]
 
 
 def read_curves(work_dir: str | Path) -> dict[str, Curve]:
-    """Read what mmengine has logged in a work folder.
+    """Read the scalars that mmengine has logged in a work folder.
 
     Args:
-        work_dir: Of a runner. A run that was resumed has a log for each start; of a step
-            that they share the later one counts.
+        work_dir: Work folder of a runner. A resumed run has one log per start; if several logs
+            have the same step, the last one is used.
 
     Returns:
-        For each scalar its values by step.
+        For each scalar, its values by step.
     """
     curves: dict[str, Curve] = {}
     for path in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
         for line in path.read_text().splitlines(keepends=True):
-            if not line.endswith('\n'):  # being written at this moment
+            if not line.endswith('\n'):  # the line is just being written
                 break
             scalars = json.loads(line)
             step = scalars.pop('step')
@@ -49,19 +49,19 @@ def plot_curves(
     path: str | Path,
     panels: Sequence[tuple[str, str, Sequence[str]]] = PANELS,
 ) -> None:
-    """Draw what pre-training runs have logged.
+    """Plot the curves of pre-training runs.
 
     Args:
-        runs: For each run, by the name in the legend, its curves.
-        path: Of the picture, its format by the suffix.
-        panels: Title, unit and scalars of each panel; those that no run has are left out.
+        runs: Curves of each run by its name in the legend.
+        path: Path of the picture; its suffix determines the format.
+        panels: Title, unit and scalars of each panel. Panels without logged scalars are omitted.
 
     Raises:
-        ValueError: a run has none of these curves.
+        ValueError: A run has none of these curves.
     """
     for run, curves in runs.items():
         if not any(name in curves for _, _, names in panels for name in names):
-            raise ValueError(f'{run} has logged no pre-training curves, only {list(curves)}.')
+            raise ValueError(f'{run} has no curves of pre-training, only {list(curves)}.')
     logged = {name for curves in runs.values() for name in curves}
     panels = [panel for panel in panels if logged.intersection(panel[2])]
     num_columns = 3 if len(panels) > 4 else 2
@@ -88,9 +88,10 @@ def plot_curves(
 
 
 def unit_of_looks(runs: Iterable[Mapping[str, Curve]]) -> str:
-    """What RepresentationHook has counted: 'step' or 'epoch'.
+    """Return the unit in which RepresentationHook counts, 'step' or 'epoch'.
 
-    It always measures at the end of a training, at the step that is logged last if it counts steps.
+    The hook always measures at the end of a training. If it counts steps, its last measurement is
+    therefore at the last logged step.
     """
     units = set()
     for curves in runs:

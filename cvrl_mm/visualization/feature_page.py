@@ -12,7 +12,7 @@ import numpy as np
 
 from .neighbours import write_preview
 
-# Colours that stay apart for most people who see colours differently (Okabe & Ito)
+# Colours that can be distinguished with colour-blindness (Okabe & Ito)
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#999999', '#F0E442')
 MAP_SIZE = 640  # pixels
 MARGIN = 10
@@ -67,10 +67,10 @@ class Point:
     """A video on the map.
 
     Attributes:
-        name: Of the video.
-        x: Place, 0 to 1.
-        y: Place, 0 to 1.
-        group: Index into the groups' names.
+        name: Name of the video.
+        x: Horizontal position, 0 to 1.
+        y: Vertical position, 0 to 1.
+        group: Index into the names of the groups.
     """
 
     name: str
@@ -84,8 +84,8 @@ class Row:
     """A video and its nearest neighbours.
 
     Attributes:
-        name: Of the video.
-        neighbours: Names and cosine similarities, the nearest first.
+        name: Name of the video.
+        neighbours: Names and cosine similarities, in descending order of similarity.
     """
 
     name: str
@@ -103,19 +103,19 @@ def write_feature_page(
     root: Path,
     max_pictures: int = 300,
 ) -> None:
-    """Write one HTML file that needs no other file.
+    """Write a self-contained HTML file.
 
     Args:
-        path: The page.
-        title: Of the page.
+        path: Path of the page.
+        title: Title of the page.
         notes: Paragraphs below the title.
-        table: Rows of text; the first one is the head.
-        rows: Videos shown with their nearest neighbours as moving pictures.
-        points: All videos on the map.
-        groups: Names of the colours of the map.
-        root: The folder that the videos' names are relative to.
-        max_pictures: Videos of the map that show a picture when pointed at; more videos are
-            thinned out evenly.
+        table: Rows of text; the first one is the header.
+        rows: Videos that are shown with their nearest neighbours as animated previews.
+        points: Positions of all videos on the map.
+        groups: Names of the groups, one colour each.
+        root: Folder to which the names of the videos are relative.
+        max_pictures: Maximal number of videos on the map with a preview; they are evenly spaced
+            in ``points``.
     """
     moving = {n for row in rows for n in (row.name, *(name for name, _ in row.neighbours))}
     chosen = np.linspace(0, len(points) - 1, min(len(points), max_pictures)).round().astype(int)
@@ -152,7 +152,7 @@ def write_feature_page(
 
 
 def embed_preview(video: Path, scratch: Path, frames: int) -> str:
-    """Return a small picture of a video as a data address, '' if the video cannot be read."""
+    """Return a preview of a video as a data URL, or '' if the video cannot be read."""
     picture = scratch / 'picture.webp'
     try:
         write_preview(video, picture, PREVIEW_PIXELS, frames)
@@ -206,5 +206,5 @@ def _legend(groups: Sequence[str]) -> str:
 
 
 def _json(data: object) -> str:
-    """As text that cannot end the script element."""
+    """Return JSON that cannot end the script element."""
     return json.dumps(data).replace('<', '\\u003c')

@@ -1,4 +1,4 @@
-"""The densities of the interval between the two clips of a video."""
+"""Plots of the distribution of the interval between the two clips of a video."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ BIN_FRAMES = 5
 def draw_intervals(
     sampler: TemporalIntervalSample, num_frames: int, draws: int, rng: RandomSource
 ) -> np.ndarray:
-    """Draw pairs of clips and return how many frames lie between their starts, (draws,)."""
+    """Draw pairs of clips and return the intervals between their starts in frames, (draws,)."""
     starts = np.array([sampler.draw_starts(num_frames, rng) for _ in range(draws)])
     return np.abs(starts[:, 0] - starts[:, 1])
 
@@ -27,14 +27,14 @@ def plot_intervals(
     draws: int = 20_000,
     seed: int = 0,
 ) -> None:
-    """Draw what each sampler draws, and over it the density that it should have (Figure 3).
+    """Plot the drawn intervals of samplers and the density that they should have (Figure 3).
 
     Args:
-        samplers: By the title of their panel, three a row.
+        samplers: Samplers by the titles of their panels, three per row.
         num_frames: Length of the video in frames.
-        path: Of the picture, its format by the suffix.
-        draws: Pairs of clips drawn for each panel.
-        seed: Of the draws.
+        path: Path of the picture; its suffix determines the format.
+        draws: Number of pairs of clips per panel.
+        seed: Seed of the draws.
     """
     num_rows = -(-len(samplers) // 3)
     figure = Figure(figsize=(9, 2.6 * num_rows), layout='constrained')
@@ -44,7 +44,9 @@ def plot_intervals(
         pmf = sampler.interval_pmf(num_frames)
         edges = np.arange(0, len(pmf) + BIN_FRAMES, BIN_FRAMES)
         counts, _ = np.histogram(drawn, np.minimum(edges, len(pmf)))
-        share = counts / draws / np.diff(np.minimum(edges, len(pmf)))  # of draws, a frame
+        share = (
+            counts / draws / np.diff(np.minimum(edges, len(pmf)))
+        )  # share of the draws per frame
         axes.stairs(100 * share, np.minimum(edges, len(pmf)), fill=True, alpha=0.4, label='drawn')
         axes.plot(np.arange(len(pmf)) + 0.5, 100 * pmf, label='density')
         axes.set_title(title, fontsize=11)

@@ -1,4 +1,4 @@
-"""A page that shows videos beside their nearest neighbours."""
+"""An HTML page that shows videos beside their nearest neighbours."""
 
 import html
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ..datasets import VideoFile
 
 PREVIEW_FRAMES = 16
 MARKS = {True: ('right', '✓'), False: ('wrong', '✗'), None: ('', '')}
-PREVIEW_MS = 100  # that a frame is shown
+PREVIEW_MS = 100  # display time per frame
 STYLE = """
 body {font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem}
 table {border-collapse: collapse}
@@ -31,12 +31,12 @@ small {display: block; color: #555}
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A video of the gallery, as a query found it.
+    """A nearest neighbour of a query.
 
     Attributes:
-        video: Its file.
-        label: The name of its class; None if it is not known.
-        similarity: Cosine similarity of its features with the query's.
+        video: Path of the video.
+        label: Name of its class, or None if unknown.
+        similarity: Cosine similarity of its features with those of the query.
     """
 
     video: str
@@ -46,12 +46,12 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Query:
-    """A video and what lies nearest to it.
+    """A video with its nearest neighbours.
 
     Attributes:
-        video: Its file.
-        label: The name of its class; None if it is not known.
-        neighbours: The nearest first.
+        video: Path of the video.
+        label: Name of its class, or None if unknown.
+        neighbours: Neighbours in descending order of similarity.
     """
 
     video: str
@@ -60,16 +60,16 @@ class Query:
 
 
 def write_neighbour_page(folder: str | Path, title: str, note: str, queries: list[Query]) -> Path:
-    """Write ``index.html`` and a small moving picture of every video that it shows.
+    """Write ``index.html`` with an animated preview of each video.
 
     Args:
-        folder: Made if it is not there.
-        title: Of the page.
-        note: A sentence below it: which model, which videos.
-        queries: A row each.
+        folder: Output folder; created if it does not exist.
+        title: Title of the page.
+        note: A sentence below the title that names the model and the videos.
+        queries: The queries, one per row.
 
     Returns:
-        The page.
+        Path of the page.
     """
     folder = Path(folder)
     (folder / 'previews').mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def write_neighbour_page(folder: str | Path, title: str, note: str, queries: lis
 
 
 def _row(query: Query, folder: Path, shown: dict[str, str]) -> str:
-    """One query and its neighbours; ``shown`` maps the videos to their previews."""
+    """Return the row of a query and its neighbours; ``shown`` maps videos to their previews."""
     cells = [_cell(query.video, query.label, '', '', folder, shown)]
     for neighbour in query.neighbours:
         kind, mark = MARKS[_same_class(query, neighbour)]
@@ -104,7 +104,7 @@ def _row(query: Query, folder: Path, shown: dict[str, str]) -> str:
 
 
 def _same_class(query: Query, neighbour: Neighbour) -> bool | None:
-    """Compare the classes, None where one of them is not known."""
+    """Return whether the classes are equal, or None if one of them is unknown."""
     if query.label is None or neighbour.label is None:
         return None
     return query.label == neighbour.label
@@ -124,13 +124,13 @@ def _cell(
 def write_preview(
     video: str | Path, path: str | Path, size: int = 128, num_frames: int = PREVIEW_FRAMES
 ) -> None:
-    """Write a small moving picture of a video.
+    """Write an animated preview of a video.
 
     Args:
-        video: A video file.
-        path: The picture; the suffix gives a format that can move, ``.webp`` or ``.gif``.
-        size: Of its longer side, in pixels.
-        num_frames: At most; one gives a picture that does not move.
+        video: Path of the video.
+        path: Path of the preview; the suffix determines the format, ``.webp`` or ``.gif``.
+        size: Length of the longer side in pixels.
+        num_frames: Maximal number of frames; 1 gives a still picture.
     """
     with VideoFile(video) as reader:
         span = min(reader.num_frames, 4 * PREVIEW_FRAMES)  # a few seconds, so that motion shows

@@ -49,7 +49,7 @@ def test_a_panel_for_what_is_logged_alone(tmp_path):
 
 
 def test_a_run_without_these_curves_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"finetune has logged no .*\['top1'\]"):
+    with pytest.raises(ValueError, match=r"finetune has no .*\['top1'\]"):
         plot_curves(dict(finetune=dict(top1={1: 0.5})), tmp_path / 'none.png')
 
 
