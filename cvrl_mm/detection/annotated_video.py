@@ -28,7 +28,7 @@ def write_annotated_video(
 
     Args:
         video: File to read.
-        out: Mp4 file to write. It appears under this name when it is complete.
+        out: Mp4 file to write. It gets this name when it is complete.
         detect: Returns the detections at a second of the video.
         actions: Names of the actions, in the order of their scores.
         threshold: Lowest score of an action that is drawn. A person without such an action is
@@ -40,7 +40,7 @@ def write_annotated_video(
         Number of drawn boxes, counted once per second.
 
     Raises:
-        ValueError: Both are the same file.
+        ValueError: ``video`` and ``out`` are the same file.
         RuntimeError: The video cannot be read, or the output cannot be written.
     """
     check_out(out, video)
@@ -59,13 +59,13 @@ def write_annotated_video(
             writer.write(draw(image, drawn))
             on_progress(number + 1, max(total, number + 1))
         if writer is None:
-            raise RuntimeError(f'The video {video} holds no frame.')
+            raise RuntimeError(f'The video {video} has no frames.')
         writer.release()
     return boxes
 
 
 def check_out(out: Path, video: Path) -> None:
-    """Check before hours of work that the output can be written.
+    """Check that the output can be written, before the detection starts.
 
     Raises:
         ValueError: The output is the video itself.
@@ -88,7 +88,7 @@ def open_writer(out: Path, rate: float, image: np.ndarray) -> cv2.VideoWriter:
     if not writer.isOpened():
         raise RuntimeError(
             f'Cannot write a video that ends in {out.suffix!r} in {out.parent}; name a file that '
-            'ends in .mp4 in a folder of yours.'
+            'ends in .mp4 in a writable folder.'
         )
     return writer
 

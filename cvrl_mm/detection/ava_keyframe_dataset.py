@@ -15,40 +15,40 @@ from .ava_annotations import ActionRow, read_actions, read_exclusions
 from .ava_proposals import load_proposals
 from .ava_sources import Source, find_frames, find_movies, probe_video
 
-MAX_MISSING = 0.05  # of the movies
+MAX_MISSING = 0.05  # share of the movies
 
 
 @DATASETS.register_module()
 class AVAKeyframeDataset(AVADataset):
     """MMAction2's ``AVADataset`` that checks all its files when it is built.
 
-    The following key frames are left out, and the log says how many:
+    The following key frames are omitted, and the log states their numbers:
 
-    - those that AVA excludes;
-    - those of a missing movie (more than 5 % missing movies are an error) or outside the seconds
-      that the file of their movie covers;
-    - those whose annotated boxes all lie outside the frame;
-    - in test mode, those for which the proposal file has no person.
+    - key frames that AVA excludes;
+    - key frames of a missing movie (more than 5 % missing movies are an error), or outside the
+      seconds that the file of their movie covers;
+    - key frames with all annotated boxes outside the frame;
+    - in test mode, key frames for which the proposal file has no person.
 
-    The metric counts annotations of key frames that are left out as missed, except those that
-    AVA excludes. In training, a key frame without proposals is used with its annotated boxes.
-    Boxes that reach out of the frame are clipped at its border.
+    The metric counts the annotations of omitted key frames as missed, except those that AVA
+    excludes. In training, a key frame without proposals is used with its annotated boxes. Boxes
+    are clipped at the border of the frame.
 
     In a run with :class:`SampleSeedHook`, the random numbers of a sample depend only on the seed,
     the epoch and the index of the sample, even if another key frame replaces a failed one.
 
-    ``load_proposals`` reads the proposal file; it can create arrays and nothing else.
+    The proposal file is read by :func:`load_proposals`, which cannot execute code from it.
 
     Args:
         ann_file: AVA's csv file of annotated boxes.
         proposal_file: File of person boxes. None for detectors that propose their own.
         use_frames: Whether to read extracted frames from one folder per movie. If False, video
             files ``MOVIE.*`` are read by ``ReadAVAClip`` in the pipeline.
-        key_seconds: First and last second of the movies between which, in test mode, every second
-            is a key frame, annotated or not. AVA evaluates 902 to 1798, less the excluded ones.
-            None tests annotated key frames only, as MMAction2 does.
-        timestamp_start: Second of the movie that the first frame shows: 900 for files that were
-            cut at this second, 0 for whole movies.
+        key_seconds: First and last second of the range in which, in test mode, each second is a
+            key frame, annotated or not. AVA evaluates 902 to 1798 without the excluded seconds.
+            None tests only annotated key frames, as in MMAction2.
+        timestamp_start: Second of the movie at which its file starts: 900 for files that were cut
+            at this second, 0 for whole movies.
         **kwargs: Further arguments of ``AVADataset``.
 
     Raises:
@@ -113,7 +113,7 @@ class AVAKeyframeDataset(AVADataset):
         ]
 
     def filter_data(self) -> list[dict]:
-        """Leave out what AVA excludes and, in test mode, key frames without a detected person.
+        """Omit key frames that AVA excludes and, in test mode, those without a detected person.
 
         Raises:
             ValueError: No key frame is left.
@@ -146,7 +146,7 @@ class AVAKeyframeDataset(AVADataset):
         return info
 
     def _action_index(self, row: ActionRow) -> int:
-        """Return the index of an action among the classes, 0 if ``custom_classes`` lacks it."""
+        """Return the index of an action among the classes, or 0 if it is not one of them."""
         if self.custom_classes is not None:
             return self.custom_classes.index(row.action) if row.action in self.custom_classes else 0
         if row.action >= self.num_classes:
@@ -218,7 +218,7 @@ class AVAKeyframeDataset(AVADataset):
         return self.person_boxes is not None and not len(self._proposals(key))
 
     def _proposals(self, key: str) -> np.ndarray:
-        """Return boxes of at least the score threshold, or the one of the highest score, (N, 4)."""
+        """Return the boxes above the score threshold, or at least the best one, (N, 4)."""
         boxes = (self.person_boxes or {}).get(key, np.zeros((0, 5), np.float32))
         if boxes.shape[1] == 5 and len(boxes):
             scores = boxes[:, 4]

@@ -1,4 +1,4 @@
-"""AVA's mean average precision over all key frames of the benchmark."""
+"""The mean average precision of AVA over all key frames of the benchmark."""
 
 import csv
 import multiprocessing
@@ -14,18 +14,18 @@ from mmaction.registry import METRICS
 
 from .ava_annotations import read_exclusions
 
-FRAMES_FOR_PROCESSES = 1000  # fewer key frames are evaluated in this process
+FRAMES_FOR_PROCESSES = 1000  # fewer key frames are evaluated without further processes
 
 
 @METRICS.register_module()
 class AVAKeyframeMetric(AVAMetric):
-    """Mean average precision at an IoU of 0.5, as AVA's evaluation defines it.
+    """Mean average precision at an IoU of 0.5, as defined by AVA's evaluation.
 
-    Every detection at a tested key frame counts; where nobody is annotated, it is a false
-    positive. Excluded key frames count neither with their detections nor with their annotations.
+    All detections at tested key frames count. Detections at key frames without annotations are
+    false positives. Detections and annotations of excluded key frames are ignored.
 
-    MMAction2's ``AVAMetric`` differs in two ways: it ignores detections at key frames without an
-    annotation, which gives a higher precision (open-mmlab/mmaction2#1268), and it counts the
+    MMAction2's ``AVAMetric`` differs in two ways: it ignores detections at key frames without
+    annotations, which gives a higher precision (open-mmlab/mmaction2#1268), and it counts the
     annotations of excluded key frames as missed. The arguments are the same.
     """
 
@@ -33,11 +33,11 @@ class AVAKeyframeMetric(AVAMetric):
         """Evaluate the detections of all ranks.
 
         Args:
-            results: One dict per key frame with ``video_id``, ``timestamp`` and ``outputs``: for
-                each class an array (K, 5) of boxes with their scores.
+            results: One dict per key frame with ``video_id``, ``timestamp`` and ``outputs``, which
+                has an array (K, 5) of boxes and scores per class.
 
         Returns:
-            The mean over the classes, ``overall``, and over three groups of them.
+            The mean over all classes, ``overall``, and over three groups of classes.
         """
         excluded = read_exclusions(self.exclude_file) if self.exclude_file else set()
         with TemporaryDirectory() as folder:
@@ -50,8 +50,8 @@ class AVAKeyframeMetric(AVAMetric):
                     for row in csv.reader(source)
                     if row and (row[0], int(row[1])) not in excluded
                 )
-            # MMAction2 leaves its pool of 32 processes to the garbage collector, which can wait for
-            # them for ever.
+            # MMAction2 leaves its pool of 32 processes to the garbage collector, which may never
+            # return.
             with patch.object(ava_utils, 'multiprocessing', SimpleNamespace(Pool=_Pool)):
                 return ava_eval(
                     found,
@@ -65,10 +65,10 @@ class AVAKeyframeMetric(AVAMetric):
 
 
 class _Pool:
-    """A pool of processes that ends with its work, and that needs no processes for little of it.
+    """A pool of processes that is closed after its work; small inputs need no processes.
 
     Args:
-        num_processes: At most so many, and not more than there are cores.
+        num_processes: Maximal number of processes; the number of cores is another limit.
     """
 
     def __init__(self, num_processes: int) -> None:

@@ -1,9 +1,8 @@
 """Files of person boxes at key frames, in the format of the proposals for AVA.
 
-Such a file is a pickled dict ``{'VIDEO,TTTT': array}``. TTTT is the second of the movie in four
-digits; each row of the array is a person, ``x1, y1, x2, y2[, score]`` as fractions of the frame.
-Unpickling can execute any code that the file names. The unpickler of this module only creates
-arrays of numbers.
+Such a file is a pickled dict ``{'VIDEO,TTTT': array}``. TTTT is the second of the movie with four
+digits. Each row of the array is a person, ``x1, y1, x2, y2[, score]``, as fractions of the frame.
+Unpickling can execute arbitrary code; the unpickler of this module creates only arrays of numbers.
 """
 
 import pickle
@@ -74,7 +73,7 @@ _ALLOWED = {
 }
 
 
-# The unpickler in C allocates memory for the largest index that a file names, 2.6 GB for 35 bytes
+# The C implementation allocates memory for the largest index in a file: 2.6 GB for 35 bytes
 class _ArrayUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
     def find_class(self, module: str, name: str) -> object:
         if (module, name) not in _ALLOWED:
@@ -93,7 +92,7 @@ def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
 
     Raises:
         FileNotFoundError: The file does not exist.
-        ValueError: The file contains anything else; nothing of it is executed.
+        ValueError: The file contains other objects. No code of the file is executed.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(

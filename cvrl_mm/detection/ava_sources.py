@@ -1,4 +1,4 @@
-"""The folders of frames or the video files of the movies, and how many seconds they cover."""
+"""The folders of frames or the video files of the movies, with their durations."""
 
 import os.path as osp
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def find_frames(folder: str, template: str, start_index: int, most: int, fps: in
 
     if not there_is(0):
         return None
-    # Bisection: low exists, high does not. Some 15 look-ups instead of 27,000
+    # Bisection: frame low exists, frame high does not. About 15 look-ups instead of 27,000
     low, high = 0, most
     while high - low > 1:
         middle = (low + high) // 2

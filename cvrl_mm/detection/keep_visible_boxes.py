@@ -1,4 +1,4 @@
-"""People that a crop leaves in the picture."""
+"""Removal of boxes that a crop has made too small."""
 
 import numpy as np
 from mmaction.registry import TRANSFORMS

@@ -1,4 +1,4 @@
-"""Person boxes for any videos, from any detector of mmdet."""
+"""Detection of people in videos with any detector of mmdet."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
@@ -24,8 +24,7 @@ def make_proposals(
 ) -> dict[str, np.ndarray]:
     """Detect people at key frames.
 
-    A key frame that cannot be decoded is left out and named in the log, so that one damaged frame
-    does not lose the results of the others.
+    Key frames that cannot be decoded are omitted and named in the log.
 
     Args:
         detector: Detector from ``mmdet.apis.init_detector`` with a class 'person'.
@@ -37,7 +36,7 @@ def make_proposals(
 
     Returns:
         Boxes as fractions of the frame with their scores, (N, 5), by 'MOVIE,TTTT', in descending
-        order of the score. N is 0 where nobody was detected.
+        order of the score. N is 0 if nobody was detected.
 
     Raises:
         ValueError: The detector has no class 'person', a file is not a video, or none of the
@@ -64,16 +63,15 @@ def make_proposals(
 def wanted_key_frames(
     videos: Iterable[Path], rows: Sequence[ActionRow] | None, seconds: Sequence[int] | None
 ) -> set[tuple[str, int]] | None:
-    """Choose key frames by an annotation file, a range of seconds, or both.
+    """Select key frames by an annotation file, a range of seconds, or both.
 
     Args:
         videos: Video files.
-        rows: Annotations; only their movies are chosen. None for all videos.
-        seconds: First and last second of a range that is chosen completely. None for the
-            annotated seconds.
+        rows: Annotations; only their movies are selected. None for all videos.
+        seconds: First and last second of the selected range. None for the annotated seconds.
 
     Returns:
-        Key frames as (movie, second); None, for all of all videos, if neither is given.
+        Key frames as (movie, second), or None for all seconds of all videos if neither is given.
 
     Raises:
         ValueError: The range is empty.

@@ -1,4 +1,4 @@
-"""Check on import that the packages which AVA detection needs are installed."""
+"""Check on import that the packages for AVA detection are installed."""
 
 import importlib.util
 
