@@ -1,8 +1,8 @@
-"""Weights of other origins, and weights for other programs.
+"""Import and export of weights.
 
-Files of TensorFlow, SlowFast, image networks and training runs go in; files of weights that
-describe themselves, or graphs (ONNX, pt2), come out. Start reading at ``files.py``, which checks
-the contents of every file, and ``description.py``, which builds the network that a file describes.
+In: checkpoints of TensorFlow, SlowFast, image networks and training runs. Out: self-describing
+files of weights, or graphs (ONNX, pt2). Start with ``files.py``, which checks the contents of each
+file, and ``description.py``, which builds the network that a file describes.
 """
 
 from .export import export_slow_only, extract_backbone

@@ -1,10 +1,10 @@
-"""The checksum of TensorFlow's files."""
+"""The checksum of files of TensorFlow."""
 
 import numpy as np
 
 
 def masked_crc32c(data: bytes | np.ndarray) -> int:
-    """Compute the CRC-32C as TensorFlow stores it: rotated, and a constant added.
+    """Compute the masked CRC-32C of TensorFlow: rotated, with a constant added.
 
     Args:
         data: Bytes, or a uint8 array.

@@ -1,4 +1,4 @@
-"""Weights of a 2D ResNet, inflated to the video encoder's."""
+"""Inflation of the weights of a 2D ResNet to those of the video encoder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,29 +12,29 @@ from .architecture import read_depth_and_width
 from .files import load_weights
 
 OUR_STEM, STEM = 'conv1.conv.weight', 'conv1.weight'
-# before the names of torchvision and timm, of mmpretrain or ours, of DistributedDataParallel
+# Prefixes of torchvision and timm, of mmpretrain and this package, and of DDP
 PREFIXES = ('', 'backbone.', 'module.', 'module.backbone.')
 
 
 def inflate_resnet(path: str | Path) -> dict:
-    """Inflate an image network, the paper's ImageNet and SimCLR baselines (Section 4.2).
+    """Inflate an image network, as for the paper's ImageNet and SimCLR baselines (Section 4.2).
 
-    Every temporal slice of a kernel is the image network's kernel over the number of slices, so
-    that a static video gives the features of the image network, except near the ends of the clip,
-    where the temporal zero padding takes effect.
+    Each temporal slice of a kernel is the kernel of the image network divided by the number of
+    slices. A static video therefore gives the features of the image network, except near the ends
+    of the clip, where temporal zero padding has an effect.
 
     Args:
-        path: A checkpoint with the names of torchvision, timm or mmpretrain (``conv1.weight``,
-            ``layer1.0.downsample.0.weight``, …), bare or under ``state_dict``; or of an
-            ``R3DSlow`` that was trained on single frames, with kernels one slice long.
+        path: A state dict, or a checkpoint with ``state_dict``, with the names of torchvision,
+            timm or mmpretrain (``conv1.weight``, ``layer1.0.downsample.0.weight``, …) or of an
+            ``R3DSlow`` with temporal kernels of length 1 that was trained on single frames.
 
     Returns:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``,
-        ``inflated``, ``depth``, ``width``, ``padding`` and ``left_over``, the names without a
-        place in the backbone.
+        ``inflated``, ``depth``, ``width``, ``padding`` and ``left_over``, the names that are not
+        part of the backbone.
 
     Raises:
-        ValueError: a weight is missing or misshapen, or this is no ResNet.
+        ValueError: A weight is missing or has a wrong shape, or the network is not a ResNet.
     """
     checkpoint = load_weights(path)
     everything = checkpoint['state_dict']
@@ -55,7 +55,7 @@ def inflate_resnet(path: str | Path) -> dict:
     }
     left_over = sorted(set(everything) - {f'{prefix}{name}' for name in names.values()})
     print_log(
-        f'ResNet-{depth}, width {width:g}, inflated; left over: {", ".join(left_over) or "none"}.',
+        f'ResNet-{depth}, width {width:g}, inflated; not used: {", ".join(left_over) or "none"}.',
         logger='current',
     )
     meta = dict(source=Path(path).name, inflated=True, depth=depth, width=width)
@@ -63,23 +63,23 @@ def inflate_resnet(path: str | Path) -> dict:
 
 
 def inflate_weights(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> dict:
-    """Inflate the weights of an image network whose names are those of the video backbone.
+    """Inflate the weights of an image network that has the names of the video backbone.
 
     Args:
-        state: Its weights; kernels are (out, in, H, W) or (out, in, 1, H, W).
-        expected: Those of the video backbone, for their shapes.
+        state: Weights of the image network; kernels are (out, in, H, W) or (out, in, 1, H, W).
+        expected: Weights of the video backbone, of which the shapes are used.
 
     Returns:
-        The video backbone's, with names ``backbone.…``.
+        Weights of the video backbone, with names ``backbone.…``.
 
     Raises:
-        ValueError: a weight is misshapen.
+        ValueError: A weight has a wrong shape.
     """
     return {f'backbone.{key}': _inflate(state[key], like, key) for key, like in expected.items()}
 
 
 def _name_2d(key: str) -> str:
-    """Name in the image network what is ``key`` in ours: ``conv1.bn.weight``, ``bn1.weight``."""
+    """Map a key of ``R3DSlow`` to the name in the image network: ``conv1.bn.…`` to ``bn1.…``."""
     *block, module, kind, field = key.split('.')
     if module == 'downsample':
         kind = '0' if kind == 'conv' else '1'
@@ -88,14 +88,14 @@ def _name_2d(key: str) -> str:
 
 
 def _inflate(tensor: Tensor, like: Tensor, name: str) -> Tensor:
-    """Repeat a kernel (out, in, H, W) over time, or take the tensor as it is."""
+    """Inflate a kernel (out, in, H, W) in time, or copy any other tensor."""
     if tensor.ndim == 5 and tensor.shape[2] == 1:
         tensor = tensor.squeeze(2)
     shape = like.shape[:2] + like.shape[3:] if like.ndim == 5 else like.shape
     if tensor.shape != shape:
         raise ValueError(
-            f'{name} has shape {tuple(tensor.shape)}, but {tuple(shape)} fits the rest of the '
-            f'network. Variants with other stems or shortcuts cannot be inflated.'
+            f'{name} has shape {tuple(tensor.shape)}, but the rest of the network needs '
+            f'{tuple(shape)}. Variants with other stems or shortcuts cannot be inflated.'
         )
     if like.ndim == 5:
         return tensor.unsqueeze(2).repeat(1, 1, like.shape[2], 1, 1) / like.shape[2]

@@ -1,4 +1,4 @@
-"""Reading the variables of a TensorFlow checkpoint without TensorFlow."""
+"""A reader of the variables of a TensorFlow checkpoint that does not need TensorFlow."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .crc32c import masked_crc32c
 from .sstable import read_sstable
 from .wire import integer, messages, read_message
 
-# Of TensorFlow's DataType, what a name is known for, and what a network's weights come in.
+# Values of TensorFlow's DataType: names for error messages, and the types of weights
 DTYPE_NAMES = {1: 'float32', 2: 'float64', 3: 'int32', 7: 'string', 9: 'int64', 10: 'bool'}
 DTYPE_NAMES |= {14: 'bfloat16', 19: 'float16', 20: 'resource', 21: 'variant'}
 READABLE = {1: torch.float32, 14: torch.bfloat16}
@@ -20,7 +20,7 @@ READABLE = {1: torch.float32, 14: torch.bfloat16}
 
 @dataclass(frozen=True)
 class BundleEntry:
-    """Where a variable lies, and what it is."""
+    """Type, shape and position of a variable."""
 
     dtype: int
     shape: tuple[int, ...]
@@ -47,16 +47,17 @@ class BundleEntry:
 
 
 class TensorBundle:
-    """The variables in ``PREFIX.index`` and ``PREFIX.data-…``, each checked when it is read.
+    """The variables in ``PREFIX.index`` and ``PREFIX.data-…``.
 
-    Nothing is unpickled. Float32 and bfloat16 variables can be read.
+    The checksum of a variable is verified when it is read. Only float32 and bfloat16 variables
+    can be read. Nothing is unpickled.
 
     Args:
-        prefix: The path of the checkpoint as TensorFlow names it, without ``.index``.
+        prefix: Path of the checkpoint as in TensorFlow, without ``.index``.
 
     Raises:
-        ValueError: the index is damaged or of another format.
-        FileNotFoundError: there is none.
+        ValueError: The index is damaged or has another format.
+        FileNotFoundError: The index does not exist.
     """
 
     def __init__(self, prefix: Path) -> None:
@@ -71,34 +72,36 @@ class TensorBundle:
         except (KeyError, ValueError) as error:
             raise ValueError(f'{index} is not the index of a checkpoint: {error}') from error
         if is_big_endian:
-            raise ValueError(f'{index} was written on a big-endian machine, which is not read.')
+            raise ValueError(
+                f'{index} was written on a big-endian machine, which is not supported.'
+            )
 
     def read(self, name: str) -> Tensor:
-        """Read and check one variable.
+        """Read a variable and verify its checksum.
 
         Args:
-            name: One of ``entries``.
+            name: Name of the variable, a key of ``entries``.
 
         Returns:
-            It, in its own type and its shape in TensorFlow's order.
+            The variable in its own type, with TensorFlow's order of axes.
 
         Raises:
-            KeyError: there is no such variable.
-            ValueError: its type is not supported, or its data are cut off or damaged.
+            KeyError: There is no such variable.
+            ValueError: The type is not supported, or the data is truncated or damaged.
         """
         entry = self.entries[name]
         dtype = READABLE.get(entry.dtype)
         if dtype is None or entry.is_sliced:
             kind = DTYPE_NAMES.get(entry.dtype, f'of type {entry.dtype}')
             raise ValueError(
-                f'{name} is {"partitioned" if entry.is_sliced else kind}; only whole float32 and '
-                f'bfloat16 variables can be read.'
+                f'{name} is {"partitioned" if entry.is_sliced else kind}; only unpartitioned '
+                f'float32 and bfloat16 variables can be read.'
             )
         data = self._read_bytes(name, entry)
         if data.size != math.prod(entry.shape) * dtype.itemsize:
             raise ValueError(
-                f'{name} is listed with shape {entry.shape} and {entry.num_bytes} bytes, which '
-                f'do not fit. The index is damaged: fetch the checkpoint again.'
+                f'{name} is listed with shape {entry.shape} and {entry.num_bytes} bytes, which do '
+                f'not match. The index is damaged; download the checkpoint again.'
             )
         return torch.from_numpy(data).view(dtype).reshape(entry.shape)
 
@@ -107,18 +110,20 @@ class TensorBundle:
             f'{self.prefix.name}.data-{entry.shard:05d}-of-{self.num_shards:05d}'
         )
         if not file.is_file():
-            raise FileNotFoundError(f'{name} lies in {file}, which is missing. Fetch it as well.')
+            raise FileNotFoundError(
+                f'{name} is stored in {file}, which is missing; download it too.'
+            )
         end, file_bytes = entry.offset + entry.num_bytes, file.stat().st_size
         if end > file_bytes:
             raise ValueError(
-                f'{name} should take the bytes {entry.offset} to {end} of {file}, which is cut '
-                f'off after {file_bytes}. Fetch it again.'
+                f'{name} is stored in bytes {entry.offset} to {end} of {file}, which is truncated '
+                f'after {file_bytes} bytes. Download it again.'
             )
         data = np.fromfile(file, np.uint8, entry.num_bytes, offset=entry.offset)
         checksum = masked_crc32c(data)
         if checksum != entry.checksum:
             raise ValueError(
-                f'{name} is damaged: its checksum in {file} is {checksum:#010x}, that in the '
-                f'index {entry.checksum:#010x}. Fetch it again.'
+                f'{name} is damaged: its checksum in {file} is {checksum:#010x}, but the index '
+                f'states {entry.checksum:#010x}. Download it again.'
             )
         return data

@@ -1,4 +1,4 @@
-"""The authors' released backbones, from TensorFlow to PyTorch."""
+"""Conversion of the released backbones from TensorFlow to PyTorch."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from .tensor_bundle import TensorBundle
 
 ROOT, SUFFIX = 'backbone/layer_with_weights-', '/.ATTRIBUTES/VARIABLE_VALUE'
 STEM = f'{ROOT}0/kernel{SUFFIX}'
-FIRST_BLOCK = 2  # layers 0 and 1 are the stem's convolution and its batch norm
+FIRST_BLOCK = 2  # layers 0 and 1 are the convolution and the batch norm of the stem
 CONVS = dict(
     conv1='_temporal_conv', conv2='_spatial_conv', conv3='_expand_conv', downsample='_shortcut_conv'
 )
@@ -24,22 +24,23 @@ NORM_FIELDS = dict(
 
 
 def convert_tf_checkpoint(source: str | Path) -> dict:
-    """Convert a backbone that the released code has trained.
+    """Convert a backbone that was trained with the released code.
 
-    It was trained with TensorFlow's padding, so it runs in ``R3DSlow(padding='tf_same')``.
-    TensorFlow itself is not needed.
+    The backbone was trained with TensorFlow's padding and needs ``R3DSlow(padding='tf_same')``.
+    TensorFlow does not need to be installed.
 
     Args:
-        source: A checkpoint's prefix, its ``.index``, its folder, or the released ``.tar.gz``.
+        source: Prefix, ``.index`` file or folder of a checkpoint, or the released ``.tar.gz``.
 
     Returns:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``,
-        ``depth``, ``width``, ``padding`` and ``left_over``, the variables without a place in
+        ``depth``, ``width``, ``padding`` and ``left_over``, the variables that are not part of
         the backbone.
 
     Raises:
-        FileNotFoundError: there is no checkpoint, or a file of it is missing.
-        ValueError: a variable is missing, misshapen, cut off or damaged, or this is no R3D.
+        FileNotFoundError: The checkpoint or one of its files does not exist.
+        ValueError: A variable is missing, truncated or damaged or has a wrong shape, or the
+            checkpoint is not that of an R3D.
     """
     with checkpoint_prefix(source) as prefix:
         bundle = TensorBundle(prefix)
@@ -62,15 +63,15 @@ def convert_tf_checkpoint(source: str | Path) -> dict:
     left_over = sorted(set(bundle.entries) - set(names.values()))
     meta = dict(source=Path(source).absolute().name, depth=depth, width=width, padding='tf_same')
     print_log(
-        f'R3D-{depth}, width {width:g}: {len(names)} variables converted, each with its '
-        f'checksum; left over: {", ".join(left_over) or "none"}.',
+        f'R3D-{depth}, width {width:g}: {len(names)} variables converted, all checksums '
+        f'correct; not converted: {", ".join(left_over) or "none"}.',
         logger='current',
     )
     return dict(state_dict=state, meta=meta | dict(left_over=left_over))
 
 
 def _read_depth_and_width(bundle: TensorBundle) -> tuple[int, float]:
-    """Count the blocks and the stem's channels."""
+    """Derive depth and width from the number of blocks and the channels of the stem."""
     if STEM not in bundle.entries:
         raise ValueError(
             f'{bundle.prefix} lacks the stem of a backbone, {STEM}; it has '
@@ -85,12 +86,12 @@ def _read_depth_and_width(bundle: TensorBundle) -> tuple[int, float]:
     depths = {sum(R3DSlow.arch_settings[d][1]): d for d in (50, 101, 152)}
     if num_blocks not in depths:
         known = ', '.join(f'{d} has {n}' for n, d in depths.items())
-        raise ValueError(f'{bundle.prefix} has {num_blocks} blocks; of the depths, {known}.')
+        raise ValueError(f'{bundle.prefix} has {num_blocks} blocks; known depths: {known}.')
     return depths[num_blocks], stem[-1] / 64
 
 
 def _tf_names(depth: int, keys: list[str]) -> dict[str, str]:
-    """Name the variable of each key of ``R3DSlow``'s state dict."""
+    """Map the keys of the state dict of ``R3DSlow`` to the names of TensorFlow's variables."""
     blocks = [
         [f'layer{stage}', str(i)]
         for stage, num_blocks in enumerate(R3DSlow.arch_settings[depth][1], start=1)
@@ -110,12 +111,12 @@ def _tf_names(depth: int, keys: list[str]) -> dict[str, str]:
 
 
 def _read(bundle: TensorBundle, name: str, shape: torch.Size) -> Tensor:
-    """Read a variable into torch's order of axes; kernels lie as (T, H, W, in, out)."""
+    """Read a variable in PyTorch's order of axes; TensorFlow's is (T, H, W, in, out)."""
     expected = (*shape[2:], shape[1], shape[0]) if len(shape) == 5 else tuple(shape)
     if bundle.entries[name].shape != expected:
         raise ValueError(
-            f'{name} has shape {bundle.entries[name].shape}, but {expected} fits the rest of '
-            f'the network.'
+            f'{name} has shape {bundle.entries[name].shape}, but the rest of the network needs '
+            f'{expected}.'
         )
     tensor = bundle.read(name).float()
     return tensor.permute(4, 3, 0, 1, 2).contiguous() if tensor.ndim == 5 else tensor

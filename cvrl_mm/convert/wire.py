@@ -1,27 +1,31 @@
-"""As much of protobuf's wire format as a checkpoint's index needs."""
+"""A reader of the subset of protobuf's wire format that the index of a checkpoint uses."""
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 def read_varint(buffer: bytes, at: int) -> tuple[int, int]:
-    """Read the variable-length integer at ``at``.
+    """Read a variable-length integer.
+
+    Args:
+        buffer: Serialised data.
+        at: Position of the integer.
 
     Returns:
-        The integer, and where the next thing begins.
+        The integer and the position after it.
 
     Raises:
-        ValueError: the buffer ends within the integer, or it is longer than 64 bits.
+        ValueError: The buffer ends within the integer, or the integer has more than 64 bits.
     """
     value = 0
     for shift in range(0, 64, 7):
         if at >= len(buffer):
-            raise ValueError(f'it ends within an integer, at byte {at}.')
+            raise ValueError(f'The data ends within an integer, at byte {at}.')
         byte = buffer[at]
         value |= (byte & 0x7F) << shift
         at += 1
         if byte < 0x80:
             return value, at
-    raise ValueError(f'the integer that ends at byte {at} is longer than 64 bits.')
+    raise ValueError(f'The integer that ends at byte {at} has more than 64 bits.')
 
 
 def read_message(buffer: bytes) -> dict[int, list[int | bytes]]:
@@ -31,10 +35,10 @@ def read_message(buffer: bytes) -> dict[int, list[int | bytes]]:
         buffer: A serialised message.
 
     Returns:
-        For each field number its values in order: integers, or bytes for strings and messages.
+        For each field number, its values in order: integers, or bytes for strings and messages.
 
     Raises:
-        ValueError: the bytes are no such message.
+        ValueError: The buffer is not a valid message.
     """
     fields: dict[int, list[int | bytes]] = {}
     value: int | bytes
@@ -51,33 +55,33 @@ def read_message(buffer: bytes) -> dict[int, list[int | bytes]]:
             length, at = read_varint(buffer, at)
             value, at = buffer[at : at + length], at + length
         else:
-            raise ValueError(f'a field has the unknown wire type {kind}.')
+            raise ValueError(f'A field has the unknown wire type {kind}.')
         if at > len(buffer):
-            raise ValueError(f'field {tag >> 3} is cut off.')
+            raise ValueError(f'Field {tag >> 3} is truncated.')
         fields.setdefault(tag >> 3, []).append(value)
     return fields
 
 
 def integer(fields: dict[int, list[int | bytes]], number: int, default: int = 0) -> int:
-    """Take a field that holds one integer.
+    """Return the value of an integer field.
 
     Raises:
-        ValueError: it holds bytes.
+        ValueError: The field holds bytes.
     """
     value = fields.get(number, [default])[0]
     if isinstance(value, bytes):
-        raise ValueError(f'field {number} holds bytes where an integer belongs.')
+        raise ValueError(f'Field {number} holds bytes instead of an integer.')
     return value
 
 
 def messages(fields: dict[int, list[int | bytes]], number: int) -> list[bytes]:
-    """Take a field that holds strings or messages, in their order.
+    """Return the values of a field of strings or messages, in order.
 
     Raises:
-        ValueError: it holds integers.
+        ValueError: The field holds integers.
     """
     values = fields.get(number, [])
     found = [value for value in values if isinstance(value, bytes)]
     if len(found) < len(values):
-        raise ValueError(f'field {number} holds integers where bytes belong.')
+        raise ValueError(f'Field {number} holds integers instead of bytes.')
     return found

@@ -32,7 +32,7 @@ def test_any_changed_byte_is_noticed(table):
 
 def test_cut_off(table):
     table.write_bytes(table.read_bytes()[:-20])
-    with pytest.raises(ValueError, match='cut off'):
+    with pytest.raises(ValueError, match='is truncated'):
         read_sstable(table)
 
 

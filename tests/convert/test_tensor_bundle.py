@@ -58,10 +58,10 @@ def test_damaged_and_cut_off_data_are_named(prefix):
     with pytest.raises(ValueError, match='b is damaged'):
         bundle.read('b')
     data.write_bytes(good[:-1])
-    with pytest.raises(ValueError, match=r'b should take the bytes 24 to 48.*cut off after 47'):
+    with pytest.raises(ValueError, match=r'b is stored in bytes 24 to 48.*truncated after 47'):
         bundle.read('b')
     data.unlink()
-    with pytest.raises(FileNotFoundError, match='a lies in'):
+    with pytest.raises(FileNotFoundError, match='a is stored in'):
         bundle.read('a')
 
 

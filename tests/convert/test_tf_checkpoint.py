@@ -95,7 +95,7 @@ def test_the_archive_as_downloaded(tmp_path, converted):
         assert torch.equal(again['state_dict'][key], tensor), key
 
 
-@pytest.mark.parametrize('damage', ['is damaged', 'cut off'])
+@pytest.mark.parametrize('damage', ['is damaged', 'truncated'])
 def test_one_changed_byte_or_a_short_file_names_the_variable(tmp_path, damage):
     for file in DATA.glob(f'{NAME}.*'):
         shutil.copyfile(file, tmp_path / file.name)

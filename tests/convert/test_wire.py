@@ -10,7 +10,9 @@ def test_varint(value):
     assert read_varint(data, 1) == (value, len(data) - 1)
 
 
-@pytest.mark.parametrize(('data', 'seen'), [(b'\x80', 'ends within'), (b'\x80' * 11, 'longer')])
+@pytest.mark.parametrize(
+    ('data', 'seen'), [(b'\x80', 'ends within'), (b'\x80' * 11, 'more than 64 bits')]
+)
 def test_broken_varint(data, seen):
     with pytest.raises(ValueError, match=seen):
         read_varint(data, 0)
@@ -22,7 +24,7 @@ def test_message():
 
 
 @pytest.mark.parametrize(
-    ('data', 'seen'), [(message(2, b'abc')[:-1], 'field 2'), (b'\x0b', 'wire type 3')]
+    ('data', 'seen'), [(message(2, b'abc')[:-1], 'Field 2'), (b'\x0b', 'wire type 3')]
 )
 def test_broken_message(data, seen):
     with pytest.raises(ValueError, match=seen):
@@ -33,7 +35,7 @@ def test_fields_of_a_kind():
     fields = read_message(number(1, 300) + message(2, b'ab') + message(2, b''))
     assert (integer(fields, 1), integer(fields, 9), integer(fields, 9, default=1)) == (300, 0, 1)
     assert (messages(fields, 2), messages(fields, 9)) == ([b'ab', b''], [])
-    with pytest.raises(ValueError, match='field 2 holds bytes'):
+    with pytest.raises(ValueError, match='Field 2 holds bytes'):
         integer(fields, 2)
-    with pytest.raises(ValueError, match='field 1 holds integers'):
+    with pytest.raises(ValueError, match='Field 1 holds integers'):
         messages(fields, 1)
