@@ -1,7 +1,8 @@
-r"""Linear evaluation on cached features: minutes instead of days.
+r"""Linear evaluation on cached features.
 
-Features are taken once, from several views of each video, and linear classifiers are trained on
-them with a sweep of learning rate and weight decay. A run that was stopped goes on where it was.
+The features of several views of each video are computed once, and linear classifiers are trained on
+them with several learning rates and weight decays. A run that was interrupted continues where it
+stopped.
 
 Example:
     python tools/linear_probe.py configs/linear/linear_k400.py \
@@ -30,22 +31,56 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('config', help='one of configs/linear')
-    parser.add_argument('checkpoint', help='with backbone weights, or "untrained"')
-    parser.add_argument('--out', type=Path, help='default: <checkpoint>_<config>/')
-    parser.add_argument('--train-views', type=int, default=2, help='of each training video')
+    parser.add_argument('config', help='config of configs/linear, compare or miniature')
     parser.add_argument(
-        '--evaluate-on', choices=('test', 'val'), default='test', help='10 x 3 views, or 1'
+        'checkpoint', help='file with backbone weights, or "untrained" for random weights'
     )
-    parser.add_argument('--lr', type=float, nargs='+', help="default: around the config's")
-    parser.add_argument('--weight-decay', type=float, nargs='+', default=WEIGHT_DECAYS)
-    parser.add_argument('--launcher', choices=('none', 'pytorch', 'slurm'), default='none')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    parser.add_argument('--out', type=Path, help='output folder (<checkpoint>_<config>)')
+    parser.add_argument(
+        '--train-views',
+        type=int,
+        default=2,
+        help='augmented clips per training video (%(default)s)',
+    )
+    parser.add_argument(
+        '--evaluate-on',
+        choices=('test', 'val'),
+        default='test',
+        help='loader of the test views: "test" has 10 clips x 3 crops in configs/linear, "val" '
+        'one view (%(default)s)',
+    )
+    parser.add_argument(
+        '--lr',
+        type=float,
+        nargs='+',
+        help='learning rates to try (1/4, 1/2, 1, 2 and 4 times that of the config)',
+    )
+    parser.add_argument(
+        '--weight-decay',
+        type=float,
+        nargs='+',
+        default=WEIGHT_DECAYS,
+        help='weight decays to try (%(default)s)',
+    )
+    parser.add_argument(
+        '--launcher',
+        choices=('none', 'pytorch', 'slurm'),
+        default='none',
+        help='how several processes are started (%(default)s)',
+    )
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='changes of the config',
+    )
     return parser.parse_args()
 
 
 def show(result: dict) -> None:
-    """Print the accuracies under the name of their protocol."""
+    """Print the accuracies and the chosen settings."""
     chosen = result['chosen']
     table = Table(title=f'Linear probe ({result["protocol"]})')
     for column in ('videos', 'top-1', 'top-5'):

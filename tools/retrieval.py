@@ -1,6 +1,7 @@
-r"""Nearest-neighbour retrieval from test to training videos, and the weighted k-NN classifier.
+r"""Evaluate retrieval of training videos by test videos, and k-NN classification.
 
-Each video is the mean of its 10 clips' features. A run that was stopped goes on where it was.
+The features of a video are averaged over the clips of the config's feature_pipeline, 10 in
+configs/linear. A run that was interrupted continues where it stopped.
 
 Example:
     python tools/retrieval.py configs/linear/linear_ucf101_split1.py \
@@ -27,11 +28,25 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('config', help='one of configs/linear')
-    parser.add_argument('checkpoint', help='with backbone weights, or "untrained"')
-    parser.add_argument('--out', type=Path, help='default: <checkpoint>_<config>/')
-    parser.add_argument('--launcher', choices=('none', 'pytorch', 'slurm'), default='none')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    parser.add_argument('config', help='config of configs/linear, compare or miniature')
+    parser.add_argument(
+        'checkpoint', help='file with backbone weights, or "untrained" for random weights'
+    )
+    parser.add_argument('--out', type=Path, help='output folder (<checkpoint>_<config>)')
+    parser.add_argument(
+        '--launcher',
+        choices=('none', 'pytorch', 'slurm'),
+        default='none',
+        help='how several processes are started (%(default)s)',
+    )
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        metavar='KEY=VALUE',
+        help='changes of the config',
+    )
     return parser.parse_args()
 
 
@@ -49,6 +64,8 @@ def main() -> None:
     out = args.out or default_out(args.config, args.checkpoint)
     result = retrieval(cfg, args.checkpoint, out)
     if is_main_process():
+        test, train = cfg.test_dataloader.dataset.ann_file, cfg.train_dataloader.dataset.ann_file
+        print(f'Queries: {test}, gallery: {train}')
         numbers = {k: v for k, v in result.items() if isinstance(v, float)}
         print('  '.join(f'{name} {value:.2%}' for name, value in numbers.items()))
 

@@ -1,17 +1,22 @@
 """Features of videos from a frozen backbone."""
 
 import copy
+import logging
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import torch
 from mmaction.models import BaseRecognizer
 from mmaction.registry import MODELS
 from mmengine.config import Config
+from mmengine.logging import MMLogger, print_log
 from mmengine.registry import init_default_scope
 from mmengine.runner import set_random_seed
 from torch import Tensor
 
+from ..convert.clip_input import ClipInput
 from ..convert.description import load_backbone
 from ..convert.export import extract_backbone
 from ..convert.locate_weights import locate_weights
@@ -48,10 +53,52 @@ def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> Ba
             if key in parts.backbone:
                 parts.backbone[key] = None
     model = MODELS.build(parts)
-    model.init_weights()
+    with _quiet():
+        model.init_weights()
     if weights is not None:
         load_backbone(model.backbone, weights, str(checkpoint))
+        _compare_clips(config, weights['meta'].get('input'), str(checkpoint))
     return model
+
+
+def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> None:
+    """Warn if the config samples other clips than those for which the encoder was trained.
+
+    Longer and larger clips are not reported, as the paper trains on 16 frames of 224x224 and
+    evaluates on 32 frames of 256x256 (Section 4.1).
+    """
+    if described is None:
+        return
+    trained, given = ClipInput.from_dict(described), ClipInput.from_config(config)
+    differing = [
+        name
+        for name in ('frame_interval', 'mean', 'std')
+        if not np.allclose(getattr(trained, name), getattr(given, name), rtol=1e-3)
+    ]
+    differing += [n for n in ('clip_len', 'size') if getattr(given, n) < getattr(trained, n)]
+    if differing:
+        expected, found = (
+            ', '.join(f'{name}={getattr(clips, name)}' for name in differing)
+            for clips in (trained, given)
+        )
+        print_log(
+            f'{checkpoint} was trained on clips with {expected}, but the config samples clips with '
+            f'{found}. The features may be worse; adapt the pipelines of the config.',
+            logger='current',
+            level=logging.WARNING,
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Suppress mmengine's log of the initialisation of each weight."""
+    logger = MMLogger.get_current_instance()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @torch.no_grad()

@@ -1,9 +1,13 @@
 """Retrieval of training videos by test videos, and k-NN classification."""
 
+import logging
+from os.path import join
 from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
+from mmengine.logging import print_log
 
+from ..datasets.video_list import VideoList
 from .frozen_features import (
     cached_features,
     check_labels,
@@ -33,6 +37,7 @@ def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
     datasets = dict(train=cfg.train_dataloader.dataset, test=loader.dataset)
     for dataset in datasets.values():
         check_labels(dataset, None)
+    _warn_of_overlap(**datasets)
     model, source = frozen_recognizer(cfg, checkpoint)
     sets = {}
     for name, dataset in datasets.items():
@@ -41,3 +46,23 @@ def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
         sets[name] = feats[:, 0].float(), labels
     result = dict(checkpoint=checkpoint, **neighbour_report(*sets['test'], *sets['train']))
     return write_result(result, out / 'retrieval.json')
+
+
+def _warn_of_overlap(train: ConfigDict, test: ConfigDict) -> None:
+    """Warn if test videos are among the training videos, where each would retrieve itself."""
+    test_paths = _paths(test)
+    shared = _paths(train) & test_paths
+    if shared:
+        print_log(
+            f'{len(shared)} of {len(test_paths)} videos of {test.ann_file} are also in '
+            f'{train.ann_file}, such as {min(shared)}. Each of them retrieves itself, so that the '
+            'results are too high.',
+            logger='current',
+            level=logging.WARNING,
+        )
+
+
+def _paths(dataset: ConfigDict) -> set[str]:
+    """Return the paths of the videos of a dataset."""
+    prefix = dataset.get('data_prefix', {}).get('video', '')
+    return {join(prefix, video['filename']) for video in VideoList(dataset.ann_file)}

@@ -1,14 +1,14 @@
 import copy
+import re
+from pathlib import Path
 
 import pytest
 import torch
 from mmaction.structures import ActionDataSample
 from mmengine.config import ConfigDict
 
-from cvrl_mm.evaluation.features import (
-    build_recognizer,
-    extract_features,
-)
+from cvrl_mm.evaluation import features
+from cvrl_mm.evaluation.features import build_recognizer, extract_features
 
 CONFIG = ConfigDict(
     model=dict(
@@ -86,3 +86,29 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path):
     torch.save(dict(state_dict=weights), tmp_path / 'lame.pth')
     with pytest.raises(RuntimeError, match=r'conv1\.conv\.weight'):
         build_recognizer(CONFIG, str(tmp_path / 'lame.pth'))
+
+
+@pytest.mark.parametrize(
+    ('clips', 'seen'),
+    [
+        (dict(), None),
+        (dict(clip_len=4, size=16), None),  # the paper, too, trains on shorter and smaller clips
+        (dict(frame_interval=3), 'trained on clips with frame_interval=3, but .* frame_interval=2'),
+        (dict(size=64, std=[1.0] * 3), r'std=\(1.0, 1.0, 1.0\), size=64, but .* size=32'),
+    ],
+    ids=str,
+)
+def test_clips_that_the_encoder_was_not_trained_on_are_reported(
+    clips: dict, seen: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    lines: list[str] = []
+    monkeypatch.setattr(features, 'print_log', lambda line, **kwargs: lines.append(line))
+    described = dict(clip_len=8, frame_interval=2, size=32) | clips
+    state = build_recognizer(CONFIG).state_dict()
+    torch.save(dict(state_dict=state, meta=dict(input=described)), tmp_path / 'encoder.pth')
+    sampler = dict(type='EvenClipSample', clip_len=8, frame_interval=2, num_clips=3)
+    crop = dict(type='CenterCrop', crop_size=32)
+    build_recognizer(ConfigDict(CONFIG, feature_pipeline=[sampler, crop]), tmp_path / 'encoder.pth')
+    assert len(lines) == (seen is not None)
+    if seen is not None:
+        assert re.search(seen, lines[0])

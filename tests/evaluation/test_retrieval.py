@@ -2,7 +2,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mmengine.config import ConfigDict
 
+from cvrl_mm.evaluation import retrieval as retrieval_module
 from cvrl_mm.evaluation.retrieval import retrieval
 from tests.tiny import linear_config
 
@@ -48,3 +50,19 @@ def test_an_untrained_encoder_is_evaluated(motion_set: Path, lists: Path, tmp_pa
     assert results[0] == results[1]
     first, last = (np.load(tmp_path / f'{i}/train_mean/feats_00000.npy') for i in (0, 2))
     assert not np.array_equal(first, last)
+
+
+def test_test_videos_among_the_training_videos_are_reported(tmp_path: Path, monkeypatch):
+    lines: list[str] = []
+    monkeypatch.setattr(retrieval_module, 'print_log', lambda line, **kwargs: lines.append(line))
+    (tmp_path / 'train.txt').write_text('a.mp4 0\nb.mp4 1\n')
+    (tmp_path / 'test.txt').write_text('b.mp4 1\nc.mp4 0\nd.mp4 0\n')
+    train, test = (
+        ConfigDict(ann_file=str(tmp_path / f'{name}.txt'), data_prefix=dict(video='videos'))
+        for name in ('train', 'test')
+    )
+    retrieval_module._warn_of_overlap(train, test)
+    assert '1 of 3 videos of ' in lines[0] and 'such as videos/b.mp4' in lines[0]
+    test.data_prefix.video = 'other'
+    retrieval_module._warn_of_overlap(train, test)
+    assert len(lines) == 1
