@@ -12,30 +12,20 @@ Example:
 """
 
 import argparse
-from pathlib import Path
 
-from mmengine.config import DictAction
-from mmengine.dist import init_dist, is_main_process
+from mmengine.dist import is_main_process
 from rich.console import Console
 from rich.table import Table
 
 import cvrl_mm  # noqa: F401
-from cvrl_mm.command_line import plain_errors, read_config
-from cvrl_mm.engine.terminal_log import print_warnings_only
+from cvrl_mm.command_line import plain_errors
 from cvrl_mm.evaluation.cached_linear_probe import WEIGHT_DECAYS, cached_linear_probe
-from cvrl_mm.evaluation.frozen_features import SECONDS_TO_WAIT, default_out
+from cvrl_mm.evaluation.evaluation_arguments import evaluation_parser, start_evaluation
 
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument('config', help='config of configs/linear, compare or miniature')
-    parser.add_argument(
-        'checkpoint', help='file with backbone weights, or "untrained" for random weights'
-    )
-    parser.add_argument('--out', type=Path, help='output folder (<checkpoint>_<config>)')
+    parser = evaluation_parser(__doc__)
     parser.add_argument(
         '--train-views',
         type=int,
@@ -62,20 +52,6 @@ def parse_args() -> argparse.Namespace:
         default=WEIGHT_DECAYS,
         help='weight decays to try (%(default)s)',
     )
-    parser.add_argument(
-        '--launcher',
-        choices=('none', 'pytorch', 'slurm'),
-        default='none',
-        help='how several processes are started (%(default)s)',
-    )
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='changes of the config',
-    )
     return parser.parse_args()
 
 
@@ -100,15 +76,11 @@ def show(result: dict) -> None:
 def main() -> None:
     """Run the probe and show its result."""
     args = parse_args()
-    cfg = read_config(args.config, 'model')
-    cfg.merge_from_dict(args.cfg_options)
-    if args.launcher != 'none':
-        init_dist(args.launcher, timeout=SECONDS_TO_WAIT)
-    print_warnings_only()
+    cfg, out = start_evaluation(args, 'model')
     result = cached_linear_probe(
         cfg,
         args.checkpoint,
-        args.out or default_out(args.config, args.checkpoint),
+        out,
         train_views=args.train_views,
         evaluate_on=args.evaluate_on,
         lrs=args.lr,

@@ -3,7 +3,6 @@
 import copy
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from mmaction.models import BaseRecognizer
 from mmaction.registry import MODELS
 from mmengine.config import Config
-from mmengine.logging import MMLogger, print_log
+from mmengine.logging import print_log
 from mmengine.registry import init_default_scope
 from mmengine.runner import set_random_seed
 from torch import Tensor
@@ -53,8 +52,7 @@ def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> Ba
             if key in parts.backbone:
                 parts.backbone[key] = None
     model = MODELS.build(parts)
-    with _quiet():
-        model.init_weights()
+    model.init_weights()
     if weights is not None:
         load_backbone(model.backbone, weights, str(checkpoint))
         _compare_clips(config, weights['meta'].get('input'), str(checkpoint))
@@ -87,18 +85,6 @@ def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> N
             logger='current',
             level=logging.WARNING,
         )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress mmengine's log of the initialisation of each weight."""
-    logger = MMLogger.get_current_instance()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 @torch.no_grad()
