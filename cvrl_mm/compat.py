@@ -113,9 +113,9 @@ def operators_from_torchvision() -> None:
     if importlib.util.find_spec('mmcv._ext') or 'mmcv.ops' in sys.modules:
         return
     if importlib.util.find_spec('mmdet') and importlib.util.find_spec('torchvision'):
-        from . import mmcv_ops
+        from . import mmcv_ops_module
 
-        mmcv_ops.install()
+        mmcv_ops_module.install()
 
 
 # Names that numpy 2 has removed, the modules of mmaction2 1.2 that use them, and their successors.

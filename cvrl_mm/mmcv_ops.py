@@ -1,16 +1,10 @@
-"""Operators of ``mmcv.ops`` on top of torchvision, for mmcv-lite.
+"""Operators of ``mmcv.ops`` on top of torchvision.
 
-mmdet imports ``mmcv.ops``, which needs compiled code that mmcv-lite does not have. AVA detection
-uses four of its operators, and torchvision's wheels hold compiled versions with equal results:
-``RoIAlign``, ``RoIPool``, ``nms`` and ``batched_nms``, with mmcv 2.1's signatures and return
-values. Every other name of ``mmcv.ops`` can be imported and raises an error when it is used.
-
-``install()`` puts this module in the place of ``mmcv.ops``; ``compat.py`` decides when.
+AVA detection uses four operators of mmcv, and torchvision's wheels contain compiled versions with
+equal results: ``RoIAlign``, ``RoIPool``, ``nms`` and ``batched_nms``. The signatures and return
+values are those of mmcv 2.1.
 """
 
-import importlib
-import sys
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,65 +14,9 @@ from mmengine.utils import deprecated_api_warning
 from torch import Tensor, nn
 from torch.nn.modules.utils import _pair
 
-# The submodules that mmcv, mmdet 3.1 to 3.3 and mmaction2 1.2 import names from.
-SUBMODULES = (
-    'carafe',
-    'merge_cells',
-    'modulated_deform_conv',
-    'multi_scale_deform_attn',
-    'nms',
-    'roi_align',
-    'roi_pool',
-)
+from .torchvision_ops import torchvision_ops
 
-
-def install() -> None:
-    """Let ``from mmcv.ops import …`` find the operators of this module."""
-    ops = _Operators('mmcv.ops', 'Operators of cvrl_mm.mmcv_ops (mmcv-lite has none).')
-    ours = (RoIAlign, RoIPool, batched_nms, nms, roi_align, roi_pool)
-    vars(ops).update(__path__=[], __file__=__file__, **{op.__name__: op for op in ours})
-    sys.modules['mmcv.ops'] = ops
-    for name in SUBMODULES:
-        sys.modules[f'mmcv.ops.{name}'] = ops
-    importlib.import_module('mmcv').ops = ops  # type: ignore[attr-defined]
-    transformer = sys.modules.get('mmcv.cnn.bricks.transformer')
-    if transformer:  # loaded before, it lacks the one name that mmdet imports from it
-        transformer.MultiScaleDeformableAttention = (  # type: ignore[attr-defined]
-            ops.MultiScaleDeformableAttention
-        )
-
-
-def torchvision_ops() -> ModuleType:
-    """Import torchvision's operators.
-
-    Raises:
-        RuntimeError: torchvision is missing or was built for another version of torch.
-    """
-    try:
-        return importlib.import_module('torchvision.ops')
-    except (ImportError, RuntimeError, OSError, AttributeError) as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise RuntimeError(
-            "AVA detection without a compiled mmcv needs torchvision's operators, which do not "
-            f'load ({lines[0].rstrip(".")}). The installed torch is {torch.__version__}: run '
-            f'"{matching_torchvision(torch.__version__)}".'
-        ) from error
-
-
-def matching_torchvision(torch_version: str) -> str:
-    """Return the command that installs the torchvision made for a version and build of torch.
-
-    Args:
-        torch_version: For example ``2.13.0+cpu``. The part behind the plus sign is the name of
-            the index on download.pytorch.org; PyPI's builds of torch have none.
-    """
-    release, _, build = torch_version.partition('+')
-    major, minor = (int(number) for number in release.split('.')[:2])
-    # torchvision 0.15 was built for torch 2.0, 0.16 for 2.1, and so on; 0.29 is the first that
-    # also runs with later versions of torch.
-    wanted = f'=={major - 2}.{minor + 15}.*' if (major, minor) < (2, 14) else '>=0.29'
-    index = f' --index-url https://download.pytorch.org/whl/{build}' if build else ''
-    return f"pip install --force-reinstall --no-deps 'torchvision{wanted}'{index}"
+ADVICE = 'Install the compiled "mmcv==2.1.0" instead of mmcv-lite to use it.'
 
 
 def roi_align(
@@ -309,7 +247,7 @@ def batched_nms(
     kind = options.pop('type', 'nms')
     if kind not in ('nms', nms):
         raise NotImplementedError(
-            f'nms_cfg asks for type={kind!r}; mmcv-lite with torchvision has only nms. {_ADVICE}'
+            f'nms_cfg asks for type={kind!r}; mmcv-lite with torchvision has only nms. {ADVICE}'
         )
     class_agnostic = options.pop('class_agnostic', class_agnostic)
     split_thr = options.pop('split_thr', 10000)
@@ -329,24 +267,3 @@ def batched_nms(
         keep = keep[scores[keep].argsort(descending=True, stable=True)]
         keep = keep[:max_num] if max_num > 0 else keep
     return torch.cat([boxes[keep], scores[keep, None]], 1), keep
-
-
-_ADVICE = 'Install the compiled "mmcv==2.1.0" instead of mmcv-lite to use it.'
-
-
-class _Operators(ModuleType):
-    """A module in which every name that it lacks is an operator that raises an error on use."""
-
-    def __getattr__(self, name: str) -> type:
-        if name.startswith('__'):
-            raise AttributeError(f'module {self.__name__!r} has no attribute {name!r}')
-
-        class Missing(nn.Module):
-            """An operator of the compiled mmcv."""
-
-            def __init__(self, *args: object, **kwargs: object) -> None:
-                raise NotImplementedError(f'mmcv-lite has no operator {name}. {_ADVICE}')
-
-        Missing.__name__ = Missing.__qualname__ = name
-        setattr(self, name, Missing)  # one class, so that isinstance agrees
-        return Missing

@@ -1,6 +1,5 @@
 """The operators for mmcv-lite against results of mmcv 2.1.0's compiled ones."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 import torch
 
 from cvrl_mm import mmcv_ops
-from tests.processes import run_program
 
 pytest.importorskip('torchvision')
 GOLDEN = {
@@ -155,71 +153,3 @@ def test_malformed_boxes_are_refused(arguments: dict, error: type, says: str):
 def test_another_kind_of_suppression_says_what_to_install():
     with pytest.raises(NotImplementedError, match=r'soft_nms.*mmcv==2\.1\.0'):
         mmcv_ops.batched_nms(BOXES, SCORES, IDS, dict(type='soft_nms', iou_threshold=0.5))
-
-
-def test_other_operators_import_and_say_on_use_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, 'mmcv.ops', sys.modules.get('mmcv.ops'))
-    for name in mmcv_ops.SUBMODULES:
-        full = f'mmcv.ops.{name}'
-        monkeypatch.setitem(sys.modules, full, sys.modules.get(full))
-    import mmcv
-
-    monkeypatch.setattr(mmcv, 'ops', None, raising=False)
-    mmcv_ops.install()
-    from mmcv.ops import DeformConv2d, RoIAlign
-    from mmcv.ops.carafe import CARAFEPack
-
-    assert RoIAlign is mmcv_ops.RoIAlign
-    assert not isinstance(torch.nn.Conv2d(1, 1, 1), DeformConv2d)
-    with pytest.raises(NotImplementedError, match=r'no operator CARAFEPack.*mmcv==2\.1\.0'):
-        CARAFEPack(8)
-
-
-@pytest.mark.parametrize(
-    ('torch_version', 'command'),
-    [
-        ('2.4.1', "pip install --force-reinstall --no-deps 'torchvision==0.19.*'"),
-        (
-            '2.13.0+cpu',
-            "pip install --force-reinstall --no-deps 'torchvision==0.28.*' "
-            '--index-url https://download.pytorch.org/whl/cpu',
-        ),
-        ('2.15.0', "pip install --force-reinstall --no-deps 'torchvision>=0.29'"),
-    ],
-)
-def test_the_matching_torchvision_is_named(torch_version: str, command: str):
-    assert mmcv_ops.matching_torchvision(torch_version) == command
-
-
-def test_a_torchvision_that_does_not_load_is_told_with_the_pair(monkeypatch):
-    def fail(name: str) -> None:
-        raise RuntimeError('operator torchvision::nms does not exist\n...')
-
-    monkeypatch.setattr(mmcv_ops.importlib, 'import_module', fail)
-    monkeypatch.setattr(torch, '__version__', '2.13.0+cpu')
-    with pytest.raises(
-        RuntimeError, match=r'nms does not exist\).*torch is 2\.13\.0\+cpu.*whl/cpu'
-    ):
-        mmcv_ops.torchvision_ops()
-
-
-IMPORTED_BEFORE = """
-import sys
-import mmcv.cnn, mmengine.model  # as a user's script may, before it imports this package
-import cvrl_mm
-compiled = 'mmcv._ext' in sys.modules
-import mmcv.ops
-print(compiled or mmcv.ops.__file__ == cvrl_mm.mmcv_ops.__file__)
-import mmdet.models
-from mmaction.registry import MODELS
-assert MODELS.get('mmdet.AVARoIHead')
-"""
-
-
-def test_mmdet_loads_whatever_was_imported_before():
-    pytest.importorskip('mmdet')
-    run = run_program(
-        [sys.executable, '-W', 'ignore', '-c', IMPORTED_BEFORE],
-    )
-    assert run.stdout.strip() == 'True', run.stderr
-    assert run.returncode == 0, run.stderr

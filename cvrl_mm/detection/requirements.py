@@ -7,7 +7,7 @@ if importlib.util.find_spec('mmcv._ext') is None:
     if importlib.util.find_spec('torchvision') is None:
         missing.append('torchvision')
     else:
-        from cvrl_mm.mmcv_ops import torchvision_ops
+        from cvrl_mm.torchvision_ops import torchvision_ops
 
         torchvision_ops()
 if missing:

@@ -16,7 +16,7 @@ from mmengine.runner import Runner
 from mmengine.utils import digit_version
 
 from cvrl_mm import compat
-from cvrl_mm.mmcv_ops import torchvision_ops
+from cvrl_mm.torchvision_ops import torchvision_ops
 
 from .finding import Finding
 
