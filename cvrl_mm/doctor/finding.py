@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, what was seen, and what to do about it.
+    """The result of one check.
 
     Attributes:
-        status: 'ok'; 'note' for what limits or surprises but works; 'problem' for what fails.
-        name: What was looked at.
-        seen: What was found there.
-        advice: What to do; empty where there is nothing to do.
+        status: 'ok', 'note' for a limitation, or 'problem' for something that does not work.
+        name: What was checked.
+        seen: What was found.
+        advice: What to do; empty if nothing needs to be done.
     """
 
     status: str
@@ -20,6 +20,6 @@ class Finding:
     advice: str = ''
 
     def __str__(self) -> str:
-        """One line, for a terminal."""
+        """Return the line of the report."""
         arrow = f' -> {self.advice}' if self.advice else ''
         return f'{self.status:<8}{self.name}: {self.seen}{arrow}'
