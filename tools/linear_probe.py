@@ -55,15 +55,15 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def show(result: dict) -> None:
+def show(result: dict, evaluated: str) -> None:
     """Print the accuracies and the chosen settings."""
     chosen = result['chosen']
     table = Table(title=f'Linear probe ({result["protocol"]})')
     for column in ('videos', 'top-1', 'top-5'):
         table.add_column(column)
-    for name in ('train', 'val'):
+    for name, title in (('train', 'train'), ('val', evaluated)):
         scores = result[name]
-        table.add_row(name, f'{scores["top1"]:.2%}', f'{scores["top5"]:.2%}')
+        table.add_row(title, f'{scores["top1"]:.2%}', f'{scores["top5"]:.2%}')
     console = Console()
     console.print(table)
     console.print(
@@ -87,7 +87,7 @@ def main() -> None:
         weight_decays=args.weight_decay,
     )
     if is_main_process():
-        show(result)
+        show(result, args.evaluate_on)
 
 
 if __name__ == '__main__':

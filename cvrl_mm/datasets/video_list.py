@@ -116,20 +116,20 @@ def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]
 
 
 def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
-    """Take a line "path label" or "path" apart.
+    """Split a line "path label" or "path".
 
     Args:
-        line: The path may contain spaces.
-        delimiter: Separates path and label.
+        line: The line. The path may contain spaces.
+        delimiter: Separator of path and label.
 
     Returns:
-        Path and label; the label is -1 where there is none.
+        Path and label. The label is -1 if there is none.
 
     Raises:
         ValueError: The label has more digits than a 64-bit integer can hold.
     """
     path, _, label = line.strip().rpartition(delimiter)
-    if not re.fullmatch(r'-?\d+', label, re.ASCII):  # a path alone, perhaps with spaces
+    if not re.fullmatch(r'-?\d+', label, re.ASCII):  # a path without a label
         path, label = line.strip(), '-1'
     if len(label) > MAX_LABEL_DIGITS:
         raise ValueError(

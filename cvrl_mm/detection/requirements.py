@@ -2,17 +2,14 @@
 
 import importlib.util
 
-missing = [name for name in ('mmdet', 'av') if importlib.util.find_spec(name) is None]
-if importlib.util.find_spec('mmcv._ext') is None:
-    if importlib.util.find_spec('torchvision') is None:
-        missing.append('torchvision')
-    else:
-        from cvrl_mm.torchvision_ops import torchvision_ops
+from ..torchvision_ops import torchvision_ops
 
-        torchvision_ops()
+if importlib.util.find_spec('mmcv._ext') is None:
+    torchvision_ops()
+missing = [name for name in ('mmdet', 'av') if importlib.util.find_spec(name) is None]
 if missing:
     # mmengine would replace an ImportError's message by "Failed to import cvrl_mm.detection"
     raise RuntimeError(
         f'AVA detection needs {" and ".join(missing)}: run '
-        f'"pip install {" ".join(missing)}" ("mmdet==3.3.0" for mmcv 2.1).'
+        '"pip install -c constraints.txt \'.[lite,detection]\'" in the repository of cvrl_mm.'
     )

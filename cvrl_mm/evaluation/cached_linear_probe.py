@@ -1,10 +1,12 @@
 """Linear evaluation on cached features."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from mmengine.config import Config
 from mmengine.dist import is_main_process
+from mmengine.logging import print_log
 
 from ..progress import progress
 from .frozen_features import (
@@ -51,8 +53,8 @@ def cached_linear_probe(
 
     Raises:
         OSError: The checkpoint or a list is missing, or ``out`` is not writable.
-        ValueError: The config is not one of linear evaluation, a label is out of range, or the
-            checkpoint cannot be used.
+        ValueError: The config is not one of linear evaluation, a label is out of range, the
+            training videos have only one class, or the checkpoint cannot be used.
     """
     head = cfg.model.cls_head
     # Other backbones may lack this argument. Features always come from a fixed network.
@@ -64,8 +66,19 @@ def cached_linear_probe(
         )
     check_out(out)
     loaders = cfg.train_dataloader, cfg[f'{evaluate_on}_dataloader']
-    for loader in loaders:
-        check_labels(loader.dataset, head.num_classes)
+    labels = [check_labels(loader.dataset, head.num_classes) for loader in loaders]
+    if len(labels[0]) == 1:
+        raise ValueError(
+            f'All videos of {loaders[0].dataset.ann_file} have the label {min(labels[0])}; a '
+            'classifier needs training videos of at least two classes.'
+        )
+    if unknown := labels[1] - labels[0]:
+        print_log(
+            f'{len(unknown)} classes of {loaders[1].dataset.ann_file}, such as {min(unknown)}, '
+            'have no training videos.',
+            logger='current',
+            level=logging.WARNING,
+        )
     model, source = frozen_recognizer(cfg, checkpoint)
     loaders[0].batch_size = max(1, loaders[0].batch_size // train_views)
     train = cached_features(model, source, loaders[0], out / 'train', repeats=train_views)

@@ -40,18 +40,22 @@ def check_out(out: Path) -> None:
         raise PermissionError(f'The folder {out} is not writable; choose another one with --out.')
 
 
-def check_labels(dataset: ConfigDict, num_classes: int | None) -> None:
+def check_labels(dataset: ConfigDict, num_classes: int | None) -> set[int]:
     """Check that all videos of a list have valid labels.
 
     Args:
         dataset: Config of a dataset with a list of videos.
         num_classes: Number of classes; None accepts any label that is not missing.
 
+    Returns:
+        The labels of the list; empty for a dataset with several labels per video.
+
     Raises:
         ValueError: A label is missing or out of range; the message names the list and the line.
     """
+    labels: set[int] = set()
     if dataset.get('multi_class'):
-        return
+        return labels
     for number, video in enumerate(VideoList(dataset.ann_file), start=1):
         label = video['label']
         if label < 0 or (num_classes is not None and label >= num_classes):
@@ -61,6 +65,8 @@ def check_labels(dataset: ConfigDict, num_classes: int | None) -> None:
                 f'{dataset.ann_file}, line {number}: {video["filename"]} {what};{classes} correct '
                 'the list or model.cls_head.num_classes.'
             )
+        labels.add(label)
+    return labels
 
 
 def frozen_recognizer(cfg: Config, checkpoint: str) -> tuple[BaseRecognizer, dict[str, Any]]:

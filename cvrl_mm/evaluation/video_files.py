@@ -45,8 +45,19 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
 
 
 def _read_list(path: Path, root: Path) -> Iterator[Path]:
-    for line in path.read_text(encoding='utf-8-sig').splitlines():
-        name, _ = parse_line(line)
+    content = path.read_bytes()
+    try:
+        lines = content.decode('utf-8-sig').splitlines()
+    except UnicodeDecodeError as error:
+        number = content[: error.start].count(b'\n') + 1
+        raise ValueError(
+            f'{path}, line {number} is not encoded in UTF-8: {error.reason}.'
+        ) from None
+    for number, line in enumerate(lines, start=1):
+        try:
+            name, _ = parse_line(line)
+        except ValueError as error:
+            raise ValueError(f'{path}, line {number}: {error}') from None
         if name:
             yield root / name
 

@@ -51,6 +51,13 @@ def test_labels_beyond_the_classes_are_refused(
     assert not list(tmp_path.iterdir())  # found before anything is encoded
 
 
+def test_one_class_is_refused(lists: Path, checkpoint: str, tmp_path: Path):
+    (tmp_path / 'train.txt').write_text('a.mp4 3\nb.mp4 3\n')
+    (tmp_path / 'test.txt').write_text('a.mp4 3\n')
+    with pytest.raises(ValueError, match=r'All videos of .*train\.txt have the label 3'):
+        cached_linear_probe(linear_config('', str(tmp_path)), checkpoint, tmp_path / 'out')
+
+
 def test_an_output_that_cannot_be_made_is_found_before_the_work(checkpoint: str, tmp_path: Path):
     (tmp_path / 'file').write_text('')
     cfg = linear_config('', '')

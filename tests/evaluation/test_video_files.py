@@ -26,6 +26,20 @@ def test_sources_without_videos_are_named(tmp_path):
         gather_videos([tmp_path])
 
 
+def test_a_list_in_another_encoding_is_named(tmp_path):
+    (tmp_path / 'list.txt').write_bytes('a.mp4\nGrüße.mp4\n'.encode('latin-1'))
+    with pytest.raises(ValueError, match=r'list\.txt, line 2 is not encoded in UTF-8'):
+        gather_videos([tmp_path / 'list.txt'])
+
+
+def test_an_endless_label_is_named(tmp_path):
+    (tmp_path / 'list.txt').write_text(f'a.mp4 1\nb.mp4 {"9" * 5000}\n')
+    with pytest.raises(
+        ValueError, match=r"list\.txt, line 2: The label of 'b\.mp4' has 5000 digits"
+    ):
+        gather_videos([tmp_path / 'list.txt'])
+
+
 def test_clips_cover_the_video_and_show_its_middle(tmp_path):
     frames = np.zeros((20, 64, 96, 3), np.uint8)
     frames[:, :, 16:80] = 12 * np.arange(20, dtype=np.uint8)[:, None, None, None]
