@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic replacement of files."""
 
 import os
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a file to write beside ``path``, and rename it to ``path`` at the end of the block.
+    """Write a file under a temporary name, and rename it to ``path`` at the end of the block.
 
-    After an error the file is removed and a former file at ``path`` stays as it was.
+    If the block raises, the temporary file is removed and an existing file is not changed.
 
     Args:
         path: The file to write. Its folder must exist.
 
     Yields:
-        Path in the same folder with the same suffix, by which encoders choose the format.
+        The temporary path, in the same folder and with the same suffix as ``path``.
     """
     part = path.with_name(f'.{path.stem}.{os.getpid()}{path.suffix}')
     try:

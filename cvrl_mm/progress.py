@@ -11,8 +11,8 @@ def progress_bar(console: Console | None = None, disable: bool = False) -> Progr
     """Make a progress bar with a description, the number done, the total and the time left.
 
     Args:
-        console: Where to draw it. Default: standard output.
-        disable: Draw nothing, for all but one of several ranks.
+        console: Console for the bar. Default: standard output.
+        disable: Whether to show nothing, for all but one of several ranks.
     """
     columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
     return Progress(*columns, TimeRemainingColumn(), console=console, disable=disable)
@@ -25,12 +25,12 @@ def progress(
     """Show one progress bar.
 
     Args:
-        title: Its description.
-        console: As in :func:`progress_bar`.
-        disable: As in :func:`progress_bar`.
+        title: Description of the bar.
+        console: See :func:`progress_bar`.
+        disable: See :func:`progress_bar`.
 
     Yields:
-        A function to call with the number done and the total.
+        A function to call with the number of finished items and the total.
     """
     with progress_bar(console, disable) as bar:
         task = bar.add_task(title, total=None)

@@ -1,4 +1,4 @@
-"""Clips around one second of a long video."""
+"""Reading of clips around one second of a long video."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from cvrl_mm.datasets import VideoFile
 
 @TRANSFORMS.register_module()
 class ReadAVAClip(BaseTransform):
-    """Read the clip centred on a key frame straight from the movie's video file.
+    """Read the clip centred on a key frame from the video file of the movie.
 
     This replaces ``SampleAVAFrames`` and ``RawFrameDecode``. It returns the frames that the movie
     shows at multiples of ``1/fps`` seconds, whatever its own frame rate is, with the key frame in

@@ -1,4 +1,4 @@
-"""Training in a process of its own, by the command that a user would give."""
+"""Training in a separate process with the command of the documentation."""
 
 import os
 import subprocess
@@ -13,13 +13,13 @@ LOG = 'log.txt'
 def start_training(
     config: Config, folder: Path, repository: Path, num_threads: int, *arguments: str
 ) -> subprocess.Popen:
-    """Start ``tools/train.py``; its output goes to ``log.txt`` in the work folder.
+    """Start ``tools/train.py`` with its output in ``log.txt`` of the work folder.
 
     Args:
-        config: What to train; it is written to ``config.py`` in the work folder.
-        folder: The work folder; it is made.
-        repository: The folder that holds ``tools``.
-        num_threads: OpenMP threads of the process.
+        config: Config of the training; it is written to ``config.py`` in the work folder.
+        folder: The work folder, which is created.
+        repository: The folder that contains ``tools``.
+        num_threads: Number of OpenMP threads of the process.
         arguments: Further arguments of ``tools/train.py``.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A camera whose colours and noise identify a video but say nothing about its class."""
+"""Colours and noise that identify a generated video but are independent of its class."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Camera:
-    """Colour and noise that one camera adds to all frames of its video: a shortcut to be ignored.
+    """Colour and noise of a camera, equal in all frames of a video: a shortcut for Eq. 1.
 
     Attributes:
         gain: Factor on all values.
