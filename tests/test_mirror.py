@@ -8,13 +8,9 @@ WITHOUT = {
     'convert/architecture.py',
     'convert/description.py',
     'convert/locate_weights.py',
-    'datasets/frame_index.py',
     'datasets/random_source.py',
-    'own_videos/encoding.py',
     'own_videos/network.py',
-    'own_videos/progress_hook.py',
     'own_videos/results.py',
-    'own_videos/training.py',
     'version.py',
 }
 
