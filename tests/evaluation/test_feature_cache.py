@@ -158,7 +158,7 @@ def test_views_are_concatenated():
         ('[]', 'is damaged'),
         ('{"num_videos": 1e3}', 'is damaged'),
         ('{"num_videos": 1000000000000}', 'at most 1000000000 videos'),
-        ('{"num_videos": 999999999}', r'lacks \d+ of \d+ shards'),
+        ('{"num_videos": 999999999}', r'\d+ of \d+ shards are missing'),
     ],
 )
 def test_damaged_descriptions_end_with_a_sentence(tmp_path, meta, message):

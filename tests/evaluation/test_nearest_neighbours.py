@@ -110,7 +110,7 @@ def test_bad_arguments_are_refused():
         knn_classify(gallery, gallery, known, k=1, temperature=0)
     with pytest.raises(ValueError, match=r'labels \(7,\)'):
         knn_classify(gallery, gallery, known[:7], k=1)
-    with pytest.raises(ValueError, match='the lowest -1'):
+    with pytest.raises(ValueError, match='minimum -1'):
         knn_classify(gallery, gallery, torch.full((8,), -1), k=1)
 
 

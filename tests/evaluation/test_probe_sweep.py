@@ -69,5 +69,5 @@ def test_the_sweep_prefers_what_learns():
 
 def test_too_few_videos_are_refused():
     feats, labels = blobs(9)
-    with pytest.raises(ValueError, match='10 or more'):
+    with pytest.raises(ValueError, match='at least 10 training videos'):
         sweep(feats, labels, 4, [Candidate(8.0, 0.0)], SCHEDULE)
