@@ -136,7 +136,7 @@ def test_misshapen_variable_is_named(tmp_path, variables):
     name = f'backbone/layer_with_weights-10/_temporal_conv/kernel{SUFFIX}'
     variables[name] = Variable(bytes(4 * 128 * 32), (1, 1, 1, 128, 32))
     write_checkpoint(tmp_path / 'x', variables)
-    with pytest.raises(ValueError, match=rf'{name} has shape \(1, 1, 1, 128, 32\), but \(3,'):
+    with pytest.raises(ValueError, match=rf'{name} has shape \(1, 1, 1, 128, 32\), but .* \(3,'):
         convert_tf_checkpoint(tmp_path / 'x')
 
 
