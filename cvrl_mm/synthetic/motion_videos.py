@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -36,17 +37,18 @@ def write_motion_videos(
 
     The lists are MMAction2's for ``VideoDataset``: one line per video with a path relative to
     ``root`` and a label. Classes are balanced. A video depends only on ``seed``, its split and its
-    number. ``root`` appears once the set is complete; an existing set of the same settings is kept.
+    number. ``root`` is created when the set is complete; an existing set with the same settings is
+    kept.
 
     Args:
-        root: Output folder: it must not exist, be empty or hold this set.
+        root: Output folder. It must not exist, be empty, or hold this set.
         num_train: Number of training videos.
         num_test: Number of test videos.
         seed: Seed of all random draws.
         classes: ``'motion'``, or ``'transfer'`` for a set that shares no motion and no structure
             with it.
-        num_workers: Threads that render and encode.
-        on_progress: Called with the number of videos written and the total.
+        num_workers: Number of threads that render and encode.
+        on_progress: Called with the number of finished videos and the total.
 
     Raises:
         ValueError: A number is out of range.
@@ -62,7 +64,9 @@ def write_motion_videos(
     if classes not in SETS:
         raise ValueError(f'classes must be one of {", ".join(SETS)}, got {classes!r}.')
     root = Path(root)
-    settings = dict(num_train=num_train, num_test=num_test, seed=seed, classes=classes)
+    settings: dict[str, Any] = dict(
+        num_train=num_train, num_test=num_test, seed=seed, classes=classes
+    )
     if _is_there(root, settings):
         return
     root.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +79,7 @@ def write_motion_videos(
         unfinished.replace(root)
 
 
-def _is_there(root: Path, settings: dict[str, int | str]) -> bool:
+def _is_there(root: Path, settings: dict[str, Any]) -> bool:
     """Return whether ``root`` holds this set, and refuse a folder that holds anything else."""
     if not root.exists() or (root.is_dir() and not any(root.iterdir())):
         return False
@@ -91,7 +95,7 @@ def _is_there(root: Path, settings: dict[str, int | str]) -> bool:
 
 def _write_videos(
     root: Path,
-    settings: dict[str, int | str],
+    settings: dict[str, Any],
     num_workers: int,
     on_progress: Callable[[int, int], None] | None,
 ) -> None:
@@ -119,10 +123,9 @@ def _write_videos(
 def render_video(
     label: int, rng: np.random.Generator, classes: MotionClasses = CLASSES
 ) -> np.ndarray:
-    """Render a video: a scene of its class and, in some, a second scene of any class.
+    """Render a video with a scene of its class and, in some videos, a second scene of any class.
 
-    The second scene is the shorter one. It is filmed by the same camera and begins or ends the
-    video.
+    The second scene is shorter, has the same camera, and is at the start or the end of the video.
 
     Args:
         label: Index into the names of ``classes``.
