@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from os.path import abspath
 from pathlib import Path
@@ -15,6 +16,7 @@ from rich.console import Console
 
 from ..command_line import read_config
 from ..files import replacing
+from ..list_parts import locked
 from ..progress import progress
 from .config_file import INIT, render
 from .encoding import copy_start
@@ -41,7 +43,13 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     """See :func:`cvrl_mm.pretrain`; all ranks call it."""
     if not str(out):
         raise ValueError('out must name the folder that is to be written.')
-    chosen, folder = Options(**options), Path(out).resolve()
+    folder = Path(out).resolve()
+    with ExitStack() as locks:
+        _run(folder, sources, Options(**options), locks)
+    return folder
+
+
+def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> None:
     cores = _cores()
     prepare_process(cores)
     config_file = folder / 'config.py'
@@ -49,6 +57,8 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     # Before the ranks meet: processes that are forked beside the threads of a group can hang
     if os.environ.get('RANK', '0') == '0':
         _check_parts()
+        _check_folder(folder, sources)
+        locks.enter_context(locked(folder))
         sources = _prepare_folder(folder, sources, chosen)
         if not config_file.is_file():
             start = _copy_start(chosen.init, folder)  # before the videos are opened
@@ -75,14 +85,13 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     if is_main_process():
         from .results import write_results  # with scikit-learn and matplotlib
 
-        if (folder / 'report.md').is_file():
+        if _is_newer(folder / 'report.md', final_checkpoint(cfg)):
             _say(f'The report is there; remove {folder / "report.md"} to write it anew.')
         else:
             write_results(folder, cfg, console)
         _say(f'Open {folder / "index.html"} in a browser. The numbers are in report.md beside it.')
         _say(f'In Python: encoder = cvrl_mm.load_encoder({str(folder)!r})')
     _wait()
-    return folder
 
 
 def _copy_start(init: str | None, folder: Path) -> Network | None:
@@ -156,8 +165,22 @@ def _write_config(
     _wait()
 
 
+def _check_folder(folder: Path, sources: Sequence) -> None:
+    """Check that a training can be in the folder, and make it.
+
+    Raises:
+        ValueError: It holds other files, or nothing where no video is named.
+    """
+    ours = (folder / COMMAND).is_file() or (folder / 'config.py').is_file()
+    if not ours and not sources:
+        raise ValueError(f'{folder} holds no training to continue; name the videos to train on.')
+    if not ours and folder.is_dir() and any(path.name != 'lock' for path in folder.iterdir()):
+        raise ValueError(f'{folder} holds other files; name a new folder.')
+    folder.mkdir(parents=True, exist_ok=True)
+
+
 def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> Sequence:
-    """Make the folder, or check that it holds this training.
+    """Check that the folder holds this training, or note the new one.
 
     A folder in which no step was trained yet, such as after a mistake in the options, takes new
     options.
@@ -166,7 +189,7 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> Sequen
         The videos to inspect if there is no config.
 
     Raises:
-        ValueError: It holds another training, or there is neither a training nor a source.
+        ValueError: It holds another training.
     """
     asked = dict(videos=[abspath(source) for source in sources], options=asdict(options))
     note, config = folder / COMMAND, folder / 'config.py'
@@ -185,11 +208,6 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> Sequen
             )
         config.unlink(missing_ok=True)
         asked['videos'] = asked['videos'] or stored['videos']
-    if not asked['videos']:
-        raise ValueError(f'{folder} holds no training to continue; name the videos to train on.')
-    if folder.is_dir() and any(folder.iterdir()) and not note.is_file():
-        raise ValueError(f'{folder} holds other files; name a new folder.')
-    folder.mkdir(parents=True, exist_ok=True)
     with replacing(note) as part:
         part.write_text(json.dumps(asked, indent=2) + '\n', encoding='utf-8')
     return asked['videos']
@@ -230,6 +248,10 @@ def _check_parts() -> None:
         raise ImportError(
             f'{error.name} is missing: pip install av matplotlib pillow rich scikit-learn'
         ) from error
+
+
+def _is_newer(path: Path, other: Path) -> bool:
+    return path.is_file() and path.stat().st_mtime_ns >= other.stat().st_mtime_ns
 
 
 def _cores() -> int:

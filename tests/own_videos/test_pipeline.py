@@ -7,6 +7,7 @@ import pytest
 from mmengine.config import Config
 
 import cvrl_mm
+from cvrl_mm.list_parts import locked
 from cvrl_mm.own_videos import pipeline
 from cvrl_mm.own_videos.training import final_checkpoint
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
@@ -85,12 +86,22 @@ def test_a_stopped_training_continues(videos: Path, out: Path, tmp_path: Path):
     text = config.read_text().replace(str(out), str(tmp_path / 'out'))
     config.write_text(text.replace('max_iters=8', 'max_iters=10'))
     work_dir = tmp_path / 'out/training'
-    (tmp_path / 'out/report.md').unlink()
     cvrl_mm.pretrain(videos, tmp_path / 'out', **QUICK)
     assert final_checkpoint(Config.fromfile(config)) == work_dir / 'iter_10.pth'
     logs = [path.read_text() for path in sorted(work_dir.glob('*/*.log'))]
     assert 'resumed' in logs[-1]
+    # the results of 8 steps are replaced
     assert '10 steps' in (tmp_path / 'out/report.md').read_text()
+    after, before = (
+        np.load(folder / 'features.npz')['feats'] for folder in (tmp_path / 'out', out)
+    )
+    assert not np.array_equal(after, before)
+
+
+def test_one_process_per_folder(videos: Path, out: Path):
+    with locked(out), pytest.raises(BlockingIOError, match='Another process works on'):
+        cvrl_mm.pretrain(out=out)
+    assert cvrl_mm.pretrain(out=out) == out
 
 
 def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_path: Path):
