@@ -1,8 +1,8 @@
 """A time limit for loading a batch."""
 
-import atexit
 import multiprocessing
 from collections.abc import Iterable
+from multiprocessing.util import Finalize
 
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
@@ -45,9 +45,10 @@ class BatchTimeoutHook(Hook):
                 f'The run ends if a batch is not loaded within {self.timeout_seconds:g} s '
                 '(default_hooks.batch_timeout.timeout_seconds)'
             )
-        # multiprocessing waits at exit for workers that it has asked to end. A stopped worker
-        # never does. Registered after multiprocessing's own handler, so that it runs before it.
-        atexit.register(_kill_workers)
+        # multiprocessing waits at exit for workers that it has asked to end, and a stopped worker
+        # never does. Finalizers run before it waits, also in a process that multiprocessing has
+        # started, where Python before 3.13 runs no function of atexit.
+        Finalize(None, _kill_workers, exitpriority=0)
 
 
 def _with_workers(loaders: Iterable[object]) -> list[DataLoader]:

@@ -1,6 +1,5 @@
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,6 @@ def train(folder: Path, workers: int, data: ToyData, hook: dict, loader: dict) -
     assert run.train_dataloader.timeout == (0 if not workers else loader.get('timeout', 2))
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason='hangs with torch 2.4, not understood yet')
 @pytest.mark.parametrize('persistent', [False, True])
 def test_a_stopped_worker_ends_the_run(persistent: bool, tmp_path: Path):
     hook = dict(type='BatchTimeoutHook', timeout_seconds=2)
