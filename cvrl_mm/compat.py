@@ -100,7 +100,7 @@ def find_loaders() -> None:
         spec = importlib.util.find_spec(name)
         return spec and spec.loader
 
-    pkgutil.find_loader = find_loader  # type: ignore[attr-defined]
+    pkgutil.find_loader = find_loader  # type: ignore[assignment]
 
 
 def operators_from_torchvision() -> None:

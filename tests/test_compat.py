@@ -18,7 +18,7 @@ from mmengine.utils import digit_version
 from mmengine.utils.dl_utils.misc import mmcv_full_available
 from torch import nn
 
-from cvrl_mm import compat, weights_only
+from cvrl_mm import compat, mmcv_ops, weights_only
 from tests.ranks import run_ranks
 from tests.toy import toy_runner
 
@@ -51,6 +51,17 @@ def test_drn_is_stood_in_for_only_where_it_is_missing(monkeypatch, tmp_path: Pat
     compat.stand_in_for_drn()
     with pytest.raises(ImportError, match='mmaction2#2714'):
         sys.modules[name].drn.DRN()
+
+
+@pytest.mark.parametrize('compiled', [False, True])
+def test_compiled_operators_are_left_alone(compiled: bool, monkeypatch):
+    monkeypatch.delitem(sys.modules, 'mmcv.ops', raising=False)
+    installed = {'mmdet', 'torchvision', *(['mmcv._ext'] if compiled else [])}
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda name: name in installed or None)
+    replaced = []
+    monkeypatch.setattr(mmcv_ops, 'install', lambda: replaced.append(True))
+    compat.operators_from_torchvision()
+    assert bool(replaced) != compiled
 
 
 def test_mmcvs_operators_are_looked_for_on_python_3_14(monkeypatch):

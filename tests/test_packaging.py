@@ -118,6 +118,15 @@ def test_wheel_holds_configs_and_tools(wheel: Path):
     assert inside == shipped_files()
 
 
+def test_an_installed_mmcv_stays(wheel: Path):
+    """mmcv and mmcv-lite overwrite each other's files, so neither is installed unasked."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [n for n in archive.namelist() if n.endswith('.dist-info/METADATA')]
+        lines = archive.read(name).decode().splitlines()
+    required = [line for line in lines if line.startswith('Requires-Dist: mmcv')]
+    assert required and all('extra ==' in line for line in required)
+
+
 def test_sdist_holds_files_in_place_of_links(source: Path):
     with tarfile.open(build(source, 'sdist')) as archive:
         prefix = f'{archive.getnames()[0]}/cvrl_mm/.mim/'

@@ -10,6 +10,8 @@ if [ $# -lt 3 ]; then
   exit 2
 fi
 tools=$(cd "$(dirname "$0")" && pwd)
+# torchrun's own choice, which it announces in five lines otherwise
+[ "$3" = 1 ] || export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}" exec python -m torch.distributed.run \
   --nnodes="${NNODES:-1}" --node_rank="${NODE_RANK:-0}" \
   --master_addr="${MASTER_ADDR:-127.0.0.1}" --master_port="${PORT:-29500}" \

@@ -24,6 +24,8 @@ if command -v nvidia-smi >/dev/null && command -v numactl >/dev/null &&
   python -m torch.distributed.run --help | grep -e --numa-binding >/dev/null; then
   rendezvous+=(--numa-binding=node)
 fi
+# torchrun's own choice, which it announces in five lines otherwise
+[ "$2" = 1 ] || export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}" exec python -m torch.distributed.run \
   --nnodes="${NNODES:-1}" "${rendezvous[@]}" --rdzv_conf="is_host=$host" \
   --max_restarts="${MAX_RESTARTS:-0}" --nproc_per_node="$2" \

@@ -1,6 +1,7 @@
 """A time limit for loading a batch."""
 
 import multiprocessing
+import signal
 from collections.abc import Iterable
 from multiprocessing.util import Finalize
 
@@ -56,6 +57,8 @@ def _with_workers(loaders: Iterable[object]) -> list[DataLoader]:
 
 
 def _kill_workers() -> None:
+    if hasattr(signal, 'SIGCHLD'):  # torch's handler would raise an error for a killed worker
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for process in multiprocessing.active_children():
         if process.daemon:
             process.kill()
