@@ -24,7 +24,7 @@ def check_learning_rate(config: Config, ranks: int) -> Finding:
         advice = 'set auto_scale_lr.base_batch_size to the videos that the rate is for'
         return Finding('note', name, f'{said}; the config names no batch for it', advice)
     if base == batch:
-        return Finding('ok', name, f'{said}, which it is for')
+        return Finding('ok', name, f'{said}, as the config expects')
     scaled = lr * batch / base
     if scaling.get('enable'):
         return Finding('ok', name, f'{said}, for {base} in the config; scaled to {scaled:g}')

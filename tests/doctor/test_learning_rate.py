@@ -11,10 +11,10 @@ K400 = Path(__file__).parents[2] / 'configs' / 'cvrl' / 'pretrain_k400.py'
 @pytest.mark.parametrize(
     ('ranks', 'changes', 'status', 'words'),
     [
-        (8, {}, 'ok', 'which it is for'),
+        (8, {}, 'ok', 'as the config expects'),
         (2, {}, 'note', 'lr=0.08'),
         (2, {'auto_scale_lr.enable': True}, 'ok', 'scaled to 0.08'),
-        (2, {'optim_wrapper.accumulative_counts': 4}, 'ok', 'which it is for'),
+        (2, {'optim_wrapper.accumulative_counts': 4}, 'ok', 'as the config expects'),
         (8, {'auto_scale_lr': None}, 'note', 'names no batch'),
     ],
 )
