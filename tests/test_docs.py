@@ -8,7 +8,7 @@ import mmaction
 import pytest
 from mmengine.config import Config
 
-from cvrl_cli import TOOLS, pretrain_parser
+from cvrl_cli import OF_TRAININGS, TOOLS, pretrain_parser
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / 'README.md', ROOT / 'configs' / 'README.md', *(ROOT / 'docs').rglob('*.md')]
@@ -40,7 +40,8 @@ def source_of_options(words: list[str]) -> str | None:
             return pretrain_parser('cvrl').format_help()
         if words[1] == 'doctor':
             return (ROOT / 'cvrl_mm/doctor/__main__.py').read_text()
-        return (ROOT / 'tools' / TOOLS[words[1]][0]).read_text()
+        text = (ROOT / 'tools' / TOOLS[words[1]][0]).read_text()
+        return text + (ROOT / 'cvrl_cli.py').read_text() if words[1] in OF_TRAININGS else text
     if 'cvrl_mm.doctor' in words:
         return (ROOT / 'cvrl_mm/doctor/__main__.py').read_text()
     script = next((word for word in words if word.startswith('tools/')), None)
