@@ -105,6 +105,33 @@ def test_refuses_a_share_out_of_range():
         ThroughputHook(max_share=1.5)
 
 
+class FakeEvent:
+    """Stands in for a CUDA event; the device is a millisecond later at each."""
+
+    recorded = 0
+
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        FakeEvent.recorded += 1
+        self.ms = FakeEvent.recorded
+
+    def query(self) -> bool:
+        return self.ms < 3
+
+    def elapsed_time(self, end: 'FakeEvent') -> float:
+        return end.ms - self.ms
+
+
+def test_events_measure_in_seconds_and_are_not_waited_for(monkeypatch):
+    monkeypatch.setattr(torch.cuda, 'Event', FakeEvent)
+    clock = throughput_hook.CudaClock()
+    marks = [clock.mark() for _ in range(3)]
+    assert clock.seconds(marks[0], marks[1]) == pytest.approx(1e-3)
+    assert [clock.has_passed(mark) for mark in marks] == [True, True, False]
+
+
 def test_is_in_the_log_of_a_run(tmp_path: Path):
     runner = toy_runner(
         tmp_path,

@@ -11,6 +11,7 @@ from mmengine.runner import Runner
 from torch.utils.data import DataLoader, Dataset
 
 from cvrl_mm.datasets import stack_collate
+from cvrl_mm.engine.throughput_hook import CudaClock
 from tests.pretraining import small_config
 
 pytestmark = pytest.mark.gpu
@@ -90,3 +91,13 @@ def test_no_host_sync_between_log_lines(chunk_size: int | None, motion_set: Path
     assert runner.iter == 12
     loss = runner.message_hub.get_scalar('train/loss').data[0]
     assert len(loss) == 12 and torch.isfinite(torch.from_numpy(loss)).all()
+
+
+def test_the_clock_of_the_device_does_not_wait():
+    clock = CudaClock()
+    begin = clock.mark()
+    torch.cuda._sleep(10**8)
+    end = clock.mark()
+    assert not clock.has_passed(end)
+    torch.cuda.synchronize()
+    assert clock.has_passed(end) and 0 < clock.seconds(begin, end) < 10
