@@ -134,40 +134,43 @@ def test_a_loader_without_batches_is_refused(tmp_path: Path):
         runner.train()
 
 
+LOADED = multiprocessing.Value('i', 0)  # samples that workers have loaded
+
+
 class CountedData(ToyData):
-    """Counts the samples that workers have loaded."""
-
-    def __init__(self, length: int) -> None:
-        super().__init__(length)
-        self.loaded = multiprocessing.Value('i', 0)
-
     def __getitem__(self, index: int) -> dict:
-        with self.loaded.get_lock():
-            self.loaded.value += 1
+        with LOADED.get_lock():
+            LOADED.value += 1
         return super().__getitem__(index)
 
 
 class WaitInLastStep(Hook):
     """Wait in the last step of the first epoch until so many samples are loaded."""
 
-    def __init__(self, data: CountedData, samples: int) -> None:
-        self.data, self.samples, self.loaded = data, samples, 0
+    def __init__(self, samples: int) -> None:
+        self.samples, self.loaded = samples, 0
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: object, **kwargs: object):
         if runner.epoch == 0 and batch_idx == len(runner.train_dataloader) - 1:
             deadline = time.monotonic() + 60
-            while self.data.loaded.value < self.samples and time.monotonic() < deadline:
+            while LOADED.value < self.samples and time.monotonic() < deadline:
                 time.sleep(0.01)
-            self.loaded = self.data.loaded.value
+            self.loaded = LOADED.value
 
 
 @pytest.mark.parametrize('continuous', [True, False])
 def test_the_next_epoch_is_loaded_ahead_before_an_epoch_ends(continuous: bool, tmp_path: Path):
-    data = CountedData(24)  # 6 batches per epoch
     ahead = 2 * 2 * 4 if continuous else 0  # 2 workers load 2 batches of 4 samples ahead
-    hook = WaitInLastStep(data, 24 + ahead)
-    runner = toy_runner(tmp_path, custom_hooks=[hook])
-    runner._train_dataloader.update(dataset=data, num_workers=2)
+    LOADED.value, hook = 0, WaitInLastStep(24 + ahead)
+    loader = dict(
+        dataset=CountedData(24),  # 6 batches per epoch
+        batch_size=4,
+        num_workers=2,
+        timeout=60,
+        sampler=dict(type='DefaultSampler'),
+        collate_fn=dict(type='default_collate'),
+    )
+    runner = toy_runner(tmp_path, custom_hooks=[hook], train_dataloader=loader)
     if continuous:
         runner.register_hook(dict(type='SampleSeedHook'))
     runner.train()
