@@ -21,6 +21,9 @@ PRESETS = (  # x264's, fastest first
 )
 
 
+TUNES = ('fastdecode', 'none')
+
+
 class RepackError(ValueError):
     """A video that cannot be repacked without loss."""
 
@@ -29,20 +32,28 @@ class RepackError(ValueError):
 class RepackSettings:
     """How videos are encoded.
 
+    By default, what costs a decoder most is off (``tune``), and no frame refers to a B-frame
+    (``x264_params``), so that :class:`.VideoFile` need not decode the B-frames between wanted
+    frames. docs/speed.md has the measurements behind the defaults.
+
     Args:
         short_side: Pixels of the shorter side; smaller videos keep their size.
         key_frame_interval: Frames between two places at which a decoder can start.
         crf: x264's quality: lower is better and larger.
         preset: x264's effort.
+        tune: 'fastdecode', or 'none' for files that are smaller and slower to decode.
+        x264_params: Further parameters of x264.
 
     Raises:
-        ValueError: a number out of range, or no preset of x264's.
+        ValueError: A number is out of range, or x264 has no such preset or tune.
     """
 
     short_side: int = 256
     key_frame_interval: int = 16
     crf: int = 23
     preset: str = 'medium'
+    tune: str = 'fastdecode'
+    x264_params: str = 'b-pyramid=none'
 
     def __post_init__(self) -> None:
         if self.short_side < 16 or self.key_frame_interval < 1 or not 0 <= self.crf <= 51:
@@ -52,6 +63,8 @@ class RepackSettings:
             )
         if self.preset not in PRESETS:
             raise ValueError(f'preset must be one of {", ".join(PRESETS)}; got {self.preset!r}.')
+        if self.tune not in TUNES:
+            raise ValueError(f'tune must be one of {", ".join(TUNES)}; got {self.tune!r}.')
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Width and height of the outcome, even numbers as 4:2:0 needs them."""
@@ -155,7 +168,13 @@ def _add_stream(
     rate: Fraction,
     settings: RepackSettings,
 ) -> av.VideoStream:
-    options = dict(crf=str(settings.crf), preset=settings.preset)
+    options = {
+        'crf': str(settings.crf),
+        'preset': settings.preset,
+        'x264-params': settings.x264_params,
+    }
+    if settings.tune != 'none':
+        options['tune'] = settings.tune
     output = writer.add_stream('libx264', rate=rate, options=options)
     output.width, output.height = settings.size(frame.width, frame.height)
     output.pix_fmt = 'yuv420p'

@@ -176,7 +176,13 @@ def test_x264_knows_the_presets(preset: str, tmp_path: Path):
 
 @pytest.mark.parametrize(
     'wrong',
-    [dict(crf=60), dict(short_side=8), dict(key_frame_interval=0), dict(preset='fastt')],
+    [
+        dict(crf=60),
+        dict(short_side=8),
+        dict(key_frame_interval=0),
+        dict(preset='fastt'),
+        dict(tune='fast'),
+    ],
     ids=str,
 )
 def test_refuses_settings_out_of_range(wrong: dict):

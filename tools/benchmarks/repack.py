@@ -1,50 +1,87 @@
-"""How fast videos load for their size on the disk, as they are and repacked.
+"""Measure how fast videos load for their size, as they are and encoded again in several ways.
 
 Example:
-    python tools/benchmarks/repack.py videos/*.mp4 --repeats 20
+    python tools/benchmarks/repack.py videos/*.mp4 --rounds 10
 
-Loading means opening a file and decoding the frames of two clips as in pre-training. The
-versions of a video take turns in one run, and the same frames are decoded of each. Times are
-processor time of all threads.
+Loading means opening a file and decoding the frames of two clips of 16 frames as in pre-training.
+Every round loads all versions of all videos in random order, the same frames of each version, and
+ratios are taken within a round. Times are processor time of all threads of the process, which is
+bound to one core. One version is Motion JPEG, which tools/data/repack.py does not write.
 """
 
 import argparse
-import itertools
 import os
 import random
 import tempfile
 import time
 from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 from mmengine.config import Config
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 import cvrl_mm
 from cvrl_mm.command_line import check_videos, plain_errors
+from cvrl_mm.datasets.video_file import VideoFile
 from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
+from cvrl_mm.progress import progress
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
-ORIGINAL = 'original'
+ORIGINAL, JPEG = 'original', 'Motion JPEG, qscale 3'
+X264 = dict(tune='none', x264_params='b-pyramid=normal')
+CANDIDATES = {
+    "x264's defaults, key frame every 8": RepackSettings(key_frame_interval=8, **X264),
+    "x264's defaults, key frame every 16": RepackSettings(**X264),
+    "x264's defaults, key frame every 32": RepackSettings(key_frame_interval=32, **X264),
+    'no B-frames': RepackSettings(tune='none', x264_params='bframes=0'),
+    'four slices': RepackSettings(tune='none', x264_params='slices=4'),
+    'no reference to B-frames': RepackSettings(tune='none'),
+    'fastdecode': RepackSettings(x264_params='b-pyramid=normal'),
+    'fastdecode, no B-frames': RepackSettings(x264_params='bframes=0'),
+    'default, key frame every 8': RepackSettings(key_frame_interval=8),
+    'default: both, key frame every 16': RepackSettings(),
+    'default, key frame every 32': RepackSettings(key_frame_interval=32),
+    'default, crf 18': RepackSettings(crf=18),
+    'default, key frames only': RepackSettings(key_frame_interval=1),
+}
 
 
 def write_versions(
-    videos: list[Path], folder: Path, intervals: list[int], crfs: list[int]
+    videos: list[Path], folder: Path, candidates: dict[str, RepackSettings]
 ) -> dict[str, list[Path]]:
-    """Repack the videos with all settings; returns the files of each version."""
+    """Encode the videos in all ways; returns the files of each version."""
     versions = {ORIGINAL: videos}
-    for crf, interval in track(list(itertools.product(crfs, intervals)), 'repacking'):
-        name = f'key frame every {interval}, crf {crf}'
-        versions[name] = [folder / f'{crf}_{interval}_{i}.mp4' for i in range(len(videos))]
-        for video, target in zip(videos, versions[name], strict=True):
-            settings = RepackSettings(key_frame_interval=interval, crf=crf)
-            repack_video(video, target, settings)
+    names = [*candidates, JPEG]
+    with progress('encoding', Console(stderr=True)) as show:
+        for number, name in enumerate(names):
+            show(number, len(names))
+            versions[name] = [folder / f'{number}_{i}.mp4' for i in range(len(videos))]
+            for video, target in zip(videos, versions[name], strict=True):
+                if name == JPEG:
+                    write_jpeg(video, target)
+                else:
+                    repack_video(video, target, candidates[name])
     return versions
+
+
+def write_jpeg(video: Path, target: Path) -> None:
+    """Write a video as Motion JPEG in the size that repacking gives it."""
+    with VideoFile(video) as reader, av.open(str(target), 'w') as writer:
+        rate = reader.stream.average_rate
+        stream = writer.add_stream('mjpeg', rate=rate)
+        stream.width, stream.height = RepackSettings().size(*reader.size)
+        stream.pix_fmt = 'yuvj420p'
+        stream.codec_context.qmin = stream.codec_context.qmax = 3
+        for number, frame in enumerate(reader.frames()):
+            image = frame.reformat(stream.width, stream.height, 'yuvj420p')
+            image.pts, image.time_base = number, 1 / rate
+            writer.mux(stream.encode(image))
+        writer.mux(stream.encode())
 
 
 def load_ms(pipeline: list[BaseTransform], video: Path, seed: int) -> float:
@@ -57,51 +94,63 @@ def load_ms(pipeline: list[BaseTransform], video: Path, seed: int) -> float:
     return (time.process_time() - start) * 1e3
 
 
-def measure(versions: dict[str, list[Path]], repeats: int) -> dict[str, np.ndarray]:
-    """Return the times in ms of every version, (repeats, videos)."""
+def measure(versions: dict[str, list[Path]], rounds: int) -> dict[str, np.ndarray]:
+    """Return the mean times per video in ms of every version, (rounds,)."""
     cfg = Config.fromfile(CONFIG)
     pipeline = [TRANSFORMS.build(step) for step in (cfg.open_video, cfg.sample, cfg.decode)]
-    times = {name: np.empty((repeats, len(files))) for name, files in versions.items()}
-    for repeat in track(range(-1, repeats), 'loading'):  # the first round is overwritten
-        for name in random.Random(repeat).sample(list(versions), len(versions)):
-            for column, video in enumerate(versions[name]):
-                times[name][max(repeat, 0), column] = load_ms(pipeline, video, repeat + 1)
-    return times
+    times = {name: np.zeros(rounds + 1) for name in versions}
+    jobs = [(name, video) for name, files in versions.items() for video in files]
+    with progress('rounds', Console(stderr=True)) as show:
+        for turn in range(rounds + 1):  # the first one warms up
+            for name, video in random.Random(turn).sample(jobs, len(jobs)):
+                times[name][turn] += load_ms(pipeline, video, turn) / len(versions[name])
+            show(turn, rounds)
+    return {name: ms[1:] for name, ms in times.items()}
+
+
+def result_table(versions: dict[str, list[Path]], times: dict[str, np.ndarray]) -> Table:
+    """Make the table: medians over rounds, with quartiles of the ratios."""
+    table = Table(
+        title=f'cvrl_mm {cvrl_mm.__version__}: {len(versions[ORIGINAL])} videos, '
+        f'{len(times[ORIGINAL])} rounds; median (quartiles) over rounds'
+    )
+    table.add_column('version')
+    for heading in ('ms per video', 'x original', 'KB per frame'):
+        table.add_column(heading, justify='right')
+    num_frames = 0
+    for video in versions[ORIGINAL]:
+        with VideoFile(video) as reader:
+            num_frames += len(reader)
+    for name, ms in times.items():
+        low, middle, high = np.quantile(ms / times[ORIGINAL], (0.25, 0.5, 0.75))
+        size = sum(file.stat().st_size for file in versions[name]) / num_frames / 1e3
+        ratio = f'{middle:.2f} ({low:.2f} to {high:.2f})'
+        table.add_row(name, f'{np.median(ms):.1f}', ratio, f'{size:.2f}')
+    return table
 
 
 @plain_errors()
 def main() -> None:
-    """Repack, measure and print the table."""
+    """Encode, measure and print the table.
+
+    Raises:
+        ValueError: a video cannot be read.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('videos', nargs='+', type=Path, help='encoded videos')
-    parser.add_argument('--repeats', type=int, default=20, help='samples of each (%(default)s)')
-    parser.add_argument('--key-frame-intervals', type=int, nargs='+', default=[4, 8, 16, 32])
-    parser.add_argument('--crfs', type=int, nargs='+', default=[18, 23])
+    parser.add_argument('--rounds', type=int, default=10, help='samples per video (%(default)s)')
     args = parser.parse_args()
+    if args.rounds < 1:
+        parser.error(f'--rounds must be at least 1, got {args.rounds}')
     check_videos(args.videos)
     cv2.setNumThreads(1)
     if hasattr(os, 'sched_setaffinity'):
         os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
-
-    table = Table(
-        title=f'cvrl_mm {cvrl_mm.__version__}: {len(args.videos)} videos, {args.repeats} samples '
-        'each; median over samples, mean over videos'
-    )
-    for heading in ('version', 'ms a video', 'x original', 'MB', 'x original'):
-        table.add_column(heading, justify='left' if heading == 'version' else 'right')
     with tempfile.TemporaryDirectory() as folder:
-        versions = write_versions(args.videos, Path(folder), args.key_frame_intervals, args.crfs)
-        times = measure(versions, args.repeats)
-        medians = {name: np.median(ms, axis=0).mean() for name, ms in times.items()}
-        for name, files in versions.items():
-            size = sum(file.stat().st_size for file in files)
-            original = sum(file.stat().st_size for file in args.videos)
-            ratio = medians[name] / medians[ORIGINAL]
-            megabytes = f'{size / 1e6:.2f}', f'{size / original:.2f}'
-            table.add_row(name, f'{medians[name]:.1f}', f'{ratio:.2f}', *megabytes)
-    Console().print(table)
+        versions = write_versions(args.videos, Path(folder), CANDIDATES)
+        Console().print(result_table(versions, measure(versions, args.rounds)))
 
 
 if __name__ == '__main__':

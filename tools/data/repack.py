@@ -40,6 +40,7 @@ def parse_args() -> argparse.Namespace:
         key_frame_interval='frames between key frames',
         crf="x264's quality, lower is better and larger",
         preset="x264's effort",
+        tune='fastdecode, or none for files that are smaller and slower to decode',
     ).items():
         value = getattr(default, name)
         flag = f'--{name.replace("_", "-")}'
@@ -51,7 +52,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--join', action='store_true', help='join finished shares')
     args = parser.parse_args()
     try:
-        names = ('short_side', 'key_frame_interval', 'crf', 'preset')
+        names = ('short_side', 'key_frame_interval', 'crf', 'preset', 'tune')
         args.settings = RepackSettings(**{name: getattr(args, name) for name in names})
     except ValueError as mistake:
         parser.error(str(mistake))
