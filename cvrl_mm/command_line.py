@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from pickle import UnpicklingError
 
+import torch
 from mmengine.config import Config
 
 from .engine.start_error import StartError
@@ -65,6 +66,19 @@ def read_config(path: str | PathLike, *needed: str) -> Config:
     if lacking:
         raise ValueError(f'The config {path} lacks {", ".join(lacking)}.')
     return config
+
+
+def check_device(device: str) -> None:
+    """Check that a device can be used.
+
+    Raises:
+        ValueError: The name of the device is unknown, or the device is not available.
+    """
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).splitlines()[0].rstrip('.')
+        raise ValueError(f'The device {device!r} cannot be used: {reason}.') from error
 
 
 def check_config_argument() -> None:

@@ -4,7 +4,13 @@ from pickle import UnpicklingError
 
 import pytest
 
-from cvrl_mm.command_line import check_videos, pass_on_randomness, plain_errors, read_config
+from cvrl_mm.command_line import (
+    check_device,
+    check_videos,
+    pass_on_randomness,
+    plain_errors,
+    read_config,
+)
 from tests.script import run_script
 from tests.videos import encode, write_broken
 
@@ -75,6 +81,13 @@ def test_videos_are_looked_at(tmp_path: Path):
         check_videos(['gone.mp4'])
     with pytest.raises(ValueError, match='cannot be read'):
         check_videos([tmp_path / 'good.mp4', *write_broken(tmp_path)])
+
+
+@pytest.mark.parametrize('device', ['xyz', 'cuda:99'])
+def test_an_unusable_device_is_named(device: str):
+    with pytest.raises(ValueError, match=f"The device '{device}' cannot be used: .+"):
+        check_device(device)
+    check_device('cpu')
 
 
 @pytest.mark.parametrize(

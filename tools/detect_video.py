@@ -58,11 +58,13 @@ def annotate(args: argparse.Namespace, out: Path) -> int:
     # only here, so that --help works without mmdet
     import numpy as np
 
+    from cvrl_mm.command_line import check_device
     from cvrl_mm.detection.annotated_video import write_annotated_video
     from cvrl_mm.detection.ava_proposals import load_proposals
     from cvrl_mm.detection.video_detector import VideoActionDetector
     from cvrl_mm.progress import progress
 
+    check_device(args.device)
     proposals = None if args.proposals is None else load_proposals(args.proposals)
     if proposals is not None:
         check_proposals(proposals, args.video, args.start)

@@ -24,7 +24,7 @@ import torch
 from rich.console import Console
 
 import cvrl_mm  # noqa: F401  registers the transforms
-from cvrl_mm.command_line import plain_errors, read_config
+from cvrl_mm.command_line import check_device, plain_errors, read_config
 from cvrl_mm.evaluation.encoder import load_encoder
 from cvrl_mm.evaluation.extraction import extract_to_file
 from cvrl_mm.evaluation.feature_file import FeatureFile
@@ -75,6 +75,7 @@ def parse_args() -> argparse.Namespace:
 
 def extract(args: argparse.Namespace) -> dict[str, str] | None:
     """Extract this process's share; return the videos that could not be read, and why."""
+    check_device(args.device)
     rank, size = rank_and_size()
     FeatureFile(args.out)  # before the work: can it be written?
     paths = gather_videos(args.videos, args.root)

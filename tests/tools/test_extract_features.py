@@ -52,7 +52,7 @@ def test_released_checkpoint_to_linear_probe(tmp_path, extract, checkpoint, moti
         labels = [int(line.split()[1]) for line in lines]
         probed += [torch.from_numpy(data['feats']), torch.tensor(labels)]
     assert linear_probe(*probed[:2], *probed[:2]) == 1.0  # 32 videos in 256 dimensions
-    assert 0 < linear_probe(*probed) < 1
+    assert linear_probe(*probed) < 1  # the weights are random: 1/16 by chance
 
 
 def test_features_are_means_over_clips(tmp_path, extract, checkpoint, motion):

@@ -54,12 +54,13 @@ def main() -> None:
 def detect(args: argparse.Namespace) -> tuple[int, int]:
     """Detect people and write them; return the numbers of boxes and of key frames."""
     # only here, so that --help works without mmdet
-    from cvrl_mm.command_line import read_config
+    from cvrl_mm.command_line import check_device, read_config
     from cvrl_mm.detection.ava_annotations import read_actions
     from cvrl_mm.detection.ava_proposals import save_proposals
     from cvrl_mm.detection.ava_sources import find_movies
     from cvrl_mm.detection.person_proposals import make_proposals, wanted_key_frames
 
+    check_device(args.device)
     make_place(args.out)  # now, not after hours of work
     videos = [args.videos]
     if args.videos.is_dir():
