@@ -1,4 +1,4 @@
-"""What the tools have in common: a user's mistake ends them with a sentence."""
+"""Common functions of the command-line tools: error messages, configs, devices and videos."""
 
 import argparse
 import sys
@@ -27,10 +27,10 @@ EXPECTED = (
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """End the program with the sentence of an error that its user can mend, without a traceback.
+    """End the program with the message of an expected error instead of a traceback.
 
     Raises:
-        SystemExit: a file is missing, cannot be read or does not fit, or a package is missing.
+        SystemExit: An input is missing, unreadable or unsuitable, or a package is missing.
     """
     try:
         yield
@@ -45,12 +45,12 @@ def read_config(path: str | PathLike, *needed: str) -> Config:
     """Read a config.
 
     Args:
-        path: The file.
-        needed: What it must set.
+        path: Path of the config.
+        needed: Keys that the config must have.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is no config, or lacks what is needed.
+        FileNotFoundError: The file does not exist.
+        ValueError: The file is not a config, or a key is missing.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f'There is no config {path}.')
@@ -60,7 +60,7 @@ def read_config(path: str | PathLike, *needed: str) -> Config:
         raise
     except SyntaxError as error:
         raise ValueError(f'Line {error.lineno} of the config {path}: {error.msg}.') from error
-    except Exception as error:  # a config is a program, which raises what it likes
+    except Exception as error:  # configs are programs and can raise any exception
         raise ValueError(f'The config {path} cannot be read: {error}') from error
     lacking = [key for key in needed if key not in config]
     if lacking:
@@ -82,7 +82,7 @@ def check_device(device: str) -> None:
 
 
 def check_config_argument() -> None:
-    """Read the config that the command line begins with, before a script of MMAction2 does."""
+    """Check the config that is the first argument, before a script of MMAction2 reads it."""
     if sys.argv[1:] and not sys.argv[1].startswith('-'):
         with plain_errors():
             read_config(sys.argv[1], 'model')
@@ -91,8 +91,8 @@ def check_config_argument() -> None:
 def pass_on_randomness() -> None:
     """Turn ``--seed``, ``--diff-rank-seed`` and ``--deterministic`` into ``--cfg-options``.
 
-    MMAction2's ``train.py`` heeds them only in a config without ``randomness``, and drops them
-    without a word elsewhere.
+    MMAction2's ``train.py`` uses them only for configs without ``randomness`` and silently ignores
+    them for others.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument('--seed', type=int)
@@ -104,10 +104,10 @@ def pass_on_randomness() -> None:
 
 
 def check_videos(videos: Iterable[str | PathLike]) -> None:
-    """See that all of some videos can be read.
+    """Check that videos can be read.
 
     Raises:
-        ValueError: one cannot.
+        ValueError: A video is missing or cannot be read.
     """
     for video in map(str, videos):
         if not Path(video).is_file():

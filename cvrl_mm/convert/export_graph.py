@@ -128,7 +128,7 @@ def run_graph(path: str | Path, clips: Tensor) -> Tensor:
 
 
 class _Uint8Encoder(nn.Module):
-    """Name the input and return float32 whatever the weights are."""
+    """An encoder with a named input that returns float32 for weights of any type."""
 
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 LARGEST_RATIO = 20  # of the unpacked files to the archive; random numbers hardly shrink
-SMALL_BYTES = 1 << 20  # allowed whatever the ratio
+SMALL_BYTES = 1 << 20  # always allowed, for any ratio
 MAX_DEPTH = 32
 
 
