@@ -1,9 +1,9 @@
 r"""Write a page that shows test videos beside their nearest neighbours among training videos.
 
-The features are those of the frozen backbone. Neighbours of the same and of another class are marked if
-both videos have labels.
+The features are those of the frozen backbone. Neighbours of the same and of another class are
+marked if both videos have labels.
 
-Example, after python tools/train.py configs/miniature/cvrl_motion.py:
+Example, with the checkpoint that training with this config has written:
     python tools/show_neighbours.py configs/miniature/cvrl_motion.py \
         work_dirs/cvrl_motion/iter_700.pth --gallery data/motion/train.txt \
         --queries data/motion/test.txt --root data/motion --classes data/motion/classes.txt \
