@@ -1,5 +1,6 @@
 """Links and commands in the README and the other pages lead to what exists."""
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -12,11 +13,18 @@ from cvrl_cli import OF_TRAININGS, TOOLS, pretrain_parser
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / 'README.md', ROOT / 'configs' / 'README.md', *(ROOT / 'docs').rglob('*.md')]
-BLOCK = re.compile(r'^```(\w*)\n(.*?)^```', re.M | re.S)
+SCRIPTS = sorted((ROOT / 'tools').rglob('*.py'))
+BLOCK = re.compile(r'^ *```(\w*)\n(.*?)^ *```', re.M | re.S)
 PARTS_OF_THIS_FOLDER = re.compile(
     r'(?<![\w/.-])((?:tools|configs|docs|tests|cvrl_mm)/[\w/.-]*\w)(?![\w*{])'
 )
 LAUNCHERS = ('dist_train.sh', 'dist_test.sh', 'slurm_train.sh', 'train_and_test.sh', 'ablation.sh')
+
+
+def example(script: Path) -> str:
+    """The examples of a script's docstring, as a page."""
+    text = ast.get_docstring(ast.parse(script.read_text(encoding='utf-8'))) or ''
+    return f'```bash\n{text.partition("Example")[2]}\n```\n'
 
 
 def code(text: str) -> list[str]:
@@ -72,10 +80,10 @@ def test_links_and_paths_exist(page: Path):
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize('page', PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_options_exist(page: Path):
+def unknown_options(text: str) -> list[str]:
+    """The options in a page's commands that the called programs do not have."""
     unknown = []
-    for line in commands(page.read_text(encoding='utf-8')):
+    for line in commands(text):
         words = shlex.split(line, comments=True)
         source = source_of_options(words) if words else None
         if words and words[0] == 'torchrun':  # its own options come before the script
@@ -83,7 +91,17 @@ def test_options_exist(page: Path):
         options = [word.partition('=')[0] for word in words if word.startswith('--')]
         if source is not None:
             unknown += [f'{option}: {line}' for option in options if option not in source]
-    assert unknown == []
+    return unknown
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_options_exist(page: Path):
+    assert unknown_options(page.read_text(encoding='utf-8')) == []
+
+
+@pytest.mark.parametrize('script', SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_options_of_examples_exist(script: Path):
+    assert unknown_options(example(script)) == []
 
 
 @pytest.mark.parametrize('page', PAGES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -49,6 +49,8 @@ install_once() {
     if pip show --quiet mmcv 2>/dev/null; then
       pip uninstall --yes --quiet mmcv # of an earlier version of these scripts, for another torch
     fi
+    echo "Installing into $VIRTUAL_ENV. With PyPI's torch for Linux, which contains CUDA, it takes 6 GB and" \
+      "several minutes without output."
     pip install --disable-pip-version-check --constraint "$constraints" "$@"
     echo "$state" >"$stamp"
   fi

@@ -33,7 +33,10 @@ class VideoList(Sequence[dict]):
 
     def __init__(self, ann_file: str, delimiter: str = ' ', prefix: str = '') -> None:
         if not exists(ann_file):
-            raise FileNotFoundError(f'There is no video list {ann_file}; set ann_file.')
+            raise FileNotFoundError(
+                f'There is no video list {ann_file}; set ann_file, or write it with '
+                'tools/data/build_list.py (docs/data.md).'
+            )
         content = get(ann_file).removeprefix(codecs.BOM_UTF8)
         if b'\r' in content:
             content = content.replace(b'\r\n', b'\n').replace(b'\r', b'\n')
