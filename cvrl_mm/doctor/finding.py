@@ -1,4 +1,4 @@
-"""One line of the doctor's report."""
+"""The result of a check and its line in the report."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The learning rate of a config beside its batch."""
+"""Comparison of the learning rate of a config with its batch size."""
 
 from mmengine.config import Config
 
@@ -6,10 +6,10 @@ from .finding import Finding
 
 
 def check_learning_rate(config: Config, ranks: int) -> Finding:
-    """See that the learning rate belongs to the videos of a step.
+    """Check that the learning rate matches the number of videos per step.
 
     Args:
-        config: Of a training run.
+        config: A training config.
         ranks: Processes that will train.
     """
     name = 'learning rate'

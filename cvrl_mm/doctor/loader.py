@@ -1,4 +1,4 @@
-"""The rate at which a config's samples are loaded."""
+"""Measurement of the rate at which the samples of a config are loaded."""
 
 import os
 import time
@@ -13,7 +13,7 @@ MAX_SECONDS = 10.0
 
 
 def check_loader(config: Config, ranks: int) -> Finding:
-    """Load samples for some seconds and say how fast the workers can deliver batches.
+    """Load samples for some seconds and report how fast the workers can deliver batches.
 
     Args:
         config: A training config.

@@ -1,4 +1,4 @@
-"""GPUs, NCCL and shared memory."""
+"""Checks of GPUs, NCCL, memory, open files and shared memory."""
 
 import math
 import resource
@@ -28,7 +28,7 @@ FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
 
 
 def check_gpus() -> list[Finding]:
-    """Name the GPUs, and see that torch can use them."""
+    """Name the GPUs and check that torch can use them."""
     if not torch.cuda.is_available():
         if shutil.which('nvidia-smi') and torch.version.cuda is None:
             advice = 'install a torch that is compiled for CUDA (pytorch.org)'
@@ -47,7 +47,7 @@ def check_gpus() -> list[Finding]:
 
 
 def check_nccl() -> Finding:
-    """See that several GPUs can talk to each other."""
+    """Check that several GPUs can communicate."""
     if not dist.is_available() or not dist.is_nccl_available():
         advice = "one GPU works; for several install a torch with NCCL, or env_cfg's backend='gloo'"
         return Finding('problem', 'NCCL', 'not in this torch', advice)
@@ -121,7 +121,7 @@ def check_open_files(config: Config) -> Finding:
 def check_shared_memory(
     config: Config | None, ranks: int, place: Path = Path('/dev/shm')
 ) -> list[Finding]:
-    """See that the batches that wait for the model fit.
+    """Check that waiting batches fit into shared memory.
 
     Loader processes hand their batches over in shared memory; containers often come with
     64 MiB of it.
@@ -148,7 +148,7 @@ def check_shared_memory(
 
 
 def waiting_bytes(config: Config) -> int | None:
-    """Size of the batches in shared memory of one rank, at most; None if it is not known.
+    """Return the maximal size of the batches in shared memory per rank, or None if unknown.
 
     Each worker keeps the batches that it loads ahead. With ``stack_collate`` it keeps the memory
     of one more, which the training process may still use.

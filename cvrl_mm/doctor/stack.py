@@ -1,4 +1,4 @@
-"""What is compiled, and what of the stack is known to be broken."""
+"""Checks of compiled parts and of known incompatibilities of the installed versions."""
 
 import importlib
 import importlib.util
@@ -22,7 +22,7 @@ from .finding import Finding
 
 
 def check_compiled() -> list[Finding]:
-    """See what torch and mmcv were compiled for."""
+    """Report for which devices torch and mmcv were compiled."""
     cuda = torch.version.cuda
     torch_line = f'compiled for CUDA {cuda}' if cuda else 'compiled for the CPU alone'
     return [Finding('ok', 'torch', torch_line), *check_cudnn(), check_mmcv_ops()]
@@ -47,7 +47,7 @@ def check_cudnn() -> list[Finding]:
 
 
 def check_mmcv_ops() -> Finding:
-    """See whether the operators that detection needs are there, and for the GPU."""
+    """Check whether the operators for detection are installed, also for the GPU."""
     if importlib.util.find_spec('mmcv._ext') is None:
         try:
             torchvision_ops()
@@ -67,7 +67,7 @@ def check_mmcv_ops() -> Finding:
 
 
 def check_breakages() -> list[Finding]:
-    """See which known breakages the installed stack has, and that each is covered."""
+    """Check that each known incompatibility of the installed versions is worked around."""
     drn = sys.modules.get('mmaction.models.localizers.drn')
     new_torch = digit_version(torch.__version__) >= digit_version('2.6')
     on_cpu = get_device() == 'cpu'
@@ -102,7 +102,7 @@ def check_breakages() -> list[Finding]:
 
 
 def judge(name: str, present: bool, covered: bool) -> Finding:
-    """Put a breakage into words."""
+    """Return the finding on one incompatibility."""
     if not present:
         return Finding('ok', name, 'not in this stack')
     if covered:
@@ -111,12 +111,12 @@ def judge(name: str, present: bool, covered: bool) -> Finding:
 
 
 def is_ours(function: object) -> bool:
-    """Whether a function is one that this package has put in place."""
+    """Return whether a function has been replaced by this package."""
     return str(getattr(function, '__module__', '')).startswith('cvrl_mm.')
 
 
 def check_place_for_mim() -> list[Finding]:
-    """See that mim finds the package beside its metadata, where an editable one is not."""
+    """Check that mim finds the package beside its metadata; editable installs need a link."""
     try:
         beside = Path(str(metadata.distribution('cvrl_mm').locate_file('cvrl_mm')))
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The installed versions beside the tested ones."""
+"""Comparison of the installed versions with the tested ones."""
 
 from collections.abc import Iterator
 from importlib import metadata
@@ -29,7 +29,7 @@ OPTIONAL = {
 
 
 def check_versions(tested: Path = TESTED) -> list[Finding]:
-    """Compare every package of the tested table, and see that there is one mmcv.
+    """Compare each package with its tested version, and check that there is only one mmcv.
 
     Args:
         tested: A constraints file.
@@ -43,7 +43,7 @@ def check_versions(tested: Path = TESTED) -> list[Finding]:
 
 
 def read_constraints(path: Path) -> Iterator[Requirement]:
-    """Give the requirements of a constraints file that apply to this Python."""
+    """Yield the requirements of a constraints file that apply to this version of Python."""
     for line in path.read_text().splitlines():
         line = line.partition('#')[0].strip()
         if line:
@@ -54,7 +54,7 @@ def read_constraints(path: Path) -> Iterator[Requirement]:
 
 
 def version_of(name: str) -> str | None:
-    """Return a distribution's installed version, or None."""
+    """Return the installed version of a distribution, or None."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -62,7 +62,7 @@ def version_of(name: str) -> str | None:
 
 
 def check_mmcv() -> Finding:
-    """See that mmcv and mmcv-lite do not lie over each other."""
+    """Check that mmcv and mmcv-lite are not both installed."""
     installed = [name for name in ('mmcv', 'mmcv-lite') if version_of(name) is not None]
     if len(installed) == 2:
         advice = 'pip uninstall -y mmcv mmcv-lite, then install the one you want'
@@ -91,7 +91,7 @@ def check_version(tested: Requirement) -> Finding:
 
 
 def declared_range(name: str) -> Requirement | None:
-    """Return what the installed cvrl_mm requires of a package; None if it says nothing."""
+    """Return the requirement of the installed cvrl_mm for a package, or None."""
     try:
         lines = metadata.requires('cvrl_mm') or []
     except metadata.PackageNotFoundError:  # on the PYTHONPATH

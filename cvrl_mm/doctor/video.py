@@ -1,4 +1,4 @@
-"""The decoder, and a video that is written, decoded and augmented."""
+"""Checks of the decoders and of the pre-training pipeline."""
 
 import importlib.util
 import tempfile
@@ -33,7 +33,7 @@ def check_video() -> list[Finding]:
 
 
 def try_pipeline(path: Path) -> Finding:
-    """Write a video to ``path``, and load it as pre-training would."""
+    """Write a video to ``path`` and load it with the pre-training pipeline."""
     encode(path, MotionScene.draw(0, np.random.default_rng(0)).render(NUM_FRAMES))
     pipeline = Compose(Config.fromfile(PIPELINE).train_pipeline)
     state = np.random.get_state()
