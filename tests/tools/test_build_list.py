@@ -88,3 +88,37 @@ def test_damaged_split_files_end_in_one_sentence(ucf101: Path, monkeypatch):
     (ucf101 / 'annotations' / 'classInd.txt').write_text('1 Archery\n2\n')
     with pytest.raises(SystemExit, match=r'^build_list: .*classInd\.txt, line 2: '):
         run_script(monkeypatch, 'data/build_list.py', 'ucf101', ucf101)
+
+
+def test_class_folders_become_a_training_and_a_test_list(tmp_path: Path, monkeypatch, capsys):
+    touch(tmp_path, *(f'{c}/{c}{i}.mp4' for c in ('jump', 'run') for i in range(10)))
+    run_script(monkeypatch, 'data/build_list.py', 'folders', tmp_path)
+    train, test = ((tmp_path / f'{s}.txt').read_text().splitlines() for s in ('train', 'test'))
+    assert sorted(line[-2:] for line in train) == [' 0'] * 7 + [' 1'] * 7
+    assert sorted(line[-2:] for line in test) == [' 0'] * 3 + [' 1'] * 3
+    assert not set(train) & set(test)
+    assert (tmp_path / 'classes.txt').read_text() == 'jump\nrun\n'
+    assert '14 videos, 2 classes' in capsys.readouterr().out
+    run_script(monkeypatch, 'data/build_list.py', 'folders', tmp_path, '--test-percent', 50)
+    assert len((tmp_path / 'test.txt').read_text().splitlines()) == 10
+
+
+@pytest.mark.parametrize(
+    'arguments',
+    [
+        ('folders', '--exclude', 'val.csv'),
+        ('folders', '--allow-missing'),
+        ('ucf101', '--test-percent', '30'),
+    ],
+)
+def test_options_of_the_other_kind_of_data_set_are_refused(
+    arguments: tuple[str, ...], ucf101: Path, monkeypatch
+):
+    with pytest.raises(SystemExit) as stopped:
+        run_script(monkeypatch, 'data/build_list.py', arguments[0], ucf101, *arguments[1:])
+    assert stopped.value.code == 2
+
+
+def test_a_missing_folder_ends_in_one_sentence(tmp_path: Path, monkeypatch):
+    with pytest.raises(SystemExit, match=r'^build_list: There is no folder'):
+        run_script(monkeypatch, 'data/build_list.py', 'folders', tmp_path / 'lost')

@@ -1,13 +1,18 @@
-r"""Write the video lists of UCF-101, HMDB-51 or Kinetics from the official split files.
+r"""Write the video lists of UCF-101, HMDB-51, Kinetics, or of a folder of class folders.
 
-ROOT is the folder of the data set. It contains `annotations` (the split files as published) and
-`videos`, for Kinetics `videos_train` and `videos_val`, with or without subfolders. The lists are
-written to ROOT.
+For `folders`, ROOT contains one folder per class. The videos of each class are divided between
+ROOT/train.txt and ROOT/test.txt by a hash of their names; ROOT/classes.txt has the names of the
+classes in the order of their labels.
+
+For the other data sets, ROOT contains `annotations` (the split files as published) and `videos`,
+for Kinetics `videos_train` and `videos_val`, with or without subfolders. The lists are written to
+ROOT.
 
 Missing videos are left out of the list, counted, and named in `<list>.missing`. The exit status is
 then 1, unless --allow-missing is given.
 
 Example:
+    python tools/data/build_list.py folders data/mine --test-percent 30
     python tools/data/build_list.py ucf101 data/ucf101
     python tools/data/build_list.py hmdb51 data/hmdb51 --annotations testTrainMulti_7030_splits
     python tools/data/build_list.py kinetics data/kinetics400 --allow-missing
@@ -20,6 +25,9 @@ import sys
 from pathlib import Path
 
 from cvrl_mm.command_line import plain_errors
+from cvrl_mm.datasets.find_videos import find_videos
+from cvrl_mm.files import replacing
+from cvrl_mm.preparation.class_folders import list_class_folders, split_lines
 from cvrl_mm.preparation.official_lists import (
     Splits,
     group_videos,
@@ -41,7 +49,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('dataset', choices=('ucf101', 'hmdb51', 'kinetics'))
+    parser.add_argument('dataset', choices=('ucf101', 'hmdb51', 'kinetics', 'folders'))
     parser.add_argument('root', type=Path, help='folder of the data set')
     parser.add_argument(
         '--annotations', type=Path, help='folder of the split files (ROOT/annotations)'
@@ -55,7 +63,32 @@ def parse_args() -> argparse.Namespace:
         metavar='CSV',
         help='csv file of Kinetics; its YouTube ids are left out of the training list',
     )
-    return parser.parse_args()
+    parser.add_argument(
+        '--test-percent',
+        type=float,
+        metavar='PERCENT',
+        help='for folders: share of the videos of each class to test on (30)',
+    )
+    args = parser.parse_args()
+    official = args.annotations or args.exclude or args.allow_missing
+    if args.dataset == 'folders' and official:
+        parser.error('--annotations, --exclude and --allow-missing are for official split files')
+    if args.dataset != 'folders' and args.test_percent is not None:
+        parser.error(f'--test-percent is for folders; {args.dataset} has official splits')
+    return args
+
+
+def write_folder_lists(root: Path, test_percent: float) -> None:
+    """Write the classes, the training list and the test list of a folder of class folders."""
+    if not root.is_dir():
+        raise FileNotFoundError(f'There is no folder {root}.')
+    classes, lines = list_class_folders(root, find_videos(root))
+    train, test = split_lines(lines, classes, test_percent)
+    for name, content in (('train', train), ('test', test), ('classes', classes)):
+        with replacing(root / f'{name}.txt') as part:
+            part.write_text('\n'.join(content) + '\n', encoding='utf-8')
+    print(f'{root / "train.txt"}: {len(train)} videos, {len(classes)} classes')
+    print(f'{root / "test.txt"}: {len(test)} videos')
 
 
 def read_splits(dataset: str, annotations: Path) -> tuple[list[str], Splits]:
@@ -77,6 +110,10 @@ def read_splits(dataset: str, annotations: Path) -> tuple[list[str], Splits]:
 def main() -> None:
     """Write the lists and report missing videos."""
     args = parse_args()
+    if args.dataset == 'folders':
+        percent = 30 if args.test_percent is None else args.test_percent
+        write_folder_lists(args.root, percent)
+        return
     classes, splits = read_splits(args.dataset, args.annotations or args.root / 'annotations')
     if args.exclude is not None and args.dataset != 'kinetics':
         raise ValueError('--exclude compares YouTube ids, which only Kinetics has.')
