@@ -75,6 +75,8 @@ def verdict(before: Measure, after: Measure) -> str:
         f'{before} % before and {after} % after training: {won} of {len(pairs)} videos are found '
         f'only after it and {lost} only before it (two-sided sign test: p = {probability:.2g})'
     )
+    if before.value == 100:
+        return f'Nothing to gain here. {before.title}: {counts}. Judge by the other measures.'
     if probability >= SIGNIFICANCE:
         return f'No measurable change. {before.title}: {counts}. Train longer or on more videos.'
     return f'{"Better" if won > lost else "Worse"} than before. {before.title}: {counts}.'

@@ -20,8 +20,8 @@ def made(hits: list[bool]) -> Measure:
     [
         ([False] * 6 + [True] * 4, [True] * 10, 'Better than before'),  # p = 2 / 2^6
         ([False] * 5 + [True] * 5, [True] * 10, 'No measurable change'),  # p = 2 / 2^5
-        ([True] * 10, [False] * 6 + [True] * 4, 'Worse than before'),
-        ([True] * 10, [True] * 10, 'No measurable change'),
+        ([True] * 9 + [False], [False] * 6 + [True] * 3 + [False], 'Worse than before'),
+        ([True] * 10, [True] * 10, 'Nothing to gain'),
     ],
 )
 def test_verdict_is_a_sign_test(before: list[bool], after: list[bool], said: str):
