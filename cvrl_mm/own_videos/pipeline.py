@@ -191,7 +191,9 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> Sequen
     Raises:
         ValueError: It holds another training.
     """
-    asked = dict(videos=[abspath(source) for source in sources], options=asdict(options))
+    asked: dict[str, Any] = dict(
+        videos=[abspath(source) for source in sources], options=asdict(options)
+    )
     note, config = folder / COMMAND, folder / 'config.py'
     if config.is_file() and not note.is_file() and not sources:
         return sources
