@@ -14,6 +14,7 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch.utils.data import get_worker_info
 
 from .atomic_checkpoint_hook import AtomicCheckpointHook
+from .worker_signals import outlive_sigterm
 
 PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
 INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells report Ctrl-C
@@ -40,7 +41,6 @@ class PreemptionHook(Hook):
         interval: Steps between two exchanges of ranks, which all must save at the same step. By
             default the interval of the log, as a logged step waits for the device anyway. A
             single process reacts after each step.
-
         continue_with: What continues the run, for the message.
 
     Raises:
@@ -58,7 +58,10 @@ class PreemptionHook(Hook):
         self._previous: dict[int, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
-        """Install the signal handlers, which workers inherit."""
+        """Install the signal handlers, which workers inherit.
+
+        torch gives the workers a handler of its own for SIGTERM.
+        """
         hooks = [hook for hook in runner.hooks if isinstance(hook, AtomicCheckpointHook)]
         if not hooks or threading.current_thread() is not threading.main_thread():
             return  # Python handles signals in the main thread only
@@ -66,6 +69,9 @@ class PreemptionHook(Hook):
         if self.interval is None:
             intervals = [h.interval for h in runner.hooks if isinstance(h, LoggerHook)]
             self.interval = intervals[0] if intervals else 1
+        outlive_sigterm(runner.train_dataloader)
+        if runner.val_loop is not None:
+            outlive_sigterm(runner.val_dataloader)
         self._pid = os.getpid()
         self._loop = runner.train_loop
         for signum in SIGNALS:
@@ -125,8 +131,6 @@ class PreemptionHook(Hook):
             if get_worker_info() is None:  # a process of a pool, for example of AVA's evaluation
                 signal.signal(signum, signal.SIG_DFL)
                 os.kill(os.getpid(), signum)
-            elif signum == signal.SIGTERM:  # torch ends hanging workers by another one
-                signal.signal(signum, signal.SIG_DFL)
             return
         while frame is not None and frame.f_locals.get('self') is not self._loop:
             frame = frame.f_back

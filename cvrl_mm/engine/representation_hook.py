@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
 from ..evaluation.features import clip_features
 from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours, neighbour_hits
+from .worker_signals import outlive_sigterm
 
 MAX_NEIGHBOURS = 20  # that vote
 RECALLS = (1, 5, 10)
@@ -66,6 +67,7 @@ class RepresentationHook(Hook):
         """
         with untouched_state(runner.model):
             self.loader = runner.build_dataloader(self.dataloader)
+        outlive_sigterm(self.loader)
         dataset = self.loader.dataset
         videos = len(dataset)
         if videos < MIN_VIDEOS:
