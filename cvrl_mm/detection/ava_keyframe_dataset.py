@@ -45,8 +45,9 @@ class AVAKeyframeDataset(AVADataset):
         use_frames: Whether to read extracted frames from one folder per movie. If False, video
             files ``MOVIE.*`` are read by ``ReadAVAClip`` in the pipeline.
         key_seconds: First and last second of the range in which, in test mode, each second is a
-            key frame, annotated or not. AVA evaluates 902 to 1798 without the excluded seconds.
-            None tests only annotated key frames, as in MMAction2.
+            key frame, annotated or not. AVA evaluates 902 to 1798 (``AVA_VALID_FRAMES``
+            in SlowFast's ``ava_helper.py``) without the excluded seconds. None tests only annotated
+            key frames, as in MMAction2.
         timestamp_start: Second of the movie at which its file starts: 900 for files that were cut
             at this second, 0 for whole movies.
         **kwargs: Further arguments of ``AVADataset``.
