@@ -17,10 +17,24 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Yields:
         The temporary path, in the same folder and with the same suffix as ``path``.
+
+    Raises:
+        ValueError: As :func:`check_target`.
     """
+    check_target(path)
     part = path.with_name(f'.{path.stem}.{os.getpid()}{path.suffix}')
     try:
         yield part
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_target(path: Path) -> None:
+    """Refuse to replace a folder or a device, such as /dev/null, by a file.
+
+    Raises:
+        ValueError: ``path`` exists and is not a regular file.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError(f'{path} exists and is no regular file; name another file to write.')

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,15 @@ def test_an_error_leaves_the_old_file(tmp_path: Path):
         part.write_text('half')
         raise ZeroDivisionError
     assert path.read_text() == 'old' and list(tmp_path.iterdir()) == [path]
+
+
+def test_folders_and_devices_are_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / 'pipe')
+    (tmp_path / 'folder').mkdir()
+    for name in ('pipe', 'folder'):
+        with (
+            pytest.raises(ValueError, match=f'{name} exists and is no regular file'),
+            replacing(tmp_path / name),
+        ):
+            pytest.fail('The block must not be entered.')
+    assert sorted(os.listdir(tmp_path)) == ['folder', 'pipe']

@@ -5,9 +5,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 # Modules that are tested through the modules that use them
 WITHOUT = {
-    'convert/architecture.py',
-    'convert/description.py',
-    'convert/locate_weights.py',
     'datasets/random_source.py',
     'own_videos/network.py',
     'own_videos/results.py',

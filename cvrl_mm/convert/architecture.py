@@ -7,6 +7,8 @@ from torch import Tensor
 
 from ..models import R3DSlow
 
+# A weight's name ends so in files of SlowFast (of any of its methods) and of 2D ResNets.
+SLOWFAST_STEM, RESNET_STEM = 's1.pathway0_stem.conv.weight', 'conv1.weight'
 BLOCK = re.compile(r'layer(\d)\.(\d+)\.')
 
 
@@ -35,3 +37,18 @@ def read_depth_and_width(state: Mapping[str, Tensor], stem: str) -> tuple[int, f
         f'{"there" if stem in state else "missing"}. The first names are '
         f'{", ".join(list(state)[:5])}.'
     )
+
+
+def conversion_of(state: Mapping[str, Tensor]) -> str | None:
+    """Return the command of tools/convert_checkpoint.py that converts foreign weights.
+
+    Args:
+        state: A state dict.
+
+    Returns:
+        ``'slowfast'``, ``'inflate'``, or None for weights that need no conversion.
+    """
+    if any(key.endswith(SLOWFAST_STEM) for key in state):
+        return 'slowfast'
+    stems = (v for k, v in state.items() if k == RESNET_STEM or k.endswith(f'.{RESNET_STEM}'))
+    return 'inflate' if any(stem.ndim == 4 and stem.shape[1] == 3 for stem in stems) else None

@@ -1,7 +1,11 @@
 """Read the config that a training run stores in its checkpoints, without running it."""
 
 import ast
+import re
 from typing import Any
+
+# An absolute path of Linux or Windows between quotes: everything before its last part
+FOLDERS = re.compile(r"""(?<=['"])(?:/|[A-Za-z]:\\)[^'"\n]*[/\\](?=[^'"\n/\\]*['"])""")
 
 
 def read_config_text(text: str) -> dict[str, Any]:
@@ -33,6 +37,15 @@ def read_config_text(text: str) -> dict[str, Any]:
                 continue
             values[statement.targets[0].id] = value
     return values
+
+
+def without_folders(text: str) -> str:
+    """Keep the last part of each absolute path in a dumped config, which others may read.
+
+    >>> without_folders("data_root = '/home/me/videos/train.txt'")
+    "data_root = 'train.txt'"
+    """
+    return FOLDERS.sub('', text)
 
 
 class _DictCalls(ast.NodeTransformer):

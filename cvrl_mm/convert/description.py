@@ -44,7 +44,11 @@ def describe(meta: Mapping[str, Any]) -> dict[str, Any]:
         told['backbone'] = dict(type='R3DSlow') | {
             key: meta[key] for key in ('depth', 'width', 'padding')
         }
-    told |= {key: meta[key] for key in ('backbone', 'input') if key in meta}
+    if 'backbone' in meta:
+        told['backbone'] = meta['backbone']
+    if 'input' in meta:  # what it leaves open, the config tells
+        is_dict = isinstance(meta['input'], dict)
+        told['input'] = told.get('input', {}) | meta['input'] if is_dict else meta['input']
     if 'backbone' in told:
         told['backbone'] = architecture_of(told['backbone'])
     if 'input' in told:
@@ -120,4 +124,9 @@ def load_backbone(network: nn.Module, checkpoint: Mapping[str, Any], name: str) 
         for k, v in checkpoint['state_dict'].items()
         if k.startswith(PREFIX)
     }
+    for key, like in network.state_dict().items():
+        if like.is_floating_point() and key in weights and not weights[key].is_floating_point():
+            raise CheckpointMisfitError(
+                f'{name}: {PREFIX}{key} is {weights[key].dtype} instead of floating point.'
+            )
     network.load_state_dict(weights, strict=False)  # counters of batches may be missing

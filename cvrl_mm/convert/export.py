@@ -10,7 +10,8 @@ from torch import Tensor
 
 from cvrl_mm.models.pretrained import padding_of
 
-from .architecture import read_depth_and_width
+from .architecture import conversion_of, read_depth_and_width
+from .config_text import without_folders
 from .description import PREFIX, describe
 from .files import load_weights
 
@@ -28,11 +29,12 @@ def extract_backbone(path: str | Path) -> dict:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``, the
         file's name, and, as far as the checkpoint tells them, ``origin``, the first file in a
         chain of conversions, ``backbone`` and ``input`` (see :func:`describe`), ``cfg``, the
-        text of the training config, ``epoch``, ``iter``, ``license``, ``padding`` and
-        ``inflated``.
+        text of the training config, of whose absolute paths the last parts are kept, ``epoch``,
+        ``iter``, ``license``, ``padding`` and ``inflated``.
 
     Raises:
-        ValueError: it holds more than weights, or no backbone.
+        ValueError: it holds more than weights, has the layout of another project, or holds no
+            backbone.
     """
     checkpoint = load_weights(path)
     state, old = checkpoint['state_dict'], checkpoint['meta']
@@ -42,11 +44,18 @@ def extract_backbone(path: str | Path) -> dict:
         for key, tensor in state.items()
         if key.removeprefix('module.').startswith(PREFIX)
     }
+    if command := conversion_of(state):
+        raise ValueError(
+            f'{path} has the layout of another project. Convert it first: '
+            f'python tools/convert_checkpoint.py {command} {path} OUT.pth'
+        )
     if not weights:
         raise ValueError(
             f'{path} has no weights named {PREFIX}…; it has {", ".join([*state][:5])}.'
         )
     kept = {k: old[k] for k in KEPT if k in old}
+    if isinstance(kept.get('cfg'), str):
+        kept['cfg'] = without_folders(kept['cfg'])
     if 'source' in old:
         kept.setdefault('origin', old['source'])
     if padding := padding_of(old):

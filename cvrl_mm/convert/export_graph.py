@@ -1,6 +1,7 @@
 """Export an encoder as a graph that runs without this package: ONNX or torch.export's pt2."""
 
 import copy
+import logging
 import warnings
 from pathlib import Path
 
@@ -11,13 +12,15 @@ from mmengine.utils import digit_version
 from torch import Tensor, nn
 from torch.nn.modules.utils import _triple
 
-from ..files import replacing
+from ..files import check_target, replacing
 from ..models.same_conv3d import SameConv3d
 from ..models.same_max_pool3d import SameMaxPool3d
 
 SUFFIXES = ('.onnx', '.pt2')
 DTYPES = dict(float32=torch.float32, float16=torch.float16, bfloat16=torch.bfloat16)
 EXAMPLE = (2, 3, 8, 64, 64)  # its sizes are dynamic in the graph
+# torch warns here of each of torchvision's operators, none of which a backbone has.
+ONNX_OPERATORS = 'torch.onnx._internal.exporter._registration'
 TOLERANCE = 1e-5  # of the largest feature, in float32
 
 
@@ -25,9 +28,11 @@ def check_export(out: str | Path, dtype: str) -> None:
     """See that an export is possible, before any work.
 
     Raises:
-        ValueError: the suffix or the type is unknown, or ONNX does not compute in it.
+        ValueError: the suffix or the type is unknown, ONNX does not compute in it, or the target
+            is a folder or a device.
         ImportError: a package for ONNX is missing, or torch is too old.
     """
+    check_target(Path(out))
     suffix = Path(out).suffix
     if suffix not in SUFFIXES:
         raise ValueError(f'An export ends in {" or ".join(SUFFIXES)}, got {out}.')
@@ -76,6 +81,7 @@ def export_encoder(encoder: nn.Module, out: str | Path, dtype: str = 'float32') 
     generator = torch.Generator().manual_seed(0)
     example = torch.randint(0, 256, EXAMPLE, dtype=torch.uint8, generator=generator)
     sizes = {axis: torch.export.Dim.DYNAMIC for axis in (0, 2, 3, 4)}
+    logging.getLogger(ONNX_OPERATORS).setLevel(logging.ERROR)
     with replacing(out) as part:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')

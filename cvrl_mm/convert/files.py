@@ -33,7 +33,7 @@ def load_weights(path: str | Path) -> dict[str, Any]:
     Raises:
         OSError: there is no such file.
         ValueError: it holds other objects than weights, is no checkpoint or damaged, or its
-            weights are not finite.
+            weights are not finite or its variances are negative.
     """
     path = Path(path)
     if not path.is_file():
@@ -100,6 +100,8 @@ def _checked(loaded: Any, path: Path) -> dict[str, Any]:
                 f'{path}: {name} has values that are not finite (NaN or infinity); the training '
                 'diverged. Take an earlier checkpoint.'
             )
+        if name.endswith('running_var') and (tensor < 0).any():
+            raise ValueError(f'{path}: {name} has negative variances; the file is damaged.')
     return dict(state_dict=dict(state), meta=dict(meta or {}))
 
 

@@ -6,6 +6,7 @@ from urllib.parse import urlparse
 
 import torch
 
+TF_SUFFIXES = ('.tar.gz', '.tgz', '.index')
 NAMES = ('encoder.safetensors', 'encoder.pth')
 
 
@@ -22,7 +23,7 @@ def locate_weights(source: str | Path) -> Path:
     Raises:
         OSError: there is no such file or address.
         ImportError: ``hf://`` needs huggingface_hub, which is not installed.
-        ValueError: the address is malformed.
+        ValueError: the address is malformed, or the file is a checkpoint of TensorFlow.
     """
     text = str(source)
     if text.startswith(('http://', 'https://')):
@@ -30,6 +31,11 @@ def locate_weights(source: str | Path) -> Path:
     if text.startswith('hf://'):
         return _download_from_hub(text)
     path = Path(source)
+    if text.endswith(TF_SUFFIXES) or Path(f'{path}.index').is_file():
+        raise ValueError(
+            f'{path} is a checkpoint of TensorFlow. Convert it first: '
+            f'python tools/convert_checkpoint.py tf {path} OUT.pth'
+        )
     if not path.is_dir():
         return path
     found = [path / name for name in NAMES if (path / name).is_file()]
@@ -47,7 +53,10 @@ def _download(address: str) -> Path:
     path = folder / name
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        torch.hub.download_url_to_file(address, str(path), progress=False)
+        try:
+            torch.hub.download_url_to_file(address, str(path), progress=False)
+        except OSError as error:
+            raise OSError(f'{address} cannot be downloaded: {error}') from error
     return path
 
 

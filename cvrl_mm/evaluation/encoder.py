@@ -1,6 +1,7 @@
 """A trained encoder as an ordinary PyTorch module."""
 
 import logging
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -92,12 +93,18 @@ class Encoder(nn.Module):
             Features, (N, C) float32.
 
         Raises:
+            TypeError: the clips are no tensor.
             ValueError: the clips have another shape, type or range.
         """
+        if not isinstance(clips, Tensor):
+            raise TypeError(
+                f'Clips must be a torch.Tensor, got {type(clips).__name__}; torch.from_numpy '
+                'converts arrays.'
+            )
         if clips.ndim != 5 or clips.shape[1] != 3 or 0 in clips.shape:
             raise ValueError(
-                f'Clips must have the shape (N, 3, T, H, W), got {tuple(clips.shape)}; '
-                'encoder.transform makes them from a video.'
+                f'Clips must have the shape (N, 3, T, H, W) without empty dimensions, got '
+                f'{tuple(clips.shape)}; encoder.transform makes them from a video.'
             )
         if clips.is_floating_point():
             low, high = clips.min().item(), clips.max().item()
@@ -122,9 +129,15 @@ class Encoder(nn.Module):
 
         Raises:
             OSError: there is no such file.
+            TypeError: the video is neither a path nor frames.
             ValueError: the frames have another shape or type.
         """
-        steps = clip_steps(self.clip_input, num_clips)
+        if not isinstance(video, str | Path | np.ndarray | Tensor):
+            raise TypeError(
+                'The video must be a path (str or Path) or frames (numpy.ndarray or '
+                f'torch.Tensor), got {type(video).__name__}.'
+            )
+        steps = clip_steps(self.clip_input, operator.index(num_clips))
         if isinstance(video, (str, Path)):
             if not Path(video).is_file():
                 raise FileNotFoundError(f'There is no video {video}.')

@@ -8,6 +8,8 @@ from types import TracebackType
 
 import numpy as np
 
+from ..files import check_target
+
 ROWS_AT_A_TIME = 4096
 
 
@@ -23,7 +25,7 @@ class FeatureFile:
         path: A file that ends in ``.npz`` or ``.parquet``.
 
     Raises:
-        ValueError: ``path`` has another suffix or is a folder.
+        ValueError: ``path`` has another suffix or is a folder or a device.
         ImportError: pyarrow, which is needed for ``.parquet``, is not installed.
     """
 
@@ -31,8 +33,7 @@ class FeatureFile:
         self.path = Path(path)
         if self.path.suffix not in WRITERS:
             raise ValueError(f'Features need a file ending in {" or ".join(WRITERS)}, got {path}.')
-        if self.path.is_dir():
-            raise ValueError(f'{path} is a folder; name a file.')
+        check_target(self.path)
         if self.path.suffix == '.parquet':
             _import_pyarrow()
         self.names: list[str] = []

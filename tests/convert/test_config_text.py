@@ -1,7 +1,7 @@
 import pytest
 from mmengine.config import Config
 
-from cvrl_mm.convert.config_text import read_config_text
+from cvrl_mm.convert.config_text import read_config_text, without_folders
 
 
 def test_a_dumped_config_is_read_as_mmengine_reads_it():
@@ -32,3 +32,19 @@ j = __import__('os').mkdir('x')
 def test_other_text_is_refused(text):
     with pytest.raises(ValueError, match='not Python source'):
         read_config_text(text)
+
+
+def test_folders_of_absolute_paths_are_left_out():
+    text = (
+        "a = '/home/me/train.txt'\n"
+        'b = dict(video="/data/my videos", root=\'/data/x/\')\n'
+        "c = 'C:\\\\Users\\\\me\\\\x.pth'\n"
+        "d = 'https://host/x.pth'\ne = 'data/k400/x.txt'\nf = 4 / 2 / 1\n"
+    )
+    assert read_config_text(without_folders(text)) == dict(
+        a='train.txt',
+        b=dict(video='my videos', root=''),
+        c='x.pth',
+        d='https://host/x.pth',
+        e='data/k400/x.txt',
+    )

@@ -44,11 +44,30 @@ def test_more_than_weights_is_refused_and_not_run(tmp_path, monkeypatch, passeng
     assert os.listdir() == ['net.pth']
 
 
-@pytest.mark.parametrize('content', [b'', b'text', b'PK\x03\x04 cut'])
-def test_other_files_are_refused(tmp_path, content):
-    (tmp_path / 'x.pth').write_bytes(content)
-    with pytest.raises(ValueError, match=r'x\.pth'):
-        load_weights(tmp_path / 'x.pth')
+@pytest.mark.parametrize('suffix', ['.pth', '.safetensors'])
+@pytest.mark.parametrize(
+    'content', [b'', b'hello', b'RIFF....AVI LIST', b'PK\x03\x04 cut', bytes(99)]
+)
+def test_other_files_are_refused_in_one_sentence(tmp_path, content, suffix):
+    path = tmp_path / f'x{suffix}'
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r'x\.\w+ is (no|refused)') as error:
+        load_weights(path)
+    assert '\n' not in str(error.value) and 'weights_only' not in str(error.value)
+
+
+def test_negative_variances_are_refused(tmp_path):
+    out = save_weights({'state_dict': {'bn.running_var': torch.tensor([-1.0])}}, tmp_path / 'x.pth')
+    with pytest.raises(ValueError, match=r'x\.pth: bn\.running_var has negative variances'):
+        load_weights(out)
+
+
+@pytest.mark.parametrize('name', ['x.pth', 'x.safetensors'])
+def test_a_device_is_not_replaced(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ValueError, match='no regular file'):
+        save_weights(dict(state_dict={}), tmp_path / name)
+    assert (tmp_path / name).is_fifo() and os.listdir(tmp_path) == [name]
 
 
 def test_a_tensor_is_no_checkpoint(tmp_path):

@@ -99,3 +99,10 @@ def test_missing_unknown_and_misshapen_weights_are_refused(tmp_path, moco, weigh
 def test_other_networks_and_damaged_configs_are_refused(tmp_path, moco, cfg, message):
     with pytest.raises(ValueError, match=message):
         convert(tmp_path, dict(moco, cfg=cfg))
+
+
+def test_a_file_that_was_not_converted_names_the_command(tmp_path, state, moco):
+    for checkpoint in (moco, dict(model_state=state)):
+        torch.save(checkpoint, path := tmp_path / 'in.pyth')
+        with pytest.raises(ValueError, match=rf'convert_checkpoint\.py slowfast {path} OUT\.pth'):
+            load_encoder(path)

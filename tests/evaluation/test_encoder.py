@@ -15,6 +15,7 @@ from mmengine.config import Config
 import cvrl_mm
 from cvrl_mm import load_encoder
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
+from cvrl_mm.convert.clip_input import ClipInput
 from cvrl_mm.evaluation import encoder as encoder_module
 from cvrl_mm.models import R3DSlow
 from tests.videos import encode
@@ -164,6 +165,24 @@ def test_wrong_clips_and_frames_are_refused(tmp_path, net):
         encoder.transform(np.zeros((4, 32, 32, 3)))
     with pytest.raises(FileNotFoundError, match='nowhere'):
         encoder.transform('nowhere.mp4')
+
+
+def test_what_is_neither_clips_nor_a_video_is_named(net):
+    encoder = encoder_module.Encoder(net, ClipInput(4, 2, 32))
+    with pytest.raises(TypeError, match=r'must be a torch\.Tensor, got ndarray'):
+        encoder.features(np.zeros((1, 3, 4, 32, 32), np.uint8))
+    with pytest.raises(TypeError, match=r'must be a path .* got bytes'):
+        encoder.transform(b'video.mp4')
+    frames = np.zeros((9, 32, 40, 3), np.uint8)
+    assert encoder.transform(frames, np.int64(2)).shape == (2, 3, 4, 32, 32)
+
+
+def test_integer_weights_are_refused(tmp_path, net):
+    state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
+    state['backbone.conv1.conv.weight'] = state['backbone.conv1.conv.weight'].to(torch.int8)
+    torch.save(dict(state_dict=state, meta=TOLD), tmp_path / 'x.pth')
+    with pytest.raises(RuntimeError, match=r'conv1\.conv\.weight is torch\.int8 instead of float'):
+        load_encoder(tmp_path / 'x.pth')
 
 
 def test_half_precision_stays_close(tmp_path, net):
