@@ -86,7 +86,7 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
     encoder.clip_input = dataclasses.replace(encoder.clip_input, **given)
     title = 'videos' if size == 1 else f'videos of part {rank} of {size}'
     with progress(title, Console(stderr=True)) as on_progress:
-        return extract_to_file(
+        failed = extract_to_file(
             encoder,
             paths,
             args.out,
@@ -97,6 +97,9 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
             size=size,
             on_progress=on_progress,
         )
+    if failed is not None:
+        print(f'{len(paths) - len(failed)} of {len(paths)} videos: {args.out}')
+    return failed
 
 
 @plain_errors()

@@ -39,7 +39,7 @@ def motion(tmp_path_factory):
     return next(iter(tmp_path_factory.getbasetemp().glob('data*/motion')))
 
 
-def test_released_checkpoint_to_linear_probe(tmp_path, extract, checkpoint, motion):
+def test_released_checkpoint_to_linear_probe(tmp_path, extract, checkpoint, motion, capsys):
     """Converted from TensorFlow, run over videos, probed."""
     probed = []
     for split in ('train', 'test'):
@@ -47,6 +47,7 @@ def test_released_checkpoint_to_linear_probe(tmp_path, extract, checkpoint, moti
         extract(checkpoint, motion / f'{split}.txt', '-o', out, '--workers=0')
         data = np.load(out)
         lines = (motion / f'{split}.txt').read_text().splitlines()
+        assert f'{len(lines)} of {len(lines)} videos: {out}' in capsys.readouterr().out
         assert data['names'].tolist() == [str(motion / line.split()[0]) for line in lines]
         assert data['feats'].shape == (len(lines), 256)
         labels = [int(line.split()[1]) for line in lines]
