@@ -12,6 +12,7 @@ from mmengine.fileio import exists, get
 BLOCK_BYTES = 1 << 24
 BLOCK_LINES = 1 << 18
 MAX_LABEL_DIGITS = 18  # always fit into 64 bits
+LONG_NUMBER = re.compile(rb'\d{18,}')  # may be too long a label, with or without a sign
 
 
 class VideoList(Sequence[dict]):
@@ -28,7 +29,8 @@ class VideoList(Sequence[dict]):
 
     Raises:
         FileNotFoundError: The list does not exist.
-        ValueError: The list is empty, not encoded in UTF-8, or a line names no file.
+        ValueError: The list is empty, not encoded in UTF-8, or a line names no file or has a label
+            of more than 18 digits.
     """
 
     def __init__(self, ann_file: str, delimiter: str = ' ', prefix: str = '') -> None:
@@ -89,10 +91,15 @@ class VideoList(Sequence[dict]):
         named = _letters(self._delimiter)[np.frombuffer(content, np.uint8)]
         starts = self._starts[block.start : block.stop] - start
         doubtful = ~np.logical_or.reduceat(np.append(named, False), starts)
+        numbers = [found.start() for found in LONG_NUMBER.finditer(content)]
+        doubtful[np.searchsorted(starts, numbers, 'right') - 1] = True
         lines = block if b'\0' in content else block.start + np.flatnonzero(doubtful)
         for index in map(int, lines):
             line = self._line(index).decode()
-            path, _ = parse_line(line, self._delimiter)
+            try:
+                path, _ = parse_line(line, self._delimiter)
+            except ValueError as error:
+                raise ValueError(f'{ann_file}, line {index + 1}: {error}') from None
             if not path or '\0' in path:
                 raise ValueError(
                     f'{ann_file}, line {index + 1}: {line!r} names no file; '
@@ -112,7 +119,8 @@ def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]
 
     Raises:
         FileNotFoundError: The list does not exist.
-        ValueError: The list is empty, not encoded in UTF-8, or a line names no file.
+        ValueError: The list is empty, not encoded in UTF-8, or a line names no file or has a label
+            of more than 18 digits.
     """
     videos = VideoList(ann_file, delimiter)
     return [(video['filename'], video['label']) for video in videos]

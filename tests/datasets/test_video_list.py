@@ -79,3 +79,12 @@ def test_line_breaks_of_other_systems(line_break: bytes, tmp_path: Path):
 def test_a_byte_order_mark_is_no_part_of_the_first_path(tmp_path: Path):
     (tmp_path / 'list.txt').write_bytes(b'\xef\xbb\xbfa.mp4 1\nb.mp4 2\n')
     assert read_video_list(str(tmp_path / 'list.txt')) == [('a.mp4', 1), ('b.mp4', 2)]
+
+
+@pytest.mark.parametrize('label', [2**63, -(10**17), '9' * 5000])
+def test_a_label_with_too_many_digits_names_file_and_line(tmp_path: Path, label: int | str):
+    lines = [f'a.mp4 {10**17}', '7012345678901234567.mp4 3', f'b c.mp4 {label} ']
+    ann_file = written(tmp_path, '\n'.join(lines).encode())
+    with pytest.raises(ValueError, match=r"list\.txt, line 3: The label of 'b c.mp4' has \d+ dig"):
+        read_video_list(ann_file)
+    assert len(VideoList(written(tmp_path, '\n'.join(lines[:2]).encode()))) == 2
