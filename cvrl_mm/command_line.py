@@ -75,8 +75,8 @@ def check_device(device: str) -> None:
         ValueError: The name of the device is unknown, or the device is not available.
     """
     try:
-        torch.empty(0, device=device)
-    except (AssertionError, RuntimeError) as error:
+        torch.ones(1, device=device).item()  # the device must also compute; 'meta' cannot
+    except (AssertionError, ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0].rstrip('.')
         raise ValueError(f'The device {device!r} cannot be used: {reason}.') from error
 

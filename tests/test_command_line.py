@@ -83,7 +83,7 @@ def test_videos_are_looked_at(tmp_path: Path):
         check_videos([tmp_path / 'good.mp4', *write_broken(tmp_path)])
 
 
-@pytest.mark.parametrize('device', ['xyz', 'cuda:99'])
+@pytest.mark.parametrize('device', ['xyz', 'cuda:99', 'meta', 'hpu'])
 def test_an_unusable_device_is_named(device: str):
     with pytest.raises(ValueError, match=f"The device '{device}' cannot be used: .+"):
         check_device(device)
