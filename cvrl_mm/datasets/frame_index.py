@@ -90,7 +90,7 @@ def index_frames(
         rows.append((*row, is_hidden))
     if not rows:
         return FrameCount(0)
-    pts, dts, durations, is_key, is_corrupt, is_hidden = zip(*rows, strict=True)
+    pts, dts, durations, is_key, is_corrupt, hidden = zip(*rows, strict=True)
     formats = container.format.name.split(',')
     if 'mov' in formats:
         expected = (stream.start_time or 0) + PRESENT_SHARE * (stream.duration or 0)
@@ -101,12 +101,12 @@ def index_frames(
     is_plain = not num_packed and not num_placeholders and num_vops < 2
     is_timed = any(name in formats for name in TIMED_FORMATS)
     if None not in pts and is_plain and is_key[0]:
-        dts = [p if d is None else d for p, d in zip(pts, dts, strict=True)]
-        index = _build(*map(np.array, (pts, dts, is_key, is_hidden)))
+        known_dts = [p if d is None else d for p, d in zip(pts, dts, strict=True)]
+        index = _build(*map(np.array, (pts, known_dts, is_key, hidden)))
         in_order = index is not None and (np.diff(index.shown) == 1).all()
         if is_timed or (in_order and not stream.codec_context.has_b_frames):
             return index or FrameCount(None)
-    if 'avi' in formats and num_placeholders == num_packed and not any(is_hidden):
+    if 'avi' in formats and num_placeholders == num_packed and not any(hidden):
         return FrameCount(len(pts))
     return FrameCount(None)
 
