@@ -1,11 +1,17 @@
 """Find a weights file: on disk, in a folder, at an address, or on the Hugging Face hub."""
 
 import hashlib
+import shutil
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlparse
+from urllib.request import urlopen
 
 import torch
 
+from ..files import replacing
+
+TIMEOUT_SECONDS = 20  # the longest time without a byte
 TF_SUFFIXES = ('.tar.gz', '.tgz', '.index')
 NAMES = ('encoder.safetensors', 'encoder.pth')
 
@@ -54,8 +60,12 @@ def _download(address: str) -> Path:
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            torch.hub.download_url_to_file(address, str(path), progress=False)
-        except OSError as error:
+            with replacing(path) as part, urlopen(address, timeout=TIMEOUT_SECONDS) as answer:
+                with part.open('wb') as file:
+                    shutil.copyfileobj(answer, file)
+                if answer.length:  # read() does not complain about an answer that ends early
+                    raise ConnectionError(f'the answer ended {answer.length} bytes early')
+        except (OSError, HTTPException) as error:
             raise OSError(f'{address} cannot be downloaded: {error}') from error
     return path
 

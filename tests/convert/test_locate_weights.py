@@ -1,6 +1,11 @@
-import pytest
+import socket
 
+import pytest
+import torch
+
+from cvrl_mm.convert import locate_weights as locate_weights_module
 from cvrl_mm.convert.locate_weights import locate_weights
+from tests.http_server import serve
 
 
 def test_a_folder_holds_one_of_two_names(tmp_path):
@@ -26,3 +31,26 @@ def test_an_address_that_does_not_answer_is_named(tmp_path, monkeypatch):
         locate_weights(address)
     with pytest.raises(ValueError, match='names no file'):
         locate_weights('http://127.0.0.1:9/')
+
+
+def test_a_download_that_ends_early_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.hub, '_hub_dir', str(tmp_path / 'hub'))
+    (tmp_path / 'encoder.pth').write_bytes(bytes(1000))
+    with serve(tmp_path) as (address, _):
+        for _ in range(2):  # the second time, nothing of the first is found
+            with pytest.raises(
+                OSError, match=r'short/encoder\.pth cannot .* ended 500 bytes early'
+            ):
+                locate_weights(f'{address}/short/encoder.pth')
+        path = locate_weights(f'{address}/good/encoder.pth')
+    assert path.read_bytes() == bytes(1000)
+    assert [p for p in (tmp_path / 'hub').rglob('*') if p.is_file()] == [path]
+
+
+def test_a_silent_server_is_given_up(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.hub, '_hub_dir', str(tmp_path / 'hub'))
+    monkeypatch.setattr(locate_weights_module, 'TIMEOUT_SECONDS', 0.05)
+    with socket.create_server(('127.0.0.1', 0)) as silent:
+        address = f'http://127.0.0.1:{silent.getsockname()[1]}/encoder.pth'
+        with pytest.raises(OSError, match=f'{address} cannot be downloaded: .*timed out'):
+            locate_weights(address)
