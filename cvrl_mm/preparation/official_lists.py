@@ -135,14 +135,17 @@ def group_videos(root: Path) -> dict[str, list[str]]:
         root: The folder.
 
     Returns:
-        Paths relative to ``root``, with forward slashes, by the file name without suffix.
+        Paths relative to ``root``, with forward slashes, by the file name without suffix. The
+        suffix of a repacked ``a.avi.mp4`` (:func:`.repack.repack`) is ``.avi.mp4``.
 
     Raises:
         FileNotFoundError: The folder does not exist or contains no video.
     """
     found = defaultdict(list)
     for path in find_videos(root):
-        found[path.stem].append(path.relative_to(root).as_posix())
+        former = Path(path.stem)
+        stem = former.stem if former.suffix.lower() in VIDEO_SUFFIXES else path.stem
+        found[stem].append(path.relative_to(root).as_posix())
     if not found:
         raise FileNotFoundError(f'There are no videos ({", ".join(VIDEO_SUFFIXES)}) below {root}.')
     return found

@@ -163,3 +163,9 @@ def test_an_unknown_class_and_an_empty_folder_are_errors(tmp_path: Path):
         match([OfficialVideo('x', 'run')], ['walk'], {})
     with pytest.raises(FileNotFoundError, match='no videos'):
         group_videos(tmp_path)
+
+
+def test_a_repacked_file_is_found_by_its_former_name(tmp_path: Path):
+    for name in ('a.avi.mp4', 'b.WEBM.mp4', 'c.1.mp4'):
+        (tmp_path / name).touch()
+    assert group_videos(tmp_path) == {'a': ['a.avi.mp4'], 'b': ['b.WEBM.mp4'], 'c.1': ['c.1.mp4']}
