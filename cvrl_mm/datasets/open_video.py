@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -104,7 +104,9 @@ class OpenVideo:
         Empty packets are left out: the end of the file, and orders to repeat the last frame.
         """
         self._is_at_start = False
-        return (packet for packet in self.container.demux(self.stream) if packet.size)
+        # PyAV does not release a packet if its generator is left without being closed.
+        with closing(self.container.demux(self.stream)) as packets:
+            yield from (packet for packet in packets if packet.size)
 
     def decode(self, packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
         """Decode packets to the last frame; packets that cannot be decoded are left out."""

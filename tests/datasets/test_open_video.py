@@ -3,6 +3,7 @@ import os
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -115,3 +116,27 @@ def test_an_unknown_codec_is_named(tmp_path: Path):
     path.write_bytes(path.read_bytes().replace(b'avc1', b'zzzz').replace(b'avcC', b'zzzz'))
     with pytest.raises(UnreadableVideoError, match=r'no decoder|no video'):
         VideoFile(path).read([0])
+
+
+class Packets:
+    """PyAV's generator of packets, which remembers that it was closed."""
+
+    def __init__(self, packets) -> None:
+        self.packets, self.is_closed = packets, False
+
+    def __iter__(self):
+        return iter(self.packets)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_packets_are_closed_when_reading_ends_early(tmp_path: Path):
+    video = OpenVideo(encode(tmp_path / 'a.mp4', options=X264), 'a')
+    container = video.container
+    packets = Packets(container.demux(video.stream))
+    video.container = SimpleNamespace(demux=lambda stream: packets)
+    for _ in video.decode(video.demux()):
+        break
+    assert packets.is_closed
+    container.close()
