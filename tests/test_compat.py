@@ -18,7 +18,7 @@ from mmengine.utils import digit_version
 from mmengine.utils.dl_utils.misc import mmcv_full_available
 from torch import nn
 
-from cvrl_mm import compat, mmcv_ops, weights_only
+from cvrl_mm import compat, mmcv_ops_module, weights_only
 from tests.ranks import run_ranks
 from tests.toy import toy_runner
 
@@ -59,7 +59,7 @@ def test_compiled_operators_are_left_alone(compiled: bool, monkeypatch):
     installed = {'mmdet', 'torchvision', *(['mmcv._ext'] if compiled else [])}
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: name in installed or None)
     replaced = []
-    monkeypatch.setattr(mmcv_ops, 'install', lambda: replaced.append(True))
+    monkeypatch.setattr(mmcv_ops_module, 'install', lambda: replaced.append(True))
     compat.operators_from_torchvision()
     assert bool(replaced) != compiled
 

@@ -49,9 +49,10 @@ def test_workers_under_a_limit_of_open_files(
 ):
     monkeypatch.setattr(transport, 'LOADER_TIMEOUT', 60 if outcome == 'complete' else 15)
     limit = psutil.Process().num_fds() + files_allowed
+    others = set(psutil.Process().children())  # such as the server that forks the jobs of tests
     found = transport.open_files(collate, 8, workers, limit)
     assert outcome in found['outcome'], found
-    assert not psutil.Process().children()
+    assert set(psutil.Process().children()) <= others
 
 
 def test_refuses_numbers_that_are_not_positive(monkeypatch, capsys):
