@@ -1,16 +1,16 @@
-"""Jobs over long lists, written part by part so that nothing finished is lost.
+"""Incremental results of jobs over long lists, so that an interrupted job can continue.
 
-Beside the output file ``OUT`` stands, until everything is done, the folder ``OUT.parts`` with one
-folder per process::
+Until the job is finished, a folder ``OUT.parts`` beside the output file ``OUT`` contains one folder
+per process::
 
-    part_0_of_2/meta.json      what the job computes, and of which list; other parts are refused
-    part_0_of_2/rows.jsonl     one line per finished entry: its place in the list, its name, and
-                               what the job adds
+    part_0_of_2/meta.json      settings of the job and digest of the list; other parts are refused
+    part_0_of_2/rows.jsonl     one line per finished entry: its index in the list, its name, and
+                               the values that the job adds
     part_0_of_2/data           binary data of the rows, in the order of the lines, if any
-    part_0_of_2/lock           held by the process that writes
+    part_0_of_2/lock           locked by the process that writes
 
-Data is written before its line. Rows that a kill has left unfinished are cut off at the next
-start.
+The data of a row is written before its line. If a process is killed, incomplete rows are removed
+at the next start.
 """
 
 import fcntl
@@ -38,23 +38,23 @@ def parts_folder(out: str | Path) -> Path:
 
 
 class ListPart:
-    """The share of one process: entries ``rank``, ``rank + size``, … of a list.
+    """The part of a list that one process handles: entries ``rank``, ``rank + size``, ….
 
-    Use it in a ``with`` block, which holds the lock of the part. Subclasses say what a row holds.
+    Use it in a ``with`` block, which locks the part. Subclasses define the contents of a row.
 
     Args:
         out: The output file.
         names: All entries of the list.
-        source: Settings on which the results depend, as plain values.
-        rank: Number of this process.
+        source: Settings on which the results depend, as values that JSON can represent.
+        rank: Rank of this process.
         size: Number of processes.
 
     Raises:
-        ValueError: there are parts of other settings, lists or another ``size``.
-        BlockingIOError: another process works on this part.
+        ValueError: There are parts with other settings, another list or another ``size``.
+        BlockingIOError: Another process works on this part.
     """
 
-    contents = 'results'  # what errors call the rows
+    contents = 'results'  # name of the rows in error messages
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ListPart:
             names_sha256=names_sha256(names),
             num_names=len(names),
         )
-        self.meta = json.loads(json.dumps(self.meta))  # as it is read back
+        self.meta = json.loads(json.dumps(self.meta))  # in the form in which it is read back
         self.done: set[int] = set()
 
     @classmethod
@@ -83,7 +83,7 @@ class ListPart:
         return 0
 
     def __enter__(self: Part) -> Part:
-        self._check_others()  # a refused run leaves no folder that joining would trip over
+        self._check_others()  # before mkdir: a refused run must not leave an empty part
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = locked(self.folder)
         try:
@@ -102,15 +102,15 @@ class ListPart:
         return self
 
     def left(self) -> list[int]:
-        """Return the places in the list of the entries of this share that are not done."""
+        """Return the indices of the entries of this process that are not finished."""
         return [index for index in self.share if index not in self.done]
 
     def write(self, rows: Mapping[int, Mapping[str, Any]], data: bytes = b'') -> None:
         """Add finished entries.
 
         Args:
-            rows: By place in the list, what the row holds besides place and name.
-            data: Their binary data, one after another.
+            rows: The values of each row besides index and name, by index in the list.
+            data: Concatenated binary data of these rows.
         """
         if not rows:
             return
@@ -127,7 +127,7 @@ class ListPart:
             if folder.name.split('_')[-1] != size:
                 raise ValueError(
                     f'{self.root} holds {folder.name}, but this run has {size} processes; start '
-                    'as many as before, or remove that folder.'
+                    'the same number as before, or remove that folder.'
                 )
             _check_same(self.meta, _read_meta(folder), folder)
 
@@ -137,7 +137,7 @@ class ListPart:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # A write that failed (a full disk) fails again on closing; the next start cuts it off.
+        # A failed write (full disk) fails again on closing; the next start removes its row.
         for file in (self._data, self._rows, self._lock):
             try:
                 file.close()
@@ -147,7 +147,7 @@ class ListPart:
 
     @classmethod
     def recover(cls, folder: Path) -> list[dict]:
-        """Cut off what was not finished in a part's folder, and return the rows that were."""
+        """Remove incomplete rows from the folder of a part, and return the complete ones."""
         lines, data = folder / ROWS, folder / DATA
         content = lines.read_bytes() if lines.exists() else b''
         available = data.stat().st_size if data.exists() else 0
@@ -170,23 +170,23 @@ class ListPart:
     def finished(cls, out: str | Path) -> Iterator[tuple[dict, dict[Path, list[dict]]]]:
         """Lock the finished parts of an output file, and remove them at the end of the block.
 
-        After an error in the block they are kept.
+        If the block raises an error, the parts are kept.
 
         Args:
             out: The output file.
 
         Yields:
-            The parts' common ``meta``, and the rows of each part by its folder.
+            The common ``meta`` of the parts, and the rows of each part by its folder.
 
         Raises:
-            FileNotFoundError: there are no parts, or one is missing.
-            ValueError: a part is unfinished or damaged, or parts do not belong together.
-            BlockingIOError: a process still works on a part.
+            FileNotFoundError: There are no parts, or one is missing.
+            ValueError: A part is unfinished or damaged, or parts do not belong together.
+            BlockingIOError: A process still works on a part.
         """
         root = parts_folder(out)
         folders = part_folders(root)
         if not folders:
-            raise FileNotFoundError(f'There are no parts of {out}: {root} does not hold any.')
+            raise FileNotFoundError(f'There are no parts of {out} in {root}.')
         sizes = {int(folder.name.split('_')[-1]) for folder in folders}
         if len(sizes) > 1:
             raise ValueError(f'{root} holds parts of runs with {sorted(sizes)} processes.')
@@ -202,7 +202,7 @@ class ListPart:
                 locks.append(locked(folder))
             meta = _read_meta(folders[0])
             if meta is None:
-                raise ValueError(f'{folders[0]} has not begun; run its process first.')
+                raise ValueError(f'{folders[0]} is empty; run its process first.')
             rows = {}
             for rank, folder in enumerate(folders):
                 _check_same(meta, _read_meta(folder), folder)
@@ -211,7 +211,7 @@ class ListPart:
                 if sorted(row['i'] for row in rows[folder]) != list(share):
                     raise ValueError(
                         f'{folder} has {len(rows[folder])} of {len(share)} videos; start its '
-                        'process again, which goes on where it was.'
+                        'process again to continue.'
                     )
             yield meta, rows
         finally:
@@ -233,17 +233,17 @@ def _close_locks() -> None:
         lock.close()
 
 
-# A worker that outlives its killed parent must not keep the parent's lock.
+# A loader worker may outlive its killed parent; it must not keep the parent's lock.
 os.register_at_fork(after_in_child=_close_locks)
 
 
 def locked(folder: Path) -> BinaryIO:
     """Lock a folder until the returned file is closed or this process ends.
 
-    Processes that are forked meanwhile do not hold the lock.
+    Forked processes do not inherit the lock.
 
     Raises:
-        BlockingIOError: another process holds the lock.
+        BlockingIOError: Another process holds the lock.
     """
     lock = (folder / 'lock').open('ab')
     try:
@@ -251,21 +251,21 @@ def locked(folder: Path) -> BinaryIO:
     except OSError:
         lock.close()
         raise BlockingIOError(
-            f'Another process works on {folder}; wait for it, or name another output.'
+            f'Another process works on {folder}; wait for it, or choose another output.'
         ) from None
     _locks.add(lock)
     return lock
 
 
 def part_folders(root: Path) -> list[Path]:
-    """Return the folders of parts by their rank."""
+    """Return the folders of the parts, sorted by rank."""
     found = [(m, path) for path in root.glob('part_*') if (m := PART.fullmatch(path.name))]
     return [path for _, path in sorted((int(match[1]), path) for match, path in found)]
 
 
 def _read_meta(folder: Path) -> dict | None:
     path = folder / META
-    if not path.exists():  # another process has just made the folder
+    if not path.exists():  # another process has just created the folder
         return None
     try:
         meta = json.loads(path.read_text())
@@ -287,12 +287,12 @@ def _check_same(meta: dict, other: dict | None, folder: Path) -> None:
     if differing:
         raise ValueError(
             f'{folder} holds {meta["contents"]} of other {", ".join(differing)}; finish that run, '
-            'remove the folder, or name another output file.'
+            'remove the folder, or choose another output file.'
         )
 
 
 def _parse(line: bytes) -> dict | None:
-    """Return a whole line as written by :class:`ListPart`, None for another one."""
+    """Parse a line that :class:`ListPart` wrote; return None if it is incomplete or damaged."""
     try:
         row = json.loads(line) if line.endswith(b'\n') else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""The share of a job of this process, under torchrun, in a Slurm array or under srun."""
+"""Rank and number of processes under torchrun, in a Slurm array or under srun."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Finding the videos of a folder."""
+"""Find the videos in a folder."""
 
 from pathlib import Path
 
@@ -19,3 +19,12 @@ def find_videos(folder: Path) -> list[Path]:
     """
     paths = (p for p in folder.rglob('*') if p.suffix.lower() in VIDEO_SUFFIXES)
     return sorted(path for path in paths if path.is_file())
+
+
+def is_utf8(name: str) -> bool:
+    """Return whether a file name is valid UTF-8; Python represents other bytes by surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

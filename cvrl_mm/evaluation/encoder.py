@@ -1,4 +1,4 @@
-"""A trained encoder as an ordinary PyTorch module."""
+"""A trained encoder as a plain PyTorch module."""
 
 import logging
 import operator
@@ -24,16 +24,16 @@ from .features import UNTRAINED, build_recognizer
 
 
 class Encoder(nn.Module):
-    """Turn clips of video into feature vectors.
+    """Compute feature vectors of video clips.
 
     >>> encoder = cvrl_mm.load_encoder('encoder.safetensors')
     >>> clips = encoder.transform('video.mp4')    # (10, 3, 32, 256, 256) uint8
     >>> feats = encoder.features(clips).mean(0)   # (2048,)
 
     Args:
-        backbone: Takes normalised clips, (N, 3, T, H, W).
-        clip_input: The clips that the backbone was trained on.
-        meta: Where the weights come from; see :func:`extract_backbone`.
+        backbone: Network that takes normalised clips, (N, 3, T, H, W).
+        clip_input: Size and normalisation of the clips that the backbone was trained on.
+        meta: Origin of the weights; see :func:`extract_backbone`.
     """
 
     channels = 'RGB'
@@ -69,13 +69,15 @@ class Encoder(nn.Module):
         return self.clip_input.size
 
     def forward(self, clips: Tensor) -> Tensor:
-        """Normalise clips, encode them and pool over time and space; gradients are recorded.
+        """Normalise clips, encode them and average the features over time and space.
+
+        Gradients are recorded.
 
         Args:
             clips: (N, 3, T, H, W), uint8, or floating point in [0, 1].
 
         Returns:
-            Features, (N, C), in the encoder's type.
+            Features, (N, C), in the data type of the encoder.
         """
         scale = 1 if clips.dtype == torch.uint8 else 255
         x = (clips.to(self.mean.dtype) * scale - self.mean) / self.std
@@ -86,15 +88,15 @@ class Encoder(nn.Module):
         """Encode clips without recording gradients.
 
         Args:
-            clips: (N, 3, T, H, W), uint8, or floating point in [0, 1]; moved to the encoder's
-                device. Time and size may differ from the attributes.
+            clips: (N, 3, T, H, W), uint8, or floating point in [0, 1]. They are moved to the
+                encoder's device. T, H and W may differ from ``clip_len`` and ``size``.
 
         Returns:
             Features, (N, C) float32.
 
         Raises:
-            TypeError: the clips are no tensor.
-            ValueError: the clips have another shape, type or range.
+            TypeError: The clips are not a tensor.
+            ValueError: The clips have a wrong shape, data type or range.
         """
         if not isinstance(clips, Tensor):
             raise TypeError(
@@ -118,19 +120,19 @@ class Encoder(nn.Module):
         return self(clips.to(self.mean.device)).float()
 
     def transform(self, video: str | Path | np.ndarray | Tensor, num_clips: int = 10) -> Tensor:
-        """Make clips of a video: evenly spaced in time, the middle square of each frame.
+        """Sample clips from a video: evenly spaced in time, with a centre crop.
 
         Args:
-            video: A file, or RGB frames, (T, H, W, 3) uint8.
-            num_clips: Clips that cover the video (Section 4.1: 10).
+            video: Path of a file, or RGB frames, (T, H, W, 3) uint8.
+            num_clips: Number of clips (Section 4.1: 10).
 
         Returns:
             (num_clips, 3, clip_len, size, size) uint8.
 
         Raises:
-            OSError: there is no such file.
-            TypeError: the video is neither a path nor frames.
-            ValueError: the frames have another shape or type.
+            OSError: The file does not exist.
+            TypeError: ``video`` is neither a path nor frames.
+            ValueError: The frames have a wrong shape or data type.
         """
         if not isinstance(video, str | Path | np.ndarray | Tensor):
             raise TypeError(
@@ -158,13 +160,16 @@ class Encoder(nn.Module):
         return results['inputs']
 
     def save(self, path: str | Path) -> Path:
-        """Write weights and description; :func:`load_encoder` reads them.
+        """Save the weights and their description for :func:`load_encoder`.
 
         Args:
-            path: A file that ends in ``.safetensors`` or ``.pth``.
+            path: A file name that ends in ``.safetensors`` or ``.pth``.
+
+        Returns:
+            The path.
 
         Raises:
-            ValueError: the encoder was built by hand, without the config of its backbone.
+            ValueError: The encoder was built by hand, without the config of its backbone.
         """
         if 'backbone' not in self.meta:
             raise ValueError("This encoder has no meta['backbone'], the config of its backbone.")
@@ -174,24 +179,24 @@ class Encoder(nn.Module):
 
 
 def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = None) -> Encoder:
-    """Load a trained encoder from a weights file, whatever wrote it.
+    """Load a trained encoder from a weights file of any supported origin.
 
     Args:
-        checkpoint: A file (``.safetensors`` or ``.pth``: converted, or a checkpoint of a run),
-            a folder with ``encoder.safetensors`` or ``encoder.pth``, an ``https://`` address,
+        checkpoint: A ``.safetensors`` or ``.pth`` file (converted, or a checkpoint of a training), a
+            folder with ``encoder.safetensors`` or ``encoder.pth``, an ``https://`` address,
             or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub with such a file.
             ``'untrained'`` builds the encoder of the config with random weights.
-        config: A config, or its path, whose ``model.backbone`` and
-            ``model.data_preprocessor`` are those of the checkpoint and whose pipelines tell
-            the clips. It is only needed for weights that do not describe themselves.
+        config: A config, or its path, from which the backbone (``model.backbone``), the
+            normalisation (``model.data_preprocessor``) and the clips (pipelines) are read. It is
+            only needed for weights files that do not describe their architecture.
 
     Returns:
         The encoder on the CPU, in evaluation mode.
 
     Raises:
-        OSError: there is no such file.
-        ValueError: the file holds more than weights, is damaged, does not describe its
-            architecture where there is no config, or does not fit.
+        OSError: The file does not exist.
+        ValueError: The file contains more than weights, is damaged, does not fit the
+            architecture, or does not describe its architecture and there is no config.
     """
     cfg: Any = Config.fromfile(config) if isinstance(config, str | Path) else config
     if str(checkpoint) == UNTRAINED:
@@ -209,7 +214,7 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
         )
     if 'input' not in meta and meta.get('inflated'):
         print_log(
-            f'{checkpoint} is inflated from an image network and gets frames in [0, 1]. If that '
+            f'{checkpoint} is inflated from an image network and expects frames in [0, 1]. If that '
             'network was trained on frames normalised by mean and std, name a config that sets '
             'them, such as configs/baselines/linear_k400_imagenet_inflated.py.',
             logger='current',
@@ -223,7 +228,7 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
 def _untrained(config: Config | None) -> Encoder:
     """Build an encoder with the random weights of ``randomness.seed``."""
     if config is None:
-        raise ValueError('An untrained encoder needs a config that tells its architecture.')
+        raise ValueError('An untrained encoder needs a config that defines its architecture.')
     meta = dict(source=UNTRAINED, backbone=architecture_of(config.model.backbone.to_dict()))
     backbone = build_recognizer(config, UNTRAINED).backbone
     return Encoder(backbone, ClipInput.from_config(config), meta).eval()

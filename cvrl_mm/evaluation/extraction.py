@@ -1,4 +1,4 @@
-"""Features of many videos, some of which may be unreadable, by one or several processes."""
+"""Extract the features of many videos with one or several processes."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -25,33 +25,35 @@ def extract_to_file(
     size: int = 1,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, str] | None:
-    """Write the features of videos, one vector per video, averaged over its clips.
+    """Write one feature vector per video, the mean over its clips.
 
-    The features of each batch are written to disk at once: another call with the same arguments
-    continues an interrupted one. Videos that cannot be read or hang the decoder are left out.
+    The features of each batch are written to disk immediately, so another call with the same
+    arguments continues an interrupted one. Videos that cannot be read, or at which the decoder
+    hangs, are left out.
 
     Args:
-        encoder: On the device to work on, with the clips that it expects.
-        paths: Videos.
-        out: A file that ends in ``.npz`` or ``.parquet``.
-        num_clips: Clips per video.
-        batch_size: Videos encoded at a time.
-        num_workers: Processes that decode.
-        rank: Number of this process; it encodes every ``size``-th video.
+        encoder: The encoder, on the device to compute on.
+        paths: Paths of the videos.
+        out: A file name that ends in ``.npz`` or ``.parquet``.
+        num_clips: Number of clips per video.
+        batch_size: Number of videos per batch.
+        num_workers: Number of decoding processes.
+        rank: Rank of this process; it encodes every ``size``-th video.
         size: Number of processes that share the list.
-        on_progress: Called with the number of finished videos and the number of this share.
+        on_progress: Called with the number of finished videos and the number of all videos of
+            this process.
 
     Returns:
-        By path, why a video could not be read; None where several processes share the list:
+        The unreadable videos, as ``{path: reason}``. None if several processes share the list;
         :func:`join_parts` then writes the file.
 
     Raises:
         ValueError: ``out`` has another suffix, there are unfinished parts of another run, or no
             video could be read.
-        BlockingIOError: another process works on this output.
-        ChildProcessError: a loader worker was killed, for example because memory ran out.
+        BlockingIOError: Another process works on this output.
+        ChildProcessError: A loader worker was killed, for example because memory ran out.
     """
-    FeatureFile(out)  # before the work: can it be written?
+    FeatureFile(out)  # fails early if the file cannot be written
     source = dict(
         weights_sha256=weights_sha256(encoder.backbone),
         clips=encoder.clip_input.to_dict(),
@@ -70,18 +72,18 @@ def extract_to_file(
         try:
             _encode(encoder, videos, part, batch_size, num_workers, on_progress)
         except RuntimeError as error:
-            # torch raises it wherever this process is when a worker dies
+            # When a worker dies, torch raises this error at whatever line is being executed.
             if 'DataLoader worker' not in str(error):
                 raise
             raise ChildProcessError(
-                f'{str(error).strip(". ")}. Finished videos are kept: the same command continues '
-                'with the others.'
+                f'{str(error).strip(". ")}. Finished videos are kept; run the same command again '
+                'to continue with the others.'
             ) from error
     return join_parts(out) if size == 1 else None
 
 
 def weights_sha256(network: nn.Module) -> str:
-    """Return a digest of the names, types, shapes and values of a network's weights."""
+    """Return the SHA-256 digest of the names, types, shapes and values of a network's weights."""
     digest = hashlib.sha256()
     for name, value in network.state_dict().items():
         if not name.endswith('num_batches_tracked'):
@@ -91,7 +93,7 @@ def weights_sha256(network: nn.Module) -> str:
 
 
 def file_sha256(path: str | Path) -> str:
-    """Return the digest of a file."""
+    """Return the SHA-256 digest of a file."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 

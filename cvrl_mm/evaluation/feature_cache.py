@@ -1,13 +1,13 @@
-"""A cache of features on disk, which several ranks can fill and interrupted runs continue.
+"""A cache of features on disk, which several ranks can fill and interrupted runs can continue.
 
-A folder holds the features of one list of videos::
+A folder contains the features of one list of videos::
 
     meta.json                description of weights, videos and views; must match
     feats_00000.npy          float16, (256, views, channels): videos 0 ... 255 of the list
     labels_00000.npy         int64, (256,)
     feats_00001.npy  ...     the following 256 videos; the last shard is shorter
 
-The ``feats`` of a shard get their final name when they are complete, after its ``labels``. All
+A shard is complete when its ``feats`` file exists; it is renamed into place after ``labels``. All
 files can be read with ``np.load(path, mmap_mode='r')``.
 """
 
@@ -30,9 +30,9 @@ from ..datasets.sample_index import draws_of
 from ..files import replacing
 from .features import clip_features
 
-SHARD_VIDEOS = 256  # small, so that small data sets are also distributed over the ranks
+SHARD_VIDEOS = 256  # small enough to distribute small data sets over the ranks, too
 FORMAT = 1
-MAX_VIDEOS = 10**9  # bounds loops over a damaged or malicious description
+MAX_VIDEOS = 10**9  # bounds the loops over shards if meta.json is damaged or malicious
 
 
 class RepeatedViews(Dataset):

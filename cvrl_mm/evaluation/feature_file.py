@@ -1,4 +1,4 @@
-"""Files of features: ``.npz`` and ``.parquet``."""
+"""Write features to ``.npz`` and ``.parquet`` files."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""Videos of any origin, as clips to take features from."""
+"""A dataset of evaluation clips from arbitrary video files."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,19 +14,19 @@ from .clip_pipeline import clip_steps, decoding_steps
 
 
 def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None) -> list[str]:
-    """List the videos that files, folders and lists name.
+    """Collect videos from files, folders and lists.
 
     Args:
-        sources: Videos, folders that are searched with all that is below them, and lists, which
-            end in ``.txt`` and have lines ``path`` or ``path label``.
-        root: What the paths in lists are relative to; each list's own folder if not given.
+        sources: Videos, folders, which are searched recursively, and lists, which end in ``.txt``
+            and have lines ``path`` or ``path label``.
+        root: Folder to which paths in lists are relative. Default: the folder of the list.
 
     Returns:
-        Paths in the order of the sources, those of a folder sorted.
+        Paths in the order of the sources. The paths of one folder are sorted.
 
     Raises:
-        FileNotFoundError: a source does not exist. What a list names is not looked for.
-        ValueError: there is no video.
+        FileNotFoundError: A source does not exist. The entries of a list are not checked.
+        ValueError: There is no video.
     """
     videos = []
     for source in map(Path, sources):
@@ -40,7 +40,7 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
             videos.append(source)
     if not videos:
         suffixes = ', '.join(VIDEO_SUFFIXES)
-        raise ValueError(f'There is no video in the sources; looked for {suffixes}.')
+        raise ValueError(f'There is no video in the sources; the suffixes are {suffixes}.')
     return [str(video) for video in videos]
 
 
@@ -65,13 +65,13 @@ def _read_list(path: Path, root: Path) -> Iterator[Path]:
 class VideoFiles(Dataset):
     """Clips of videos that may be unreadable (Sec. 4.1: 10 clips of 32 frames, stride 2).
 
-    Of each frame the middle is taken, once the short side has the crop's size.
+    The short side of each frame is resized to ``size``, then the centre square is cropped.
 
     Args:
-        paths: Videos.
-        clip_len: Frames of a clip.
-        frame_interval: Distance of a clip's neighbouring frames.
-        num_clips: Clips of a video, at even distances.
+        paths: Paths of the videos.
+        clip_len: Number of frames per clip.
+        frame_interval: Distance between neighbouring frames of a clip.
+        num_clips: Number of clips per video, evenly spaced.
         size: Side of the crop in pixels.
         timeout_seconds: Longest time for opening or decoding one file.
     """
@@ -94,11 +94,12 @@ class VideoFiles(Dataset):
         return len(self.paths)
 
     def __getitem__(self, index: int) -> dict:
-        """Load a video.
+        """Load the clips of a video.
 
         Returns:
-            ``inputs``, (num_clips, C, T, H, W) uint8, and ``data_samples``, whose ``gt_label``
-            is the video's index; or ``index`` and ``error``, the reason in one line.
+            A dict with ``inputs``, (num_clips, C, T, H, W) uint8, and ``data_samples``, whose
+            ``gt_label`` is the index of the video. For an unreadable video, a dict with ``index``
+            and ``error``, the reason in one line.
         """
         results = dict(filename=self.paths[index], label=index, start_index=0, modality='RGB')
         try:
@@ -109,6 +110,6 @@ class VideoFiles(Dataset):
                     results = transform(results)
         except UnreadableVideoError as error:
             return dict(index=index, error=error.reason)
-        except Exception as error:  # for odd frames transforms raise nearly anything
+        except Exception as error:  # transforms raise many kinds of errors for unusual frames
             return dict(index=index, error=one_line(error))
         return results

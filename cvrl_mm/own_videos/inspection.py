@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..datasets.find_videos import VIDEO_SUFFIXES
+from ..datasets.find_videos import VIDEO_SUFFIXES, is_utf8
 from ..datasets.video_list import parse_line
 from ..evaluation.video_files import gather_videos
 from ..preparation.video_check import find_faults
@@ -146,7 +146,7 @@ def inspect(
     # Links are not followed: their own names and folders are what the user sees
     files = list(dict.fromkeys(Path(abspath(path)) for path in gather_videos(sources)))
     root = Path(commonpath([file.parent for file in files]))
-    if not _is_unicode(str(root)):
+    if not is_utf8(str(root)):
         raise ValueError(f'The folder {printable(str(root))} has a name that is not UTF-8.')
     names = [file.relative_to(root).as_posix() for file in files]
     unreadable = {relpath(path, root): why for path, why in _irregular_files(sources)}
@@ -204,22 +204,13 @@ def printable(name: str) -> str:
 
 def _name_fault(name: str) -> str | None:
     """Return why a list cannot hold the name of a file, or None if it can."""
-    if not _is_unicode(name):
+    if not is_utf8(name):
         return 'its name is not UTF-8'
     if '\n' in name or '\r' in name:
         return 'its name has a line break'
     if name.startswith(BYTE_ORDER_MARK) or parse_line(f'{name} 0') != (name, 0):
         return 'its name begins with white space'
     return None
-
-
-def _is_unicode(name: str) -> bool:
-    """Tell whether the bytes of a file's name are UTF-8; Python has surrogates for others."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _irregular_files(sources: Iterable[str | Path]) -> Iterator[tuple[str, str]]:

@@ -56,7 +56,6 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
     found, start = None, None
     # Before the ranks meet: processes that are forked beside the threads of a group can hang
     if os.environ.get('RANK', '0') == '0':
-        _check_parts()
         _check_folder(folder, sources)
         locks.enter_context(locked(folder))
         sources = _prepare_folder(folder, sources, chosen)
@@ -238,18 +237,6 @@ def _changes(stored: dict, asked: dict, options: Options) -> list[str]:
             if before != value:
                 changes.append(f'{name}={before} in place of {value}')
     return changes
-
-
-def _check_parts() -> None:
-    """See, before the work, that what the results need is installed."""
-    try:
-        import matplotlib  # noqa: F401
-        import PIL  # noqa: F401
-        import sklearn  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f'{error.name} is missing: pip install av matplotlib pillow rich scikit-learn'
-        ) from error
 
 
 def _is_newer(path: Path, other: Path) -> bool:

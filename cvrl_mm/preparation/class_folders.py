@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ..datasets.find_videos import is_utf8
 from ..datasets.video_list import parse_line
 from .subset import draw_subset
 
@@ -40,7 +41,7 @@ def list_class_folders(root: Path, videos: Iterable[Path]) -> tuple[list[str], l
     for path in paths:
         name, label = path.as_posix(), labels[path.parts[0]]
         line = f'{name} {label}'
-        if parse_line(line) != (name, label) or name.splitlines() != [name] or not _is_utf8(name):
+        if parse_line(line) != (name, label) or name.splitlines() != [name] or not is_utf8(name):
             raise ValueError(
                 f'A list cannot contain the name {name!a}; rename the file or its folder.'
             )
@@ -81,12 +82,3 @@ def split_lines(
             'remove these folders.'
         )
     return train, test
-
-
-def _is_utf8(name: str) -> bool:
-    """Tell whether a file name is UTF-8; Python represents other bytes by surrogates."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,6 +1,7 @@
+import os
 from pathlib import Path
 
-from cvrl_mm.datasets.find_videos import VIDEO_SUFFIXES, find_videos
+from cvrl_mm.datasets.find_videos import VIDEO_SUFFIXES, find_videos, is_utf8
 
 
 def test_videos_of_all_subfolders_are_found_by_their_suffix(tmp_path: Path):
@@ -10,3 +11,8 @@ def test_videos_of_all_subfolders_are_found_by_their_suffix(tmp_path: Path):
         (tmp_path / name).touch()
     assert find_videos(tmp_path) == [tmp_path / n for n in ('a.avi', 'b/c.mp4/y.webm', 'b/x.MP4')]
     assert len(set(VIDEO_SUFFIXES)) == len(VIDEO_SUFFIXES) > 10
+
+
+def test_names_with_bytes_that_are_not_utf8_are_recognised():
+    assert is_utf8('videos/zwölf 跳.mp4')
+    assert not is_utf8(os.fsdecode(b'videos/zw\xf6lf.mp4'))
