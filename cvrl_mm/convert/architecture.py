@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..models import R3DSlow
 
-# A weight's name ends so in files of SlowFast (of any of its methods) and of 2D ResNets.
+# Endings of the name of the stem in files of SlowFast (any method) and of 2D ResNets.
 SLOWFAST_STEM, RESNET_STEM = 's1.pathway0_stem.conv.weight', 'conv1.weight'
 BLOCK = re.compile(r'layer(\d)\.(\d+)\.')
 
@@ -16,14 +16,14 @@ def read_depth_and_width(state: Mapping[str, Tensor], stem: str) -> tuple[int, f
     """Infer depth and width of a 2D or 3D ResNet.
 
     Args:
-        state: Its state dict, without prefix.
+        state: State dict of the network, without prefix.
         stem: Name of the first convolution's weight.
 
     Returns:
         The depth, and the width as a multiple of 64 channels in the stem.
 
     Raises:
-        ValueError: these are not the weights of a ResNet with 18, 34, 50, 101 or 152 layers.
+        ValueError: These are not the weights of a ResNet with 18, 34, 50, 101 or 152 layers.
     """
     blocks = {(int(found[1]), int(found[2])) for found in map(BLOCK.match, state) if found}
     stages = tuple(sum(stage == s for s, _ in blocks) for stage in (1, 2, 3, 4))
@@ -40,7 +40,7 @@ def read_depth_and_width(state: Mapping[str, Tensor], stem: str) -> tuple[int, f
 
 
 def conversion_of(state: Mapping[str, Tensor]) -> str | None:
-    """Return the command of tools/convert_checkpoint.py that converts foreign weights.
+    """Return the subcommand of tools/convert_checkpoint.py that converts foreign weights.
 
     Args:
         state: A state dict.

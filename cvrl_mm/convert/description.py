@@ -1,4 +1,4 @@
-"""The architecture and input that a weights file describes."""
+"""Read the architecture and the input from the description in a weights file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,25 +13,25 @@ from .clip_input import ClipInput
 from .config_text import read_config_text
 
 PREFIX = 'backbone.'
-# How a backbone is started or trained is no part of its architecture.
+# Settings of initialisation and training, which are not part of the architecture.
 NOT_ARCHITECTURE = ('init_cfg', 'pretrained', 'frozen_stages', 'norm_eval', 'with_cp', 'recompute')
 BACKBONE_MODULES = ('cvrl_mm.models.', 'mmaction.models.backbones.')
 
 
 def describe(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Find out what a checkpoint says about its backbone and its clips.
+    """Read the description of backbone and clips from the metadata of a checkpoint.
 
     Args:
-        meta: Of a checkpoint: with ``backbone`` and ``input``, as this package writes them;
-            with ``depth``, ``width`` and ``padding``, as earlier versions did; or with ``cfg``,
-            the text of the config of a training run.
+        meta: Metadata of a checkpoint. Three forms are supported: ``backbone`` and ``input``, as
+            this package writes them; ``depth``, ``width`` and ``padding``, as earlier versions
+            wrote them; and ``cfg``, the text of a training config.
 
     Returns:
-        ``backbone``, a config of it, and ``input``, as :class:`ClipInput` takes it; each one
-        only where ``meta`` tells it.
+        A dict with ``backbone``, the config of the backbone, and ``input``, the fields of
+        :class:`ClipInput`. A key is absent if ``meta`` does not describe it.
 
     Raises:
-        ValueError: a description is malformed.
+        ValueError: The description is malformed.
     """
     told: dict[str, Any] = {}
     config = read_config_text(meta['cfg']) if isinstance(meta.get('cfg'), str) else {}
@@ -46,7 +46,7 @@ def describe(meta: Mapping[str, Any]) -> dict[str, Any]:
         }
     if 'backbone' in meta:
         told['backbone'] = meta['backbone']
-    if 'input' in meta:  # what it leaves open, the config tells
+    if 'input' in meta:  # missing fields are taken from the config
         is_dict = isinstance(meta['input'], dict)
         told['input'] = told.get('input', {}) | meta['input'] if is_dict else meta['input']
     if 'backbone' in told:
@@ -57,10 +57,10 @@ def describe(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def architecture_of(backbone: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep what determines the network of a backbone's config.
+    """Keep only the fields of a backbone's config that determine the network.
 
     Raises:
-        ValueError: it is no config of a backbone.
+        ValueError: This is not the config of a backbone.
     """
     if not isinstance(backbone, Mapping) or not isinstance(backbone.get('type'), str):
         raise ValueError(f'The description of the backbone is malformed: {backbone!r:.200}.')
@@ -76,22 +76,22 @@ def build_backbone(
 ) -> nn.Module:
     """Build a backbone and load its weights.
 
-    The shapes are compared before any memory is taken, so that a wrong description of a
-    foreign file cannot exhaust it.
+    The shapes are compared on the meta device before memory is allocated, so that a wrong
+    description in a foreign file cannot exhaust the memory.
 
     Args:
         backbone: Config of the backbone.
         checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta``.
-        name: What errors call the checkpoint.
+        name: Name of the checkpoint in error messages.
 
     Raises:
-        ValueError: there is no such backbone, or the weights do not fit.
+        ValueError: The type of the backbone is unknown, or the weights do not fit.
     """
     init_default_scope('mmaction')
     kind = MODELS.get(backbone['type'])
     if kind is None or not kind.__module__.startswith(BACKBONE_MODULES):
         raise ValueError(
-            f'{name}: {backbone["type"]!r:.80} is no backbone of MMAction2 or cvrl_mm.'
+            f'{name}: {backbone["type"]!r:.80} is not a backbone of MMAction2 or cvrl_mm.'
         )
     try:
         try:
@@ -103,20 +103,20 @@ def build_backbone(
         network = MODELS.build(dict(backbone))
     except CheckpointMisfitError as error:
         raise ValueError(
-            f'{error} The network is {dict(backbone)}; name the config that the weights were '
+            f'{error} The network is {dict(backbone)}; give the config that the weights were '
             'trained with.'
         ) from error
-    except Exception as error:  # constructors raise nearly anything for wrong arguments
+    except Exception as error:  # constructors raise many kinds of errors
         raise ValueError(f'{name}: {dict(backbone)} cannot be built: {error}') from error
     load_backbone(network, checkpoint, name)
     return network
 
 
 def load_backbone(network: nn.Module, checkpoint: Mapping[str, Any], name: str) -> None:
-    """Load the ``backbone.…`` weights of a checkpoint that is in memory.
+    """Load the ``backbone.…`` weights of a loaded checkpoint into a network.
 
     Raises:
-        CheckpointMisfitError: they are not exactly those of the network.
+        CheckpointMisfitError: Names, shapes or data types differ from those of the network.
     """
     check_fit(network, dict(checkpoint), name, PREFIX)
     weights: dict[str, Tensor] = {
@@ -129,4 +129,6 @@ def load_backbone(network: nn.Module, checkpoint: Mapping[str, Any], name: str) 
             raise CheckpointMisfitError(
                 f'{name}: {PREFIX}{key} is {weights[key].dtype} instead of floating point.'
             )
-    network.load_state_dict(weights, strict=False)  # counters of batches may be missing
+    network.load_state_dict(
+        weights, strict=False
+    )  # strict=False: num_batches_tracked may be missing

@@ -1,4 +1,4 @@
-"""Backbone weights out of the checkpoints of a training run."""
+"""Extract the weights of the backbone from a training checkpoint."""
 
 import logging
 from pathlib import Path
@@ -15,31 +15,31 @@ from .config_text import without_folders
 from .description import PREFIX, describe
 from .files import load_weights
 
-# Origin, licence, training config and architecture (as earlier versions stored it)
+# Keys of meta that are kept; depth, width and padding were stored by earlier versions.
 KEPT = ('origin', 'license', 'epoch', 'iter', 'cfg', 'inflated', 'depth', 'width', 'padding')
 
 
 def extract_backbone(path: str | Path) -> dict:
-    """Keep the backbone's weights of a checkpoint, without head and optimizer.
+    """Extract the weights of the backbone, without head and optimizer.
 
     Args:
-        path: A checkpoint that mmengine or this package has written.
+        path: A checkpoint written by mmengine or this package.
 
     Returns:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``, the
-        file's name, and, as far as the checkpoint tells them, ``origin``, the first file in a
-        chain of conversions, ``backbone`` and ``input`` (see :func:`describe`), ``cfg``, the
-        text of the training config, of whose absolute paths the last parts are kept, ``epoch``,
-        ``iter``, ``license``, ``padding`` and ``inflated``.
+        file's name. ``meta`` also has those of the following keys that are known: ``origin``,
+        the first file in a chain of conversions; ``backbone`` and ``input``, see
+        :func:`describe`; ``cfg``, the text of the training config, with absolute paths reduced to
+        their last parts; ``epoch``, ``iter``, ``license``, ``padding`` and ``inflated``.
 
     Raises:
-        ValueError: it holds more than weights, has the layout of another project, or holds no
-            backbone.
+        ValueError: The file contains more than weights, has the layout of another project, or
+            contains no backbone.
     """
     checkpoint = load_weights(path)
     state, old = checkpoint['state_dict'], checkpoint['meta']
     weights = {
-        # a copy, since a view would be saved with all that it views
+        # cloned, because saving a view would save its whole storage
         f'{PREFIX}{key.removeprefix("module.").removeprefix(PREFIX)}': tensor.clone()
         for key, tensor in state.items()
         if key.removeprefix('module.').startswith(PREFIX)
@@ -68,18 +68,18 @@ def extract_backbone(path: str | Path) -> dict:
 
 
 def export_slow_only(path: str | Path) -> dict:
-    """Make weights for MMAction2's own ``ResNet3dSlowOnly``.
+    """Convert weights for MMAction2's ``ResNet3dSlowOnly``.
 
     Args:
         path: A checkpoint of an ``R3DSlow`` with symmetric padding.
 
     Returns:
-        A checkpoint: ``state_dict`` with the backbone's own names, as its argument
-        ``pretrained`` wants them (with ``pretrained2d=False``), and in ``meta`` besides what
-        :func:`extract_backbone` keeps ``backbone``, the config that they fit.
+        A checkpoint. The names in ``state_dict`` have no prefix, so the file can be used as the
+        backbone's argument ``pretrained`` (with ``pretrained2d=False``). ``meta`` is that of
+        :func:`extract_backbone`, with ``backbone``, the config of the ``ResNet3dSlowOnly``.
 
     Raises:
-        ValueError: the weights need TensorFlow's padding, or are of another network.
+        ValueError: The weights need TensorFlow's padding or belong to another network.
     """
     checkpoint = extract_backbone(path)
     padding = checkpoint['meta'].get('padding')
@@ -90,7 +90,8 @@ def export_slow_only(path: str | Path) -> dict:
         )
     if padding is None:
         print_log(
-            f'{path} does not tell its padding; taken to be symmetric, as in ResNet3dSlowOnly.',
+            f'{path} does not state its padding. Symmetric padding is assumed, as in '
+            'ResNet3dSlowOnly.',
             logger='current',
             level=logging.WARNING,
         )

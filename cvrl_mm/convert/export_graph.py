@@ -1,4 +1,4 @@
-"""Export an encoder as a graph that runs without this package: ONNX or torch.export's pt2."""
+"""Export an encoder to ONNX or to a torch.export archive (pt2), which run without this package."""
 
 import copy
 import logging
@@ -18,19 +18,19 @@ from ..models.same_max_pool3d import SameMaxPool3d
 
 SUFFIXES = ('.onnx', '.pt2')
 DTYPES = dict(float32=torch.float32, float16=torch.float16, bfloat16=torch.bfloat16)
-EXAMPLE = (2, 3, 8, 64, 64)  # its sizes are dynamic in the graph
-# torch warns here of each of torchvision's operators, none of which a backbone has.
+EXAMPLE = (2, 3, 8, 64, 64)  # only for tracing: all sizes but the channels are dynamic
+# This logger warns about operators of torchvision, which no backbone uses.
 ONNX_OPERATORS = 'torch.onnx._internal.exporter._registration'
-TOLERANCE = 1e-5  # of the largest feature, in float32
+TOLERANCE = 1e-5  # in float32, relative to the largest feature
 
 
 def check_export(out: str | Path, dtype: str) -> None:
-    """See that an export is possible, before any work.
+    """Check the arguments and the installed packages before an export.
 
     Raises:
-        ValueError: the suffix or the type is unknown, ONNX does not compute in it, or the target
-            is a folder or a device.
-        ImportError: a package for ONNX is missing, or torch is too old.
+        ValueError: The suffix or the data type is unknown, ONNX does not support the data type,
+            or the target is a folder or a device.
+        ImportError: A package for ONNX is missing, or torch is too old.
     """
     check_target(Path(out))
     suffix = Path(out).suffix
@@ -39,7 +39,9 @@ def check_export(out: str | Path, dtype: str) -> None:
     if dtype not in DTYPES:
         raise ValueError(f'dtype must be one of {", ".join(DTYPES)}, got {dtype!r}.')
     if suffix == '.onnx' and dtype == 'bfloat16':
-        raise ValueError('ONNX has no 3D convolution in bfloat16; take float16, or export a .pt2.')
+        raise ValueError(
+            'ONNX has no 3D convolution in bfloat16; use float16, or export a .pt2 file.'
+        )
     if digit_version(torch.__version__) < digit_version('2.6'):
         raise ImportError(f'An export needs torch 2.6 or later, {torch.__version__} is installed.')
     if suffix == '.onnx':
@@ -54,25 +56,25 @@ def check_export(out: str | Path, dtype: str) -> None:
 
 
 def export_encoder(encoder: nn.Module, out: str | Path, dtype: str = 'float32') -> float:
-    """Write a graph that takes uint8 clips and returns features, and compare it with eager.
+    """Export a graph from uint8 clips to features, and compare it with the encoder.
 
-    Normalisation and pooling are part of the graph. Batch, time, height and width are dynamic:
-    at least 4 frames, more than 32 pixels high and wide. The input is called ``clips``,
-    (N, 3, T, H, W) uint8, and the output ``features``, (N, C) float32.
+    Normalisation and pooling are part of the graph. Batch size, time, height and width are
+    dynamic, with at least 4 frames and more than 32 pixels per side. The input ``clips`` is
+    (N, 3, T, H, W) uint8, the output ``features`` is (N, C) float32.
 
     Args:
-        encoder: An :class:`Encoder`; it stays as it is.
-        out: A file that ends in ``.onnx`` or ``.pt2``.
+        encoder: An :class:`Encoder`; it is not modified.
+        out: A file name that ends in ``.onnx`` or ``.pt2``.
         dtype: Type of the weights and of the computation.
 
     Returns:
-        The largest difference from the eager float32 encoder on a random clip of another size,
-        as a share of the largest feature.
+        The largest absolute difference from the eager float32 encoder on a random clip of another
+        size, relative to the largest feature.
 
     Raises:
-        ValueError: as :func:`check_export`; or the graph deviates from eager by more than 1e-5
-            in float32.
-        ImportError: as :func:`check_export`.
+        ValueError: See :func:`check_export`; also if the float32 graph deviates from the encoder
+            by more than 1e-5.
+        ImportError: See :func:`check_export`.
     """
     check_export(out, dtype)
     out = Path(out)
@@ -134,7 +136,7 @@ def run_graph(path: str | Path, clips: Tensor) -> Tensor:
 
 
 class _Uint8Encoder(nn.Module):
-    """An encoder with a named input that returns float32 for weights of any type."""
+    """An encoder with the named input ``clips`` and float32 output for weights of any type."""
 
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()
@@ -145,7 +147,7 @@ class _Uint8Encoder(nn.Module):
 
 
 def _with_dynamic_padding(module: nn.Module) -> nn.Module:
-    """Replace layers whose padding depends on whether a size is odd by ones that compute it."""
+    """Replace layers with TensorFlow's padding by layers that compute it inside the graph."""
     for name, child in module.named_children():
         if isinstance(child, (SameConv3d, SameMaxPool3d)):
             setattr(module, name, _DynamicSame(child))
@@ -155,7 +157,7 @@ def _with_dynamic_padding(module: nn.Module) -> nn.Module:
 
 
 class _DynamicSame(nn.Module):
-    """Pad explicitly, so that the sizes stay symbolic, and apply the layer without padding."""
+    """Compute the padding from symbolic sizes, pad, and apply the layer without padding."""
 
     def __init__(self, layer: SameConv3d | SameMaxPool3d) -> None:
         super().__init__()
@@ -170,8 +172,8 @@ class _DynamicSame(nn.Module):
             reach = dilation * (kernel - 1) + 1
             total = max(reach - 1, 0)
             if stride > 1:
-                # Not negative, as no kernel but 1 is smaller than its stride. The division is one
-                # of positive numbers: ONNX rounds negative quotients otherwise.
+                # Not negative, because only kernels of size 1 are smaller than their stride. Only
+                # positive numbers are divided: ONNX rounds negative quotients differently.
                 total = (size - 1) // stride * stride + reach - size if reach > 1 else 0
             pads += [total // 2, total - total // 2]
         if isinstance(self.layer, SameMaxPool3d):

@@ -1,4 +1,4 @@
-"""Inflation of the weights of a 2D ResNet to those of the video encoder."""
+"""Inflate the weights of a 2D ResNet to those of the video encoder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from .architecture import read_depth_and_width
 from .files import load_weights
 
 OUR_STEM, STEM = 'conv1.conv.weight', 'conv1.weight'
-# Prefixes of torchvision and timm, of mmpretrain and this package, and of DDP
+# Prefixes in files of torchvision and timm, of mmpretrain and this package, and of DDP
 PREFIXES = ('', 'backbone.', 'module.', 'module.backbone.')
 
 

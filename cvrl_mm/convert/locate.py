@@ -1,4 +1,4 @@
-"""Locate a TensorFlow checkpoint, which may be packed."""
+"""Locate a TensorFlow checkpoint, which may be in an archive."""
 
 import shutil
 import tarfile
@@ -8,26 +8,26 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-LARGEST_RATIO = 20  # of the unpacked files to the archive; random numbers hardly shrink
-SMALL_BYTES = 1 << 20  # always allowed, for any ratio
+LARGEST_RATIO = 20  # of unpacked to packed size; weights can hardly be compressed
+SMALL_BYTES = 1 << 20  # allowed at any ratio
 MAX_DEPTH = 32
 
 
 @contextmanager
 def checkpoint_prefix(source: str | Path) -> Iterator[Path]:
-    """Yield the prefix of a checkpoint, unpacked if necessary.
+    """Yield the prefix of a checkpoint; archives are unpacked first.
 
     Args:
         source: The prefix itself, its ``.index`` file, a folder with one checkpoint, or a
-            ``.tar.gz`` as released, which is unpacked into a temporary folder.
+            ``.tar.gz`` archive, which is unpacked into a temporary folder.
 
     Yields:
         The path before ``.index`` and ``.data-…``.
 
     Raises:
-        FileNotFoundError: there is no checkpoint.
-        ValueError: there are several, or the archive is damaged or would write outside
-            its folder.
+        FileNotFoundError: There is no checkpoint.
+        ValueError: There are several checkpoints, or the archive is damaged or refused (a file
+            outside of the target folder, a link, a suspicious size or depth).
     """
     source = Path(source)
     if source.is_dir():
@@ -42,13 +42,13 @@ def checkpoint_prefix(source: str | Path) -> Iterator[Path]:
             yield _only_checkpoint(Path(folder), source)
     else:
         raise FileNotFoundError(
-            f'{source} is no TensorFlow checkpoint: there is no such folder or archive, and no '
-            f'{source.name}.index either.'
+            f'{source} is not a TensorFlow checkpoint: there is no such folder or archive, '
+            f'and no {source.name}.index.'
         )
 
 
 def _only_checkpoint(folder: Path, source: Path) -> Path:
-    # macOS packs a file ._NAME beside each NAME
+    # archives made on macOS contain a file ._NAME beside each NAME
     found = sorted(p for p in folder.rglob('*.index') if not p.name.startswith('.'))
     if not found:
         raise FileNotFoundError(f'{source} holds no checkpoint: no file in it ends in .index.')
@@ -69,7 +69,8 @@ def _unpack(archive: Path, folder: Path) -> None:
                 if size > LARGEST_RATIO * archive.stat().st_size + SMALL_BYTES:
                     raise ValueError(
                         f'{archive} is refused: it unpacks to more than {LARGEST_RATIO} times its '
-                        f'size of {archive.stat().st_size / 1e6:.1f} MB, which weights do not do.'
+                        f'size of {archive.stat().st_size / 1e6:.1f} MB, which is implausible '
+                        'for weights.'
                     )
             for member in members:
                 name = PurePosixPath(member.name).name
@@ -82,8 +83,8 @@ def _unpack(archive: Path, folder: Path) -> None:
                         shutil.copyfileobj(packed, unpacked)
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise ValueError(
-            f'{archive} is no readable archive: {error}. Fetch it again, or name the prefix of '
-            f'a checkpoint that is unpacked.'
+            f'{archive} is no readable archive: {error}. Download it again, or give the '
+            f'prefix of an unpacked checkpoint.'
         ) from error
 
 
@@ -94,11 +95,11 @@ def _checked(member: tarfile.TarInfo, archive: Path) -> tarfile.TarInfo:
     if path.is_absolute() or '..' in path.parts:
         raise ValueError(
             f'{archive} is refused: its member {member.name} would be written outside the '
-            f'folder it is unpacked into.'
+            f'target folder.'
         )
     if not (member.isfile() or member.isdir()):
         raise ValueError(
             f'{archive} is refused: its member {member.name} is a link or a device; a '
-            f'checkpoint has only files and folders.'
+            f'checkpoint contains only files and folders.'
         )
     return member

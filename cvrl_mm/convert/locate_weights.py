@@ -1,4 +1,4 @@
-"""Find a weights file: on disk, in a folder, at an address, or on the Hugging Face hub."""
+"""Find a weights file on disk, at a web address or on the Hugging Face hub."""
 
 import hashlib
 import shutil
@@ -11,25 +11,25 @@ import torch
 
 from ..files import replacing
 
-TIMEOUT_SECONDS = 20  # the longest time without a byte
+TIMEOUT_SECONDS = 20  # of each read from the server
 TF_SUFFIXES = ('.tar.gz', '.tgz', '.index')
 NAMES = ('encoder.safetensors', 'encoder.pth')
 
 
 def locate_weights(source: str | Path) -> Path:
-    """Return the local file of a source; files from the network are downloaded once.
+    """Return the local path of a weights file; download it if it is not cached.
 
-    Downloads go to torch's cache (``torch.hub.get_dir()``), those of the Hugging Face hub to
-    its own.
+    Downloads are stored in torch's cache (``torch.hub.get_dir()``), or in the cache of
+    huggingface_hub for ``hf://`` addresses.
 
     Args:
-        source: A file, a folder that holds one of ``encoder.safetensors`` and ``encoder.pth``,
+        source: A file, a folder with ``encoder.safetensors`` or ``encoder.pth``,
             ``http(s)://…``, or ``hf://OWNER/NAME`` with an optional ``/FILE``.
 
     Raises:
-        OSError: there is no such file or address.
-        ImportError: ``hf://`` needs huggingface_hub, which is not installed.
-        ValueError: the address is malformed, or the file is a checkpoint of TensorFlow.
+        OSError: The file does not exist, or the download failed.
+        ImportError: huggingface_hub, which is needed for ``hf://``, is not installed.
+        ValueError: The address is malformed, or the file is a TensorFlow checkpoint.
     """
     text = str(source)
     if text.startswith(('http://', 'https://')):
@@ -39,7 +39,7 @@ def locate_weights(source: str | Path) -> Path:
     path = Path(source)
     if text.endswith(TF_SUFFIXES) or Path(f'{path}.index').is_file():
         raise ValueError(
-            f'{path} is a checkpoint of TensorFlow. Convert it first: '
+            f'{path} is a TensorFlow checkpoint. Convert it first: '
             f'python tools/convert_checkpoint.py tf {path} OUT.pth'
         )
     if not path.is_dir():
@@ -54,7 +54,7 @@ def _download(address: str) -> Path:
     name = Path(urlparse(address).path).name
     if not name:
         raise ValueError(f'{address} names no file.')
-    # Files of equal name at different addresses stay apart.
+    # One folder per address, since files at different addresses may have the same name.
     folder = Path(torch.hub.get_dir(), 'cvrl_mm', hashlib.sha256(address.encode()).hexdigest()[:16])
     path = folder / name
     if not path.exists():
@@ -63,7 +63,7 @@ def _download(address: str) -> Path:
             with replacing(path) as part, urlopen(address, timeout=TIMEOUT_SECONDS) as answer:
                 with part.open('wb') as file:
                     shutil.copyfileobj(answer, file)
-                if answer.length:  # read() does not complain about an answer that ends early
+                if answer.length:  # read() raises no error for a truncated answer
                     raise ConnectionError(f'the answer ended {answer.length} bytes early')
         except (OSError, HTTPException) as error:
             raise OSError(f'{address} cannot be downloaded: {error}') from error
@@ -78,5 +78,7 @@ def _download_from_hub(address: str) -> Path:
     try:
         from huggingface_hub import hf_hub_download
     except ImportError as error:
-        raise ImportError('hf:// addresses need huggingface_hub: pip install it.') from error
+        raise ImportError(
+            'hf:// addresses need huggingface_hub: pip install huggingface_hub.'
+        ) from error
     return Path(hf_hub_download(f'{owner}/{name}', file or NAMES[0]))

@@ -1,4 +1,4 @@
-"""Convert the SlowOnly encoders that SlowFast has trained without labels (or with them)."""
+"""Convert SlowOnly checkpoints of PySlowFast, self-supervised or supervised."""
 
 import re
 from pathlib import Path
@@ -16,32 +16,32 @@ from .files import load_weights
 STEM = 's1.pathway0_stem.conv.weight'
 BLOCK = re.compile(r's(\d)\.pathway0_res\d+\.branch2\.c\.weight')
 CONVS = dict(conv1='branch2.a', conv2='branch2.b', conv3='branch2.c', downsample='branch1')
-# What the checkpoints of MoCo, BYOL, SimCLR, SwAV and the memory bank hold besides the encoder
+# Weights besides the encoder in checkpoints of MoCo, BYOL, SimCLR, SwAV and the memory bank
 OTHER_PARTS = (
     *('head.', 'backbone.head.', 'backbone_hist.', 'swav_prototypes', 'queue_swav', 'queue_x'),
     *('ptr', 'iter', 'knn_mem.', 'memory.'),
 )
-PIXELS = 255  # SlowFast normalises frames in [0, 1]
+PIXELS = 255  # mean and std of SlowFast are for frames in [0, 1]
 
 
 def convert_slowfast(path: str | Path) -> dict[str, Any]:
     """Convert a SlowOnly checkpoint of SlowFast, such as those of ``projects/contrastive_ssl``.
 
     A SlowOnly network is an ``R3DSlow`` whose stem has a 1x7x7 kernel and no temporal stride.
-    Of the checkpoints with a momentum encoder, the encoder that is trained by gradients is
-    taken (``backbone``, not ``backbone_hist``).
+    If the checkpoint has a momentum encoder (``backbone_hist``), it is ignored; the encoder that is
+    trained by gradients (``backbone``) is converted.
 
     Args:
-        path: A ``.pyth`` file with ``model_state`` and, as text, ``cfg``.
+        path: A ``.pyth`` file with ``model_state`` and ``cfg``, a YAML string.
 
     Returns:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``,
         ``backbone``, the config of the ``R3DSlow``, ``input`` and ``epoch``.
 
     Raises:
-        OSError: there is no such file.
-        ValueError: it holds more than weights; a key is missing, unknown or misshapen; or its
-            config is that of another network.
+        OSError: The file does not exist.
+        ValueError: The file contains more than weights; a weight is missing, unknown or has a
+            wrong shape; or the config describes another network.
     """
     loaded = load_weights(path)
     everything = loaded['state_dict']
@@ -52,7 +52,7 @@ def convert_slowfast(path: str | Path) -> dict[str, Any]:
             f'are {", ".join([*everything][:5])}.'
         )
     state = {
-        # a name outside of the backbone stays as it is and counts as unknown below
+        # names outside of the backbone are kept, so that they count as unknown below
         key.removeprefix(prefix): tensor
         for key, tensor in everything.items()
         if not key.startswith(OTHER_PARTS)
@@ -75,7 +75,7 @@ def convert_slowfast(path: str | Path) -> dict[str, Any]:
         if tensor.shape != like.shape:
             raise ValueError(
                 f'{path}: {names[key]} has the shape {tuple(tensor.shape)}, but '
-                f'{tuple(like.shape)} fits the rest of the network.'
+                f'the rest of the network needs {tuple(like.shape)}.'
             )
         weights[f'backbone.{key}'] = tensor.clone()
     print_log(f'SlowOnly R{backbone["depth"]}: {len(weights)} tensors converted.', 'current')
@@ -86,7 +86,7 @@ def convert_slowfast(path: str | Path) -> dict[str, Any]:
 
 
 def _slowfast_name(key: str) -> str:
-    """Name in SlowFast what is ``key`` in MMAction2: ``layer1.0.conv1.conv.weight``."""
+    """Map a name of MMAction2, such as ``layer1.0.conv1.conv.weight``, to that of SlowFast."""
     *block, module, kind, field = key.split('.')
     if not block:
         return f's1.pathway0_stem.{kind}.{field}'
@@ -96,7 +96,7 @@ def _slowfast_name(key: str) -> str:
 
 
 def _network(state: dict[str, Tensor], config: dict, path: str) -> dict[str, Any]:
-    """Read the config of the backbone off the weights and the training config."""
+    """Infer the config of the backbone from the weights and the training config."""
     resnet, arch = config.get('RESNET', {}), config.get('MODEL', {}).get('ARCH', 'slow')
     for name, seen, wanted in (
         ('MODEL.ARCH', arch, ('slow',)),
@@ -106,7 +106,7 @@ def _network(state: dict[str, Tensor], config: dict, path: str) -> dict[str, Any
     ):
         if seen not in wanted:
             raise ValueError(
-                f'{path} was trained with {name}={seen!r}; only {wanted[0]!r} is known.'
+                f'{path} was trained with {name}={seen!r}; only {wanted[0]!r} is supported.'
             )
     blocks = [int(found[1]) for found in map(BLOCK.fullmatch, state) if found]
     stages = tuple(blocks.count(stage) for stage in (2, 3, 4, 5))
@@ -124,7 +124,7 @@ def _network(state: dict[str, Tensor], config: dict, path: str) -> dict[str, Any
 
 
 def _read_config(text: Any, path: str) -> dict:
-    """Read the config that SlowFast stores as YAML; an absent one is empty."""
+    """Parse the YAML config that SlowFast stores; return an empty dict if there is none."""
     if not isinstance(text, str):
         return {}
     try:
@@ -136,7 +136,7 @@ def _read_config(text: Any, path: str) -> dict:
 
 
 def _clip_input(config: dict) -> ClipInput:
-    """Return the clips of the training config; without one 8 frames, interval 8 (the zoo's)."""
+    """Read the clips from the training config; the defaults are those of the model zoo (8x8)."""
     data = config.get('DATA', {})
     return ClipInput(
         clip_len=data.get('NUM_FRAMES', 8),

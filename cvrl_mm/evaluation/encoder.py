@@ -182,7 +182,7 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
     """Load a trained encoder from a weights file of any supported origin.
 
     Args:
-        checkpoint: A ``.safetensors`` or ``.pth`` file (converted, or a checkpoint of a training), a
+        checkpoint: A ``.safetensors`` or ``.pth`` file (converted, or a training checkpoint), a
             folder with ``encoder.safetensors`` or ``encoder.pth``, an ``https://`` address,
             or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub with such a file.
             ``'untrained'`` builds the encoder of the config with random weights.

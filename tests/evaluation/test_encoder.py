@@ -241,7 +241,7 @@ def test_what_a_checkpoint_does_not_tell_is_asked_for(tmp_path, net):
     ('meta', 'message'),
     [
         (dict(backbone='R3DSlow'), 'description of the backbone is malformed'),
-        (dict(backbone=dict(type='Runner')), 'is no backbone'),
+        (dict(backbone=dict(type='Runner')), 'is not a backbone'),
         (dict(backbone=dict(type='CVRL')), 'cannot be built'),
         (dict(backbone=dict(type='R3DSlow', widht=1)), 'widht'),
         (dict(backbone=dict(type='R3DSlow', depth=18, width='a')), 'cannot be built'),
