@@ -1,4 +1,4 @@
-"""Where the frames of a video lie in its file, found without decoding."""
+"""Index the frames of a video file without decoding it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,31 +6,31 @@ from dataclasses import dataclass
 import av
 import numpy as np
 
-# Containers that store when each frame is shown.
+# Containers that store a presentation time for each frame.
 TIMED_FORMATS = ('mov', 'matroska', 'flv')
-# A VOP (MPEG-4's frame) starts with this code. AVI files may pack two VOPs into one packet and
-# send a placeholder of at most so many bytes afterwards, or a placeholder alone to repeat a frame.
+# Start code of a VOP, a frame in MPEG-4. AVI files may pack two VOPs into one packet, followed by a
+# short placeholder packet, or repeat a frame by a placeholder packet alone.
 VOP_CODE = b'\0\0\1\xb6'
 PLACEHOLDER_BYTES = 19
-# Of the duration that the header of an MP4 states; less was written by an interrupted copy.
+# Share of the duration in the header of an MP4 file; a shorter file is truncated.
 PRESENT_SHARE = 0.95
 
 
 class TruncatedVideoError(ValueError):
-    """The header of a file describes more than the file holds."""
+    """The file is shorter than its header states."""
 
 
 @dataclass(frozen=True)
 class FrameIndex:
-    """The packets of a video in the order of the file, which is the order of decoding.
+    """The packets of a video in the order of the file, which is the decoding order.
 
     Attributes:
-        pts: When each packet's frame is shown, in units of the stream's time base, (P,) int64.
-        dts: When each packet is decoded, or ``pts`` where the file does not tell, (P,) int64.
-        is_key: Whether decoding can start at each packet, (P,) bool.
-        shown: For each frame in the order of presentation its packet, (N,) int64.
-        start: For each frame in the order of presentation the nearest packet from which
-            decoding yields it, (N,) int64.
+        pts: Presentation time of each packet's frame in units of the time base, (P,) int64.
+        dts: Decoding time of each packet, or ``pts`` if the file does not store it, (P,) int64.
+        is_key: Whether decoding can start at the packet, (P,) bool.
+        shown: Index of the packet of each frame, in presentation order, (N,) int64.
+        start: Index of the last packet from which decoding yields the frame, in presentation
+            order, (N,) int64.
     """
 
     pts: np.ndarray
@@ -42,10 +42,10 @@ class FrameIndex:
 
 @dataclass(frozen=True)
 class FrameCount:
-    """A video whose frames can only be told apart by counting them from its start.
+    """A video whose frames can only be identified by counting them from the start.
 
     Attributes:
-        num_frames: Number of frames; None where only decoding tells.
+        num_frames: Number of frames; None if it can only be found by decoding.
     """
 
     num_frames: int | None
@@ -56,22 +56,22 @@ def index_frames(
 ) -> FrameIndex | FrameCount:
     """Read all packets of a video, without decoding them.
 
-    Times identify the frames of containers that store them (MP4, Matroska, FLV), and of
-    others where no frame is shown before one that precedes it in the file. Everything in
-    doubt is left to counting: missing or repeated times, frames that are shown before the first
-    key frame, repeated frames.
+    Frames are identified by their presentation time if the container stores it (MP4, Matroska,
+    FLV), or if the presentation order is the order of the file. In all doubtful cases they are
+    counted instead: missing or repeated times, frames shown before the first key frame, and
+    repeated frames.
 
     Args:
         container: An open file.
-        stream: Its video.
-        packets: All packets of the video in the order of the file, without empty ones.
+        stream: Its video stream.
+        packets: All packets of the stream in the order of the file, without empty ones.
 
     Returns:
-        Where each frame lies, or at least the number of frames.
+        The index of the frames, or, if they must be counted, their number.
 
     Raises:
-        TruncatedVideoError: an MP4 or MOV file is shorter than its header says.
-        av.FFmpegError: the file cannot be read.
+        TruncatedVideoError: An MP4 or MOV file is shorter than its header states.
+        av.FFmpegError: The file cannot be read.
     """
     name = stream.codec_context.codec.canonical_name
     needs_data = name in ('mpeg4', 'vp8')
@@ -82,7 +82,7 @@ def index_frames(
         if needs_data:
             data = bytes(packet)
             is_hidden |= name == 'vp8' and not data[0] & 0x10
-            # the second VOP of a packet is decoded when the next packet arrives, if one does
+            # the second VOP of a packet is only decoded if another packet follows
             num_packed += num_vops == 2
             num_vops = data.count(VOP_CODE)
             num_placeholders += name == 'mpeg4' and len(data) <= PLACEHOLDER_BYTES
@@ -114,12 +114,12 @@ def index_frames(
 def _build(
     pts: np.ndarray, dts: np.ndarray, is_key: np.ndarray, is_hidden: np.ndarray
 ) -> FrameIndex | None:
-    """Order the frames by time; None if they cannot be told apart by it."""
+    """Order the frames by time; return None if times do not identify them."""
     if len(np.unique(pts)) < len(pts) or pts[~is_hidden].min(initial=pts[0]) < pts[0]:
         return None
     order = np.argsort(pts)
     shown = order[~is_hidden[order]]
-    # Frames after a key frame in the file and shown before it may refer to frames before it.
+    # Frames after a key frame in the file that are shown before it may refer to earlier frames.
     keys = np.flatnonzero(is_key)
     nearest = np.searchsorted(keys, shown, 'right') - 1
     while (is_leading := pts[keys[nearest]] > pts[shown]).any():

@@ -1,4 +1,4 @@
-"""Videos behind web addresses."""
+"""Read files from web servers."""
 
 from http.client import HTTPException
 from urllib.error import HTTPError
@@ -7,10 +7,10 @@ from urllib.request import Request, urlopen
 
 from mmengine.fileio import HTTPBackend as _HTTPBackend
 
-# Characters that stay in an address: those with a meaning, and % of what is quoted already.
+# Characters that are not quoted: those with a meaning in an address, and % of quoted characters.
 KEPT = "%/:=&?~#+!$,;'@()*[]"
 GONE, REFUSED = (404, 410), (401, 403)
-# Remote files are read into memory as a whole; an answer without end must not fill it.
+# Remote files are read into memory as a whole; this limit protects it.
 LARGEST_BYTES = 2**30
 
 
@@ -18,7 +18,7 @@ class HTTPBackend(_HTTPBackend):
     """Read files from a web server, with time limits and a check for truncated answers.
 
     Args:
-        timeout_seconds: Longest time without a byte from the server.
+        timeout_seconds: Longest time without data from the server.
     """
 
     def __init__(self, timeout_seconds: float = 10) -> None:
@@ -28,18 +28,18 @@ class HTTPBackend(_HTTPBackend):
         """Download a file.
 
         Args:
-            filepath: An address ``http://`` or ``https://``; blanks and the like get quoted.
+            filepath: An ``http://`` or ``https://`` address. Characters such as spaces are quoted.
 
         Raises:
             FileNotFoundError: The server answers 404 or 410.
             PermissionError: The server answers 401 or 403.
-            ValueError: This is no web address, or the file is larger than 1 GiB.
-            OSError: Any other failure, such as an answer that ends early.
+            ValueError: This is not a web address, or the file is larger than 1 GiB.
+            OSError: Any other failure, such as a truncated answer.
         """
         return self._request('GET', filepath)
 
     def exists(self, filepath: str) -> bool:
-        """Whether the server has a file; True where it does not answer such questions.
+        """Return whether the server has a file; True if the server does not support this request.
 
         Raises:
             OSError: The server cannot be reached.
@@ -48,7 +48,7 @@ class HTTPBackend(_HTTPBackend):
             self._request('HEAD', filepath)
         except FileNotFoundError:
             return False
-        except PermissionError:  # for example an address that is signed for reading alone
+        except PermissionError:  # for example an address that is signed only for reading
             return True
         except HTTPError as error:
             if error.code not in (400, 405, 501):
@@ -62,7 +62,7 @@ class HTTPBackend(_HTTPBackend):
                 content = answer.read(LARGEST_BYTES + 1)
                 if len(content) > LARGEST_BYTES:
                     raise ValueError(f'the file is larger than {LARGEST_BYTES} bytes')
-                if answer.length:  # with a size, read() does not complain
+                if answer.length:  # read(size) raises no error for a truncated answer
                     raise ConnectionError(f'the answer ended {answer.length} bytes early')
                 return content
         except HTTPError as error:

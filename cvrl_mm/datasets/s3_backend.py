@@ -1,4 +1,4 @@
-"""Videos in S3 and in storage with S3's protocol."""
+"""Read files from S3 and compatible storage."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class S3Backend(BaseStorageBackend):
     (``AWS_ACCESS_KEY_ID``, ``AWS_PROFILE``, ``AWS_ENDPOINT_URL``, …).
 
     Args:
-        timeout_seconds: Longest time without a byte from the server.
+        timeout_seconds: Longest time without data from the server.
         **client: Arguments of ``boto3.client('s3', …)``, for example ``endpoint_url``.
 
     Raises:
@@ -34,9 +34,9 @@ class S3Backend(BaseStorageBackend):
         config = Config(
             connect_timeout=timeout_seconds,
             read_timeout=timeout_seconds,
-            retries=dict(total_max_attempts=1),  # Storage retries
+            retries=dict(total_max_attempts=1),  # the class Storage retries
         )
-        # A session of its own: boto3's default session must not be shared by threads.
+        # A separate session, because boto3's default session must not be shared between threads.
         self._client = boto3.session.Session().client('s3', config=config, **client)
 
     def get(self, filepath: str) -> bytes:
@@ -49,7 +49,7 @@ class S3Backend(BaseStorageBackend):
             ValueError: The address has another form, or the object is larger than 1 GiB.
             FileNotFoundError: There is no such object or bucket.
             PermissionError: The credentials are missing or refused.
-            OSError: Any other failure, such as an answer that ends early.
+            OSError: Any other failure, such as a truncated answer.
         """
         return self._call('get_object', filepath)['Body']
 
@@ -58,10 +58,10 @@ class S3Backend(BaseStorageBackend):
         return self.get(filepath).decode(encoding)
 
     def exists(self, filepath: str) -> bool:
-        """Whether there is an object; True where only reading is allowed.
+        """Return whether an object exists.
 
         Raises:
-            OSError: The server cannot be reached.
+            OSError: The server cannot be reached, or access is denied.
         """
         try:
             self._call('head_object', filepath)
@@ -73,7 +73,7 @@ class S3Backend(BaseStorageBackend):
         scheme, _, place = address.partition('://')
         bucket, _, key = place.partition('/')
         if scheme != 's3' or not bucket or not key:
-            raise ValueError(f'{address} is no address s3://BUCKET/KEY')
+            raise ValueError(f'{address} is not an address of the form s3://BUCKET/KEY')
         try:
             answer = getattr(self._client, operation)(Bucket=bucket, Key=key)
             if 'Body' in answer:

@@ -1,4 +1,4 @@
-"""Whole files of remote storage, read with retries."""
+"""Read whole files from remote storage, with retries."""
 
 import os
 import time
@@ -19,21 +19,21 @@ PAUSES_SECONDS = (1, 2, 4)  # before the second, third and fourth attempt
 
 
 class Storage:
-    """Read files of a storage back end, and retry what may be a passing failure.
+    """Read files from a storage backend, and retry after failures that may be temporary.
 
-    A read is attempted 4 times, with pauses of 1, 2 and 4 seconds, each longer or shorter by up
-    to a half so that processes do not ask again all at once. Files that do not exist and access
-    that is denied are not asked for again. A fork or a pickled copy opens its own connections.
+    A read is attempted 4 times, with pauses of 1, 2 and 4 seconds, each changed at
+    random by up to 50 % so that processes do not retry simultaneously. Missing files and denied
+    access are not retried. A forked process or a pickled copy opens its own connections.
 
     Args:
-        io_backend: ``'http'``, ``'s3'``, or a back end of mmengine's ``FileClient``.
-        **kwargs: Arguments of the back end.
+        io_backend: ``'http'``, ``'s3'``, or a backend of mmengine's ``FileClient``.
+        **kwargs: Arguments of the backend.
     """
 
     def __init__(self, io_backend: str, **kwargs: Any) -> None:
         self.io_backend = io_backend
         self.kwargs = kwargs
-        self._backends: dict[int, Any] = {}  # by process
+        self._backends: dict[int, Any] = {}  # by process id
 
     def __reduce__(self) -> tuple:
         return partial(Storage, self.io_backend, **self.kwargs), ()
@@ -51,7 +51,7 @@ class Storage:
         """Read a whole file.
 
         Args:
-            name: As the back end names its files: an address, or a path.
+            name: Address or path of the file, in the form that the backend expects.
 
         Raises:
             UnreadableVideoError: The file does not exist, or all attempts failed.
@@ -62,7 +62,7 @@ class Storage:
             raise UnreadableVideoError(name, str(error)) from error
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file; True for back ends that cannot tell.
+        """Return whether a file exists; True for backends that do not support this question.
 
         Raises:
             OSError: All attempts failed.

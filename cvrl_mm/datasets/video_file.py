@@ -1,4 +1,4 @@
-"""The package's reader of video files."""
+"""Read frames of video files with PyAV."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -16,34 +16,35 @@ from .open_video import OpenVideo
 from .rotation import quarter_turns
 from .video_reading import UnreadableVideoError
 
-# Decoders that can leave out frames to which no other frame refers, packet by packet.
+# Decoders for which skipping non-reference frames can be switched per packet.
 SKIPPING_DECODERS = ('h264', 'mpeg4', 'mpeg1video', 'mpeg2video')
-# Frames have times with rounding errors: a time within 1 ms of a frame's start belongs to it.
+# Frame times have rounding errors: a time up to 1 ms before a frame's start belongs to this frame.
 SLACK_SECONDS = 1e-3
-# PyAV before version 17 converts colors on one thread and has no such argument.
+# PyAV before version 17 converts colours in one thread and does not have this argument.
 ONE_THREAD = dict(threads=1) if int(av.__version__.split('.')[0]) >= 17 else {}
 
 
 class VideoFile:
-    """Read frames of a video by their place in the order of presentation.
+    """Read frames of a video by their index in presentation order.
 
-    Frame n is the n-th frame that decoding the whole file would give. Frames are decoded from
-    the nearest key frame, frames to which no other frame refers are left out unless they are
-    wanted, and only wanted frames are converted to RGB. Files in which a frame cannot be found
-    exactly by its time are decoded from their start.
+    Frame n is the n-th frame of decoding the whole file. Decoding starts at the nearest key frame,
+    skips non-reference frames that are not requested, and converts only requested frames to RGB.
+    Files whose frames cannot be identified by their times are decoded from the start.
 
-    The header, and all packets once :attr:`num_frames` or :meth:`read` needs them, are read
-    without decoding. Use it as a context manager, or call :meth:`close`.
+    Opening reads only the header. The first use of :attr:`num_frames` or :meth:`read` also reads
+    all packets, usually without decoding them. Use this class as a context manager, or call
+    :meth:`close`.
 
     Args:
         source: Path of a regular file, or a seekable binary file object.
-        name: The file's name in errors; by default the path.
-        num_threads: Threads for decoding. Data loaders have one process per core already.
-        strict: Count damage that the decoder notices as errors (:attr:`num_errors`) and leave
-            out the frames. By default the decoder conceals what it can.
+        name: Name of the file in error messages. Default: the path.
+        num_threads: Number of decoding threads. The default suits data loaders, which already
+            have one process per core.
+        strict: Count errors that the decoder detects (:attr:`num_errors`) and drop the damaged
+            frames. By default the decoder conceals errors if it can.
 
     Raises:
-        UnreadableVideoError: The file does not exist, is no regular file, or holds no video.
+        UnreadableVideoError: The file does not exist, is not a regular file, or contains no video.
     """
 
     def __init__(
@@ -59,12 +60,12 @@ class VideoFile:
 
     @property
     def stream(self) -> av.VideoStream:
-        """PyAV's description of the video."""
+        """The video stream of PyAV."""
         return self._video.stream
 
     @property
     def num_errors(self) -> int:
-        """Number of errors of the decoder so far; see ``strict``."""
+        """Number of decoder errors so far; see ``strict``."""
         return self._video.num_errors
 
     @cached_property
@@ -89,12 +90,12 @@ class VideoFile:
 
     @property
     def rate(self) -> float:
-        """Average number of frames per second; 0 if the file does not tell."""
+        """Average number of frames per second; 0 if it is unknown."""
         return float(self.stream.average_rate or self.stream.guessed_rate or 0)
 
     @cached_property
     def rotation(self) -> int:
-        """Quarter turns, counter-clockwise, that make a stored frame upright."""
+        """Number of counter-clockwise quarter turns that make a stored frame upright."""
         with self._video.errors(), closing(self.frames()) as frames:
             return quarter_turns(next(frames))
 
@@ -106,13 +107,13 @@ class VideoFile:
         return size[::-1] if self.rotation % 2 else size
 
     def read(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """Decode frames, each distinct one once.
+        """Decode frames; each distinct frame is decoded once.
 
         Args:
-            indices: Places of frames in the order of presentation, in any order, (N,).
+            indices: Frame indices in presentation order, in any order and with repetitions, (N,).
 
         Returns:
-            Per index an upright frame, (H, W, 3) RGB uint8; no two share memory.
+            One upright frame per index, (H, W, 3) RGB uint8. They do not share memory.
 
         Raises:
             IndexError: An index is outside of the video.
@@ -146,14 +147,14 @@ class VideoFile:
         return images
 
     def read_at(self, seconds: Sequence[float] | np.ndarray) -> list[np.ndarray]:
-        """Decode the frames shown at some times, without reading the whole file.
+        """Decode the frames that are shown at given times, without reading the whole file.
 
         Args:
-            seconds: Ascending times from the start of the video. Times outside of it give its
-                first or last frame.
+            seconds: Ascending times since the start of the video. Times outside of the video give
+                the first or last frame.
 
         Returns:
-            Per time an upright frame, (H, W, 3) RGB uint8; no two share memory.
+            One upright frame per time, (H, W, 3) RGB uint8. They do not share memory.
 
         Raises:
             UnreadableVideoError: There is nothing to decode, or a frame has no time.
@@ -171,7 +172,7 @@ class VideoFile:
         """Decode the whole video.
 
         Yields:
-            Frames as they are stored, in the order of presentation, with their times.
+            Stored frames (not rotated) in presentation order, with their times.
 
         Raises:
             UnreadableVideoError: The file cannot be read.
@@ -184,14 +185,14 @@ class VideoFile:
         """Convert a stored frame into an upright image.
 
         Args:
-            frame: One of :meth:`frames`.
+            frame: A frame of :meth:`frames`.
             format: 'rgb24' or 'bgr24'.
 
         Returns:
             (H, W, 3) uint8.
 
         Raises:
-            RuntimeError: The video is rotated by no multiple of 90 degrees.
+            RuntimeError: The rotation of the video is not a multiple of 90 degrees.
         """
         image = self._reformatter.reformat(frame, format=format, **ONE_THREAD).to_ndarray()
         turns = quarter_turns(frame)
@@ -215,13 +216,15 @@ class VideoFile:
             return index_frames(self._video.container, self.stream, packets)
 
     def _read_by_time(self, index: FrameIndex, wanted: np.ndarray) -> dict[int, np.ndarray]:
-        """Decode the frames (N,) from their key frames; returns those that could be decoded."""
+        """Decode frames (N,) from their key frames; return those that could be decoded."""
         by_pts = {int(index.pts[index.shown[n]]): int(n) for n in wanted}
         found: dict[int, np.ndarray] = {}
         spans = _merge(index.start[wanted].tolist(), index.shown[wanted].tolist())
         for first, last in spans:
             self._decode_span(index, first, last, by_pts, found)
-        if len(found) < len(wanted):  # for example after a key frame that is none
+        if len(found) < len(
+            wanted
+        ):  # for example after a packet that is wrongly marked as a key frame
             self._video.rewind()
             self._decode_span(index, 0, spans[-1][1], by_pts, found)
         return found
@@ -234,14 +237,14 @@ class VideoFile:
         by_pts: dict[int, int],
         found: dict[int, np.ndarray],
     ) -> None:
-        """Decode packets ``first`` to ``last`` and add the wanted frames to ``found``."""
+        """Decode packets ``first`` to ``last`` and add the requested frames to ``found``."""
         context = self.stream.codec_context
         can_skip = context.codec.canonical_name in SKIPPING_DECODERS
 
         def packets() -> Iterator[av.Packet]:
             for place, packet in self._packets_from(index, first):
                 if packet.pts != index.pts[place]:
-                    raise ValueError('its packets differ from one reading to the next')
+                    raise ValueError('its packets differ between two readings')
                 if can_skip:
                     context.skip_frame = 'DEFAULT' if packet.pts in by_pts else 'NONREF'
                 yield packet
@@ -254,7 +257,7 @@ class VideoFile:
                 found[n] = self.to_image(frame)
 
     def _packets_from(self, index: FrameIndex, first: int) -> Iterator[tuple[int, av.Packet]]:
-        """Read packets and their places from packet ``first`` or a key frame before it."""
+        """Yield packets with their indices, from packet ``first`` or a key frame before it."""
         for time in (int(index.pts[first]), int(index.dts[first])):
             try:
                 self._video.seek(time)
@@ -269,7 +272,7 @@ class VideoFile:
         return enumerate(self._video.demux())
 
     def _read_by_count(self, wanted: np.ndarray) -> dict[int, np.ndarray]:
-        """Decode from the start; returns those of the frames (N,) that could be decoded."""
+        """Decode frames (N,) from the start; return those that could be decoded."""
         self._video.rewind()
         left = set(wanted.tolist())
         found: dict[int, np.ndarray] = {}
@@ -288,10 +291,10 @@ class VideoFile:
         offset = start + int(max(times[0], 0) / stream.time_base)
         self._video.seek(offset)
         images: list[np.ndarray] = []
-        shown = None  # the frame before the one just decoded
+        shown = None  # the previous frame
         for frame in self._video.decode(self._video.demux()):
             if frame.pts is None:
-                raise ValueError('a frame has no time; write it again with ffmpeg')
+                raise ValueError('a frame has no time; convert the file with ffmpeg')
             time = float((frame.pts - start) * stream.time_base)
             num_shown = int(np.searchsorted(times, time)) - len(images)
             if shown is not None and num_shown > 0:
@@ -309,14 +312,14 @@ class VideoFile:
 
 
 def _merge(starts: list[int], places: list[int]) -> list[tuple[int, int]]:
-    """Join frames into spans of packets that are decoded in one go.
+    """Merge frames into spans of packets that are decoded without a seek.
 
     Args:
-        starts: Per frame the packet from which it is decoded.
-        places: Per frame its own packet.
+        starts: For each frame, the packet at which decoding starts.
+        places: For each frame, its own packet.
 
     Returns:
-        First and last packet of each span, ascending, none overlapping.
+        First and last packet of each span, in ascending order, without overlap.
     """
     spans: list[tuple[int, int]] = []
     for first, last in sorted(zip(starts, places, strict=True)):

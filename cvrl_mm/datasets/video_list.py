@@ -1,4 +1,4 @@
-"""The lists of videos that datasets and tools read."""
+"""Read lists of videos."""
 
 import codecs
 import os.path as osp
@@ -12,14 +12,14 @@ from mmengine.fileio import exists, get
 BLOCK_BYTES = 1 << 24
 BLOCK_LINES = 1 << 18
 MAX_LABEL_DIGITS = 18  # always fit into 64 bits
-LONG_NUMBER = re.compile(rb'\d{18,}')  # may be too long a label, with or without a sign
+LONG_NUMBER = re.compile(rb'\d{18,}')  # the label may be too long, with or without a sign
 
 
 class VideoList(Sequence[dict]):
-    """The videos of a list, held as the bytes of the file.
+    """The videos of a list file, parsed on access.
 
-    Ten million lines take one bytes object and two arrays, which the loader's workers share.
-    Lines are parsed on access. A slice shares the memory of the whole list.
+    The list is stored as the bytes of the file and two arrays, which loader workers share after a
+    fork. A slice shares the memory of the whole list.
 
     Args:
         ann_file: Text file with one line ``path`` or ``path label`` per video. Paths may contain
@@ -77,7 +77,7 @@ class VideoList(Sequence[dict]):
             yield range(first, min(first + BLOCK_LINES, len(self)))
 
     def _check(self, ann_file: str, block: range) -> None:
-        """Refuse what cannot be decoded or names no file."""
+        """Check that the lines are UTF-8, name a file and have short labels."""
         start = self._starts[block[0]]
         content = self._content[start : self._ends[block[-1]] + 1]
         try:
@@ -85,9 +85,10 @@ class VideoList(Sequence[dict]):
         except UnicodeDecodeError as error:
             number = block[0] + content[: error.start].count(b'\n') + 1
             raise ValueError(
-                f'{ann_file}, line {number} is no text in UTF-8: {error.reason}.'
+                f'{ann_file}, line {number} is not encoded in UTF-8: {error.reason}.'
             ) from None
-        # One letter makes a file name; lines without one, and with a zero byte, are looked at.
+        # For speed, only lines without a letter or with a long number are parsed; all if there is a
+        # zero byte.
         named = _letters(self._delimiter)[np.frombuffer(content, np.uint8)]
         starts = self._starts[block.start : block.stop] - start
         doubtful = ~np.logical_or.reduceat(np.append(named, False), starts)
@@ -115,7 +116,7 @@ def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]
         delimiter: As for :class:`VideoList`.
 
     Returns:
-        Path and label of each video; the label is -1 where there is none.
+        Path and label of each video; the label is -1 if there is none.
 
     Raises:
         FileNotFoundError: The list does not exist.
@@ -150,7 +151,7 @@ def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
 
 
 def _line_ends(content: bytes) -> np.ndarray:
-    """Where each line ends; the last one may lack its line feed."""
+    """Return the end of each line; the last line may lack its line feed."""
     data = np.frombuffer(content, np.uint8)
     blocks = range(0, len(data), BLOCK_BYTES)
     ends = [np.flatnonzero(data[b : b + BLOCK_BYTES] == ord('\n')) + b for b in blocks]
@@ -160,7 +161,7 @@ def _line_ends(content: bytes) -> np.ndarray:
 
 
 def _letters(delimiter: str) -> np.ndarray:
-    """For each byte whether it is a letter and no part of the delimiter."""
+    """Return for each byte whether it is a letter and not part of the delimiter."""
     letters = np.zeros(256, bool)
     letters[list(b'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ')] = True
     letters[list(delimiter.encode())] = False

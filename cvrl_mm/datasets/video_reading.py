@@ -1,4 +1,4 @@
-"""Reading a video file that may be broken or may never answer."""
+"""Read video files that may be broken, with a time limit."""
 
 import re
 from collections.abc import Callable
@@ -14,8 +14,8 @@ except ImportError:  # decord is optional
 
 Loaded = TypeVar('Loaded', bound=dict | None)
 
-# What opening and decoding raise for a broken file. A mistake in a config shows as a
-# KeyError, TypeError or AttributeError and is no fault of the file.
+# Errors of opening and decoding a broken file. KeyError, TypeError and AttributeError are not among
+# them, because they indicate a mistake in a config.
 FILE_ERRORS = (
     *(OSError, RuntimeError, ValueError, IndexError, StopIteration, AssertionError, MemoryError),
     DECORDError,
@@ -26,8 +26,8 @@ class UnreadableVideoError(RuntimeError):
     """A video file that cannot be read.
 
     Args:
-        filename: Its path.
-        reason: What opening or decoding said, one line.
+        filename: Path of the file.
+        reason: The error of opening or decoding, in one line.
     """
 
     def __init__(self, filename: str, reason: str) -> None:
@@ -47,7 +47,10 @@ class HangingVideoError(UnreadableVideoError):
 
 
 def reads_files(transform: Callable[[dict], dict | None]) -> bool:
-    """Whether a transform opens or decodes a file: MMAction2's loading transforms and ours."""
+    """Return whether a transform opens or decodes a file.
+
+    This is the case for the loading transforms of MMAction2 and of this package.
+    """
     return getattr(transform, 'reads_files', False) or any(
         base.__module__ == loading.__name__ for base in type(transform).__mro__
     )
@@ -56,23 +59,23 @@ def reads_files(transform: Callable[[dict], dict | None]) -> bool:
 def read(
     transform: Callable[[dict], Loaded], results: dict, timeout_seconds: float | None
 ) -> Loaded:
-    """Run a transform that opens or decodes a file, and wait for it only so long.
+    """Run a transform that opens or decodes a file, with a time limit.
 
-    A decoder that hangs cannot be interrupted, neither by an exception nor by a signal. It runs
-    in a thread of its own, which is left behind when it does not come back; loading
-    transforms draw nothing, so that it cannot disturb the random numbers of later samples.
+    A hanging decoder cannot be interrupted by an exception or a signal. The transform therefore
+    runs in its own thread, which is abandoned after the time limit. Loading transforms draw no
+    random numbers, so an abandoned thread does not change later samples.
 
     Args:
         transform: A loading transform.
-        results: A sample on its way through the pipeline, with ``filename``.
-        timeout_seconds: How long to wait. None waits for ever, and starts no thread.
+        results: The sample in the pipeline, with ``filename``.
+        timeout_seconds: Time limit. None means no limit and no thread.
 
     Returns:
-        What the transform returns.
+        The result of the transform.
 
     Raises:
-        UnreadableVideoError: the file is broken, empty or gone.
-        HangingVideoError: the decoder hangs.
+        UnreadableVideoError: The file is broken, empty or missing.
+        HangingVideoError: The decoder hangs.
     """
     filename = str(results['filename'])
     outcome: list[Loaded | Exception] = []
@@ -101,11 +104,13 @@ def read(
             raise UnreadableVideoError(filename, one_line(loaded)) from loaded
         raise loaded
     finally:
-        del loaded  # its traceback refers to this frame, and the cycle would keep the file open
+        del (
+            loaded
+        )  # the traceback refers to this frame; the reference cycle would keep the file open
 
 
 def one_line(error: BaseException) -> str:
-    """Say in one line what an error says, without a decoder's source places and time."""
+    """Return the message of an error in one line, without source locations and times of FFmpeg."""
     if strerror := getattr(error, 'strerror', None):  # of OSError and PyAV's errors
         return strerror
     text = re.sub(r'\[\d+:\d+:\d+\]\s*\S+?:\d+:\s*', '', str(error))

@@ -40,7 +40,7 @@ def read_ucf101(annotations: Path) -> tuple[list[str], Splits]:
     for number in (1, 2, 3):
         for name, published in (('train', 'trainlist'), ('val', 'testlist')):
             paths = [
-                Path(line.split()[0])  # a training list has a label behind the path
+                Path(line.split()[0])  # in training lists, a label follows the path
                 for _, line in _lines(annotations / f'{published}{number:02d}.txt')
             ]
             splits[f'{name}_split_{number}'] = [OfficialVideo(p.stem, p.parent.name) for p in paths]
@@ -63,7 +63,9 @@ def read_hmdb51(annotations: Path) -> tuple[list[str], Splits]:
     ending = '_test_split1.txt'
     classes = sorted(p.name.removesuffix(ending) for p in annotations.glob(f'*{ending}'))
     if not classes:
-        raise FileNotFoundError(f'{annotations} holds no <class>{ending}; name their folder.')
+        raise FileNotFoundError(
+            f'{annotations} contains no <class>{ending}; give the folder of these files.'
+        )
     splits: Splits = {}
     for number in (1, 2, 3):
         sides: dict[str, list[OfficialVideo]] = {'1': [], '2': []}
@@ -173,7 +175,7 @@ def match(
         if video.class_name not in labels:
             raise ValueError(f'{video.stem} is of class {video.class_name!r}, which has no label.')
         paths = found.get(video.stem, [])
-        if len(paths) > 1:  # the folder decides
+        if len(paths) > 1:  # the folder must be that of the class
             folders = {video.class_name, video.class_name.replace(' ', '_')}
             paths = [path for path in paths if Path(path).parent.name in folders]
             if len(paths) != 1:
@@ -243,7 +245,9 @@ def _read(path: Path) -> str:
     if not path.is_file():
         raise FileNotFoundError(f'The official split file {path} is missing.')
     try:
-        return path.read_text(encoding='utf-8-sig')  # also without a byte order mark
+        return path.read_text(
+            encoding='utf-8-sig'
+        )  # accepts files with and without a byte order mark
     except UnicodeDecodeError as error:
         raise ValueError(
             f'The split file {path} is not a text file in UTF-8: {error.reason} at byte '

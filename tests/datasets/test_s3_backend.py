@@ -60,7 +60,7 @@ def test_looks_for_objects(endpoint, video):
 
 @pytest.mark.parametrize('address', ['videos/a.mp4', 's3://videos', 's3:///a.mp4', 'http://a/b'])
 def test_other_addresses_are_refused(endpoint, credentials, address):
-    with pytest.raises(ValueError, match=r'is no address s3://BUCKET/KEY'):
+    with pytest.raises(ValueError, match=r'is not an address of the form s3://BUCKET/KEY'):
         S3Backend(endpoint_url=endpoint).get(address)
 
 

@@ -66,7 +66,7 @@ def test_a_line_without_a_file_is_found_in_any_block(
 
 
 def test_a_line_in_another_encoding_is_pointed_at(tmp_path: Path):
-    with pytest.raises(ValueError, match=r'list\.txt, line 2 is no text in UTF-8'):
+    with pytest.raises(ValueError, match=r'list\.txt, line 2 is not encoded in UTF-8'):
         VideoList(written(tmp_path, 'a.mp4\ngr\xfcn.mp4\n'.encode('latin-1')))
 
 
