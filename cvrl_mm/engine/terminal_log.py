@@ -51,8 +51,7 @@ def shorten(logger: MMLogger, level: int = logging.NOTSET) -> MMLogger:
     log_file = str(Path(files[0])) if files else None
     for handler in logger.handlers:
         if type(handler) is logging.StreamHandler:
-            if level:
-                handler.setLevel(level)
+            handler.setLevel(max(level, handler.level))  # mmengine's ranks above 0: errors only
             if not any(isinstance(f, ShortMessages) for f in handler.filters):
                 handler.addFilter(ShortMessages(log_file))
     return logger

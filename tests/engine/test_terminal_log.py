@@ -38,6 +38,16 @@ def test_only_severe_messages(tmp_path: Path, capfd):
     assert 'short' in (tmp_path / 'a.log').read_text()
 
 
+def test_other_ranks_still_print_errors_only(tmp_path: Path, capfd):
+    log = logger(tmp_path / 'a.log')
+    terminal = next(h for h in log.handlers if type(h) is logging.StreamHandler)
+    terminal.setLevel(logging.ERROR)  # as mmengine does on ranks above 0
+    shorten(log, logging.WARNING).warning('once per rank')
+    log.error('failed')
+    printed = ''.join(capfd.readouterr())
+    assert 'failed' in printed and 'once per rank' not in printed
+
+
 def test_without_a_file_everything_is_printed(capfd):
     log = shorten(MMLogger(uuid4().hex, log_level='INFO'))
     log.info(LONG)
