@@ -4,12 +4,14 @@ import importlib.util
 
 from ..torchvision_ops import torchvision_ops
 
-if importlib.util.find_spec('mmcv._ext') is None:
-    torchvision_ops()
-missing = [name for name in ('mmdet', 'av') if importlib.util.find_spec(name) is None]
-if missing:
+without_ops = importlib.util.find_spec('mmcv._ext') is None
+needed = ('mmdet', 'av', 'torchvision') if without_ops else ('mmdet', 'av')
+missing = [name for name in needed if importlib.util.find_spec(name) is None]
+if missing and missing != ['torchvision']:
     # mmengine would replace an ImportError's message by "Failed to import cvrl_mm.detection"
     raise RuntimeError(
         f'AVA detection needs {" and ".join(missing)}: run '
         '"pip install -c constraints.txt \'.[lite,detection]\'" in the repository of cvrl_mm.'
     )
+if without_ops:
+    torchvision_ops()  # the torchvision that is installed must match torch
