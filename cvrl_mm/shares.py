@@ -1,7 +1,17 @@
-"""Rank and number of processes under torchrun, in a Slurm array or under srun."""
+"""The share of the work and of the machine that belongs to this process."""
 
 import os
 from collections.abc import Mapping
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use.
+
+    A Slurm job or a container may be bound to fewer cores than the machine has.
+    """
+    if hasattr(os, 'sched_getaffinity'):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def rank_and_size(env: Mapping[str, str] | None = None) -> tuple[int, int]:

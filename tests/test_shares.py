@@ -1,6 +1,8 @@
+import os
+
 import pytest
 
-from cvrl_mm.shares import rank_and_size
+from cvrl_mm.shares import rank_and_size, usable_cores
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,11 @@ def test_shares(env, expected):
 def test_contradictions_are_errors(env):
     with pytest.raises(ValueError, match=r'environment'):
         rank_and_size(env)
+
+
+def test_cores_of_a_bound_process(monkeypatch):
+    monkeypatch.setattr(os, 'sched_getaffinity', lambda pid: {2, 5}, raising=False)
+    monkeypatch.setattr(os, 'cpu_count', lambda: 64)
+    assert usable_cores() == 2
+    monkeypatch.delattr(os, 'sched_getaffinity')  # as on macOS
+    assert usable_cores() == 64

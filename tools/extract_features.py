@@ -31,7 +31,7 @@ from cvrl_mm.evaluation.feature_file import FeatureFile
 from cvrl_mm.evaluation.feature_parts import join_parts
 from cvrl_mm.evaluation.video_files import gather_videos
 from cvrl_mm.progress import progress
-from cvrl_mm.shares import rank_and_size
+from cvrl_mm.shares import rank_and_size, usable_cores
 
 
 def parse_args() -> argparse.Namespace:
@@ -55,7 +55,7 @@ def parse_args() -> argparse.Namespace:
     for name, default, text in (
         ('num-clips', 10, 'clips per video'),
         ('batch-size', 2, 'videos at a time'),
-        ('workers', min(4, os.cpu_count() or 1), 'processes that decode, 0 for none'),
+        ('workers', min(4, usable_cores()), 'processes that decode, 0 for none'),
     ):
         parser.add_argument(f'--{name}', type=int, default=default, help=f'{text} (%(default)s)')
     device = 'cpu'

@@ -31,11 +31,12 @@ from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, wanted
 from cvrl_mm.preparation.subset import draw_subset
 from cvrl_mm.progress import progress_bar
+from cvrl_mm.shares import usable_cores
 from cvrl_mm.synthetic.motion_scene import CLASSES
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+CORES = usable_cores()
 console = Console()
 
 

@@ -27,13 +27,14 @@ from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
 from cvrl_mm.evaluation.neighbour_report import NUM_NEIGHBOURS
 from cvrl_mm.miniature.training_process import LOG, start_training
 from cvrl_mm.progress import progress_bar
+from cvrl_mm.shares import usable_cores
 from cvrl_mm.synthetic.motion_scene import CLASSES
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
 from cvrl_mm.visualization.curves import plot_curves, read_curves
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+CORES = usable_cores()
 console = Console()
 
 

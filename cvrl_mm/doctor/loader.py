@@ -1,10 +1,11 @@
 """Measurement of the rate at which the samples of a config are loaded."""
 
-import os
 import time
 
 from mmaction.registry import DATASETS
 from mmengine.config import Config
+
+from cvrl_mm.shares import usable_cores
 
 from .finding import Finding
 
@@ -34,7 +35,7 @@ def check_loader(config: Config, ranks: int) -> Finding:
     if not loaded:
         return Finding('note', name, 'not measured: the training list is empty')
     rate = loaded / (time.perf_counter() - start)
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     workers = max(loader.get('num_workers', 0), 1)
     busy = min(workers, cores / ranks)
     seconds = loader.batch_size / (rate * busy)

@@ -1,6 +1,5 @@
 """Videos per second, and the shares of waiting for data and of moving it to the device."""
 
-import os
 import time
 from collections import deque
 from typing import Any
@@ -10,6 +9,8 @@ from mmengine.dist import get_world_size
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
+
+from ..shares import usable_cores
 
 
 @HOOKS.register_module()
@@ -107,8 +108,8 @@ class ThroughputHook(Hook):
         """Say what can be done."""
         self.warned = True
         runner.logger.warning(
-            f'{share:.0%} of the training time goes into waiting for data. This machine has '
-            f'{os.cpu_count()} cores and each rank {runner.train_dataloader.num_workers} '
+            f'{share:.0%} of the training time goes into waiting for data. This process may use '
+            f'{usable_cores()} cores and each rank {runner.train_dataloader.num_workers} '
             'workers: raise train_dataloader.num_workers (--workers of cvrl pretrain) while cores '
             'are idle, store smaller videos, or augment on the device (docs/speed.md).'
         )

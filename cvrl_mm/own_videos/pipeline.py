@@ -18,6 +18,7 @@ from ..command_line import read_config
 from ..files import replacing
 from ..list_parts import locked
 from ..progress import progress
+from ..shares import usable_cores
 from .config_file import INIT, render
 from .encoding import copy_start
 from .inspection import Inspection, inspect
@@ -50,7 +51,7 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
 
 
 def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> None:
-    cores = _cores()
+    cores = usable_cores()
     prepare_process(cores)
     config_file = folder / 'config.py'
     found, start = None, None
@@ -241,12 +242,6 @@ def _changes(stored: dict, asked: dict, options: Options) -> list[str]:
 
 def _is_newer(path: Path, other: Path) -> bool:
     return path.is_file() and path.stat().st_mtime_ns >= other.stat().st_mtime_ns
-
-
-def _cores() -> int:
-    if hasattr(os, 'sched_getaffinity'):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _say(text: str) -> None:

@@ -32,6 +32,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import cvrl_mm
 from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
+from cvrl_mm.shares import usable_cores
 
 register_all_modules()
 ROOT = Path(__file__).parents[2]
@@ -354,7 +355,7 @@ def machine() -> dict:
     return dict(
         gpu=gpu and gpu.name,
         gpu_GiB=gpu and gpu.total_memory / 2**30,
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count(),
+        cores=usable_cores(),
         torch=torch.__version__,
         cuda=torch.version.cuda,
         cudnn=torch.backends.cudnn.version(),

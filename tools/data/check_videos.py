@@ -12,7 +12,8 @@ LIST.bad_videos.txt with path and reason, separated by a tab.
 What is checked is kept in LIST.clean.txt.parts: started again, the command goes on where it was.
 Under torchrun, srun or in a Slurm array each process checks its share of the list; the command
 with --join then writes the lists:
-    sbatch --array=0-7 --wrap "python tools/data/check_videos.py LIST --root FOLDER"
+    sbatch --array=0-63 --cpus-per-task=8 \
+        --wrap "python tools/data/check_videos.py LIST --root FOLDER"
     python tools/data/check_videos.py LIST --root FOLDER --join
 """
 
@@ -25,7 +26,7 @@ from rich.console import Console
 from cvrl_mm.command_line import plain_errors
 from cvrl_mm.preparation.list_check import CheckedList, check_list, join_checks
 from cvrl_mm.progress import progress
-from cvrl_mm.shares import rank_and_size
+from cvrl_mm.shares import rank_and_size, usable_cores
 
 
 def parse_args() -> argparse.Namespace:
@@ -37,7 +38,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--root', help="folder of the list's videos (the list's own)")
     parser.add_argument('--out', help='the clean list; beside LIST unless given')
     parser.add_argument('--join', action='store_true', help='write the lists of finished shares')
-    cores = (os.cpu_count() or 1) // int(os.environ.get('LOCAL_WORLD_SIZE', 1))
+    cores = usable_cores() // int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     parser.add_argument(
         '--workers', type=int, default=max(1, cores), help='processes (%(default)s)'
     )

@@ -5,10 +5,10 @@ Example:
 """
 
 import argparse
-import os
 from pathlib import Path
 
 from cvrl_mm.progress import progress
+from cvrl_mm.shares import usable_cores
 from cvrl_mm.synthetic.motion_videos import SETS, write_motion_videos
 
 
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
     parser.add_argument('--seed', type=int, default=0, help='seed of all draws (%(default)s)')
     parser.add_argument('--classes', choices=SETS, default='motion', help='set (%(default)s)')
-    parser.add_argument('--workers', type=int, default=os.cpu_count(), help='threads (%(default)s)')
+    parser.add_argument('--workers', type=int, default=usable_cores(), help='threads (%(default)s)')
     args = parser.parse_args()
     with progress('videos') as on_progress:
         try:

@@ -1,4 +1,4 @@
-"""Encode a set of videos again: small frames and many key frames load faster.
+r"""Encode a set of videos again: small frames and many key frames load faster.
 
 Examples:
     python tools/data/repack.py data/k400/train.txt data/k400_256 --root data/k400/videos_train
@@ -7,7 +7,8 @@ Examples:
 The same command goes on where it was stopped. A list is written again for the new folder.
 Under torchrun, srun or in a Slurm array each process repacks its share,
 and --join writes the list:
-    sbatch --array=0-7 --wrap "python tools/data/repack.py LIST TARGET --root FOLDER"
+    sbatch --array=0-63 --cpus-per-task=8 \
+        --wrap "python tools/data/repack.py LIST TARGET --root FOLDER"
     python tools/data/repack.py LIST TARGET --root FOLDER --join
 """
 
@@ -23,7 +24,7 @@ from cvrl_mm.preparation.repack import RepackReport, join_repacked, repack
 from cvrl_mm.preparation.repack_list import join_list, repack_list
 from cvrl_mm.preparation.repack_video import RepackSettings
 from cvrl_mm.progress import progress
-from cvrl_mm.shares import rank_and_size
+from cvrl_mm.shares import rank_and_size, usable_cores
 
 
 def parse_args() -> argparse.Namespace:
@@ -45,7 +46,7 @@ def parse_args() -> argparse.Namespace:
         value = getattr(default, name)
         flag = f'--{name.replace("_", "-")}'
         parser.add_argument(flag, type=type(value), default=value, help=f'{text} (%(default)s)')
-    cores = (os.cpu_count() or 1) // int(os.environ.get('LOCAL_WORLD_SIZE', 1))
+    cores = usable_cores() // int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     parser.add_argument(
         '--workers', type=int, default=max(1, cores), help='processes (%(default)s)'
     )
