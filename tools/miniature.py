@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from mmengine.config import Config
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
@@ -28,12 +29,12 @@ from cvrl_mm.datasets import VideoFile
 from cvrl_mm.files import replacing
 from cvrl_mm.miniature.report import write_report
 from cvrl_mm.miniature.run import Run
-from cvrl_mm.miniature.tables import TABLES, wanted
+from cvrl_mm.miniature.tables import TABLES, TRANSFER, wanted
 from cvrl_mm.preparation.subset import draw_subset
 from cvrl_mm.progress import progress_bar
 from cvrl_mm.shares import usable_cores
 from cvrl_mm.synthetic.motion_scene import CLASSES
-from cvrl_mm.synthetic.motion_videos import write_motion_videos
+from cvrl_mm.synthetic.motion_videos import VERSION, write_motion_videos
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CORES = usable_cores()
@@ -77,10 +78,14 @@ def main() -> None:
 
 
 def check_settings(args: argparse.Namespace) -> None:
-    """Refuse to mix runs of different sizes in one report."""
+    """Refuse to mix runs of different sizes, steps or videos in one report."""
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / 'settings.json'
-    settings = dict(train=args.train, test=args.test, budget=args.budget)
+    config = Config.fromfile(REPOSITORY / 'configs/miniature/cvrl_motion.py')
+    steps = config.train_cfg.max_iters
+    settings = dict(
+        train=args.train, test=args.test, budget=args.budget, steps=steps, videos=VERSION
+    )
     if not path.is_file():
         path.write_text(json.dumps(settings) + '\n')
     elif json.loads(path.read_text()) != settings:
@@ -136,8 +141,9 @@ def make_videos(args: argparse.Namespace, seed: int, bar: Progress) -> None:
     """Write the videos of a seed, their decoded frames, and the lists that the configs name."""
     root = args.out / f'videos/seed{seed}'
     write_set(root, args.train, args.test, seed, 'motion', bar)
-    transfer = args.out / f'videos/transfer_seed{seed}'
-    write_set(transfer, max(1, args.train // 2), max(1, args.test // 2), seed, 'transfer', bar)
+    if any(TRANSFER in TABLES[name].measures for name in args.tables):
+        transfer = args.out / f'videos/transfer_seed{seed}'
+        write_set(transfer, max(1, args.train // 2), max(1, args.test // 2), seed, 'transfer', bar)
     for split in ('train', 'test'):
         lines = (root / f'{split}.txt').read_text().splitlines()
         pairs = [line.rsplit(' ', 1) for line in lines]

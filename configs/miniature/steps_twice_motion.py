@@ -1,4 +1,4 @@
-# Table 8 on the generated videos: twice of the steps, and of the warm-up.
+# Table 8 on the generated videos: twice the steps and twice the warm-up.
 _base_ = './cvrl_motion.py'
 train_cfg = dict(max_iters=_base_.train_cfg.max_iters * 2)
 param_scheduler = _base_.param_scheduler

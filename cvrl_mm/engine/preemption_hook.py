@@ -60,7 +60,8 @@ class PreemptionHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Install the signal handlers, which workers inherit.
 
-        torch gives the workers a handler of its own for SIGTERM.
+        Loader workers replace the handler of SIGTERM by torch's; ``outlive_sigterm`` keeps them
+        alive.
         """
         hooks = [hook for hook in runner.hooks if isinstance(hook, AtomicCheckpointHook)]
         if not hooks or threading.current_thread() is not threading.main_thread():

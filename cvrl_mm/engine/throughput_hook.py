@@ -18,8 +18,8 @@ class ThroughputHook(Hook):
     """Log the speed of training, and warn once if the data loader limits it.
 
     - ``videos_per_second``: videos of all ranks, over the whole time between two steps.
-    - ``waiting_for_data``: share of this rank's time from the end of a step, the hooks after it
-      included, until the next batch has arrived.
+    - ``waiting_for_data``: share of this rank's time from the end of a step and of all hooks after
+      it until the next batch has arrived.
     - ``moving_data``: share of the time for copying the batch to the device and normalising it.
 
     The rest is the step itself and other hooks. All three are means over the log processor's

@@ -46,7 +46,7 @@ def fine_tuned(what: str, higher: str, lower: str, percent: int) -> Claim:
 
 INTERVAL = 'In four of ten videos clips far apart may show scenes of two classes.'
 LONGER = 'The loss still falls at the end of the shorter training.'
-DATA = 'Fewer videos are seen more often, and can be told apart by what is theirs alone.'
+DATA = 'Fewer videos are seen more often, and can be told apart by details of single videos.'
 LAYERS = 'Hidden layers keep what the loss discards out of the features.'
 CLAIMS = (
     Claim(

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from mmaction.models import BaseRecognizer
 from mmaction.utils import register_all_modules
 from mmengine.config import Config, ConfigDict
 from mmengine.device import get_device
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner, find_latest_checkpoint
+from torch.utils.data import DataLoader
 
 from cvrl_mm.convert.inflate import inflate_weights
-from cvrl_mm.evaluation.features import build_recognizer
+from cvrl_mm.evaluation.features import build_recognizer, extract_features
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
+from cvrl_mm.evaluation.linear_probe import linear_probe
 from cvrl_mm.files import replacing
 from cvrl_mm.visualization.curves import read_curves
 
@@ -79,11 +82,12 @@ class Run:
         elif missing:
             weights = self._pretrain()
             if missing & set(FROZEN):
-                accuracy = self._measure_frozen(weights, self.data)
+                accuracy = frozen_accuracy(*self._frozen(weights, self.data))
                 self._note({measure: accuracy[measure] for measure in FROZEN})
             if TRANSFER in missing:
-                accuracy = self._measure_frozen(weights, self.transfer_data)
-                self._note({TRANSFER: accuracy['linear']})
+                model, *batches = self._frozen(weights, self.transfer_data)
+                train, test = (extract_features(model, split) for split in batches)
+                self._note({TRANSFER: linear_probe(*train, *test)})
             for measure in sorted(missing & set(FINETUNE)):
                 self._note({measure: self._finetune(measure, weights)})
         if missing:
@@ -107,7 +111,10 @@ class Run:
         torch.save({'state_dict': inflate_weights(flat, expected)}, inflated)
         return inflated
 
-    def _measure_frozen(self, weights: Path | None, data: Path) -> dict[str, float]:
+    def _frozen(
+        self, weights: Path | None, data: Path
+    ) -> tuple[BaseRecognizer, DataLoader, DataLoader]:
+        """Build a network and the batches of the training and the test videos."""
         config = self._config('cvrl_motion')
         model = build_recognizer(config, str(weights) if weights else None).to(get_device())
         loaders = []
@@ -116,7 +123,7 @@ class Run:
             loader.dataset.ann_file = str(data / f'{split}.txt')
             loader.dataset.data_prefix = dict(video=str(data))
             loaders.append(Runner.build_dataloader(loader))
-        return frozen_accuracy(model, *loaders)
+        return model, loaders[0], loaders[1]
 
     def _finetune(self, measure: str, weights: Path | None) -> float:
         config = self._config(FINETUNE[measure])

@@ -185,9 +185,12 @@ def _distance(structure: str, x: np.ndarray, y: np.ndarray, radius: float) -> np
     if structure == 'cross':  # a plus turned by 45 degrees
         x, y = (x + y) / np.sqrt(2), np.abs(x - y) / np.sqrt(2)
     horizontal, vertical = (half_length, half_width), (half_width, half_length)
-    bars = {'horizontal bar': [horizontal], 'vertical bar': [vertical]}.get(
-        structure, [horizontal, vertical]
-    )
+    bars = {
+        'horizontal bar': [horizontal],
+        'vertical bar': [vertical],
+        'plus': [horizontal, vertical],
+        'cross': [horizontal, vertical],
+    }[structure]
     return np.minimum.reduce([np.maximum(x - w, y - h).min(axis=1) for w, h in bars])
 
 

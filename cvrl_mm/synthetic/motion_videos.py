@@ -13,6 +13,7 @@ import numpy as np
 
 from .motion_scene import CLASSES, TRANSFER_CLASSES, MotionClasses, MotionScene
 
+VERSION = 2  # raise it when a rendered frame changes: sets of other versions are not mixed
 NUM_FRAMES = 40
 SETS = {'motion': CLASSES, 'transfer': TRANSFER_CLASSES}
 # Many videos begin or end with another scene, so that two clips far apart may show two classes.
@@ -65,7 +66,7 @@ def write_motion_videos(
         raise ValueError(f'classes must be one of {", ".join(SETS)}, got {classes!r}.')
     root = Path(root)
     settings: dict[str, Any] = dict(
-        num_train=num_train, num_test=num_test, seed=seed, classes=classes
+        num_train=num_train, num_test=num_test, seed=seed, classes=classes, version=VERSION
     )
     if _is_there(root, settings):
         return

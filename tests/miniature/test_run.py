@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cvrl_mm.miniature import run as run_module
 from cvrl_mm.miniature.run import Run
 from tests.script import TOOLS
 
@@ -38,15 +39,13 @@ def test_a_training_that_fails_shows_its_log(tmp_path: Path):
 
 
 def test_transfer_is_measured_on_the_other_set(tmp_path: Path, monkeypatch):
-    measured = []
+    def frozen(run: Run, weights: None, data: Path) -> tuple[Path, Path, Path]:
+        return data, data / 'train', data / 'test'
 
-    def measure(run: Run, weights: None, data: Path) -> dict[str, float]:
-        measured.append(data)
-        return {'linear': len(measured) / 10, 'knn_top1': 0.0, 'R@1': 0.0}
-
-    monkeypatch.setattr(Run, '_measure_frozen', measure)
-    changes = dict(name='random', measures=frozenset({'linear', 'transfer'}))
+    monkeypatch.setattr(Run, '_frozen', frozen)
+    monkeypatch.setattr(run_module, 'extract_features', lambda model, batches: (batches, 0))
+    monkeypatch.setattr(run_module, 'linear_probe', lambda *split: [str(x) for x in split])
     other = tmp_path / 'other'
+    changes = dict(name='random', measures=frozenset({'transfer'}))
     results = run(tmp_path, transfer_data=other, **changes).execute()
-    assert measured == [tmp_path, other]
-    assert (results['linear'], results['transfer']) == (0.1, 0.2)
+    assert results['transfer'] == [f'{other}/train', '0', f'{other}/test', '0']

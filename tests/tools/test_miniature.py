@@ -30,3 +30,10 @@ def test_a_table_runs_resumes_and_is_written(tmp_path: Path, monkeypatch, capsys
 
     with pytest.raises(SystemExit, match=r'"budget": 0\.005.*asked for.*"budget": 2\.0'):
         run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--budget', 2)
+
+
+def test_results_of_other_videos_are_not_mixed(tmp_path: Path, monkeypatch):
+    former = '{"train": 32, "test": 20, "budget": 0.005}'  # before sets had a version
+    (tmp_path / 'settings.json').write_text(former)
+    with pytest.raises(SystemExit, match=r'asked for .*"steps": 700, "videos": 2'):
+        run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--report')

@@ -6,7 +6,8 @@ Example:
 Each opening is a sample of the pre-training dataset up to decoding: the file is opened and the
 frames of two clips are decoded, without augmentation. Some files of the list cannot be read and are
 replaced. After each tenth of the openings the script reads, per worker, the processor time per
-opening in that tenth, the memory of its own (USS) and the number of open file descriptors.
+opening in that tenth, the memory of its own (USS) and the number of open file descriptors. It needs
+``pip install psutil``.
 """
 
 import argparse
