@@ -203,8 +203,7 @@ def _claim(target: Path, settings: RepackSettings, rank: int, size: int) -> Path
     begun = json.loads(written.read_text())
     if begun != asdict(settings):
         raise FileExistsError(
-            f'{target} was begun with {begun}, not with {asdict(settings)}: '
-            'name another folder, or ask for those.'
+            f'{target} was begun with {begun}, not with {asdict(settings)}: name another folder.'
         )
     return part
 

@@ -17,7 +17,7 @@ def test_a_list_is_repacked_and_what_fails_is_shown(
     assert (target / 'list.txt').read_text() == 'a.mp4 1\nbroken.mp4 2\n'
     output = capsys.readouterr().out
     assert 'broken.mp4' in output and 'copied' in output
-    assert '1 videos repacked (0 of them by an earlier run), 1 not' in ' '.join(output.split())
+    assert '1 videos repacked, 1 not' in ' '.join(output.split())
 
 
 def test_two_shares_are_joined(motion_set: Path, tmp_path: Path, monkeypatch, capsys):
@@ -34,13 +34,12 @@ def test_two_shares_are_joined(motion_set: Path, tmp_path: Path, monkeypatch, ca
     assert not (target / 'list.txt').exists()
     run_script(monkeypatch, 'data/repack.py', *arguments, '--join')
     assert (target / 'list.txt').read_text() == 'a.mp4 1\nb.mp4 2\n'
-    assert '2 videos repacked' in capsys.readouterr().out
+    assert '2 videos repacked, 0 not' in capsys.readouterr().out
 
 
-def test_a_mistake_is_one_line(tmp_path: Path, monkeypatch, capsys):
-    with pytest.raises(SystemExit):
+def test_a_mistake_is_one_line(tmp_path: Path, monkeypatch):
+    with pytest.raises(SystemExit, match=r'^repack: There are no videos to repack'):
         run_script(monkeypatch, 'data/repack.py', tmp_path, tmp_path / 'new')
-    assert 'error: There are no videos to repack' in capsys.readouterr().err
 
 
 def test_a_misspelt_preset_leaves_the_target_alone(tmp_path: Path, monkeypatch, capsys):

@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from cvrl_mm.command_line import plain_errors
 from cvrl_mm.datasets.find_videos import find_videos
 from cvrl_mm.preparation.repack import RepackReport, join_repacked, repack
 from cvrl_mm.preparation.repack_list import join_list, repack_list
@@ -57,18 +58,15 @@ def parse_args() -> argparse.Namespace:
         args.settings = RepackSettings(**{name: getattr(args, name) for name in names})
     except ValueError as mistake:
         parser.error(str(mistake))
-    args.error = parser.error
     return args
 
 
+@plain_errors()
 def main() -> None:
     """Repack and say what became of the videos."""
     args = parse_args()
     root = args.source if args.source.is_dir() else args.root or args.source.parent
-    try:
-        report = join(args, root) if args.join else run(args, root)
-    except (ValueError, OSError, ImportError) as mistake:
-        args.error(str(mistake))
+    report = join(args, root) if args.join else run(args, root)
     if report is None:
         print('This part is done; when all are, start the same command with --join.')
     else:
@@ -112,9 +110,10 @@ def show(report: RepackReport, root: Path, target: Path) -> None:
     kept = {old: new for old, new in report.names.items() if new}
     before = sum((root / old).stat().st_size for old in kept)
     after = sum((target / new).stat().st_size for new in kept.values())
+    skipped = f' ({report.num_skipped} of them by an earlier run)' if report.num_skipped else ''
     console.print(
-        f'{len(report.names) - len(report.failures)} videos repacked '
-        f'({report.num_skipped} of them by an earlier run), {len(report.failures)} not; '
+        f'{len(report.names) - len(report.failures)} videos repacked{skipped}, '
+        f'{len(report.failures)} not; '
         f'{before / 1e6:.1f} MB -> {after / 1e6:.1f} MB.'
     )
 
