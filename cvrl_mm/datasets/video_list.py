@@ -39,9 +39,7 @@ class VideoList(Sequence[dict]):
                 f'There is no video list {ann_file}; set ann_file, or write it with '
                 'tools/data/build_list.py (docs/data.md).'
             )
-        content = get(ann_file).removeprefix(codecs.BOM_UTF8)
-        if b'\r' in content:
-            content = content.replace(b'\r\n', b'\n').replace(b'\r', b'\n')
+        content = _read(ann_file)
         self._content, self._delimiter, self._prefix = content, delimiter, prefix
         self._ends = _line_ends(content)
         if not len(self._ends):
@@ -80,13 +78,7 @@ class VideoList(Sequence[dict]):
         """Check that the lines are UTF-8, name a file and have short labels."""
         start = self._starts[block[0]]
         content = self._content[start : self._ends[block[-1]] + 1]
-        try:
-            content.decode()
-        except UnicodeDecodeError as error:
-            number = block[0] + content[: error.start].count(b'\n') + 1
-            raise ValueError(
-                f'{ann_file}, line {number} is not encoded in UTF-8: {error.reason}.'
-            ) from None
+        _decode(content, ann_file, block[0])
         # For speed, only lines without a letter or with a long number are parsed; all if there is a
         # zero byte.
         named = _letters(self._delimiter)[np.frombuffer(content, np.uint8)]
@@ -127,6 +119,23 @@ def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]
     return [(video['filename'], video['label']) for video in videos]
 
 
+def read_lines(path: str) -> list[str]:
+    """Read the lines of a list of videos; only line feeds and carriage returns separate them.
+
+    Args:
+        path: The list.
+
+    Returns:
+        The lines, without a byte order mark and line breaks. Line *i* is video *i* of
+        :class:`VideoList`.
+
+    Raises:
+        FileNotFoundError: The list does not exist.
+        ValueError: The list is not encoded in UTF-8.
+    """
+    return _decode(_read(path), path).removesuffix('\n').split('\n')
+
+
 def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
     """Split a line "path label" or "path".
 
@@ -148,6 +157,25 @@ def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
             f'The label of {path!r} has {len(label)} digits, more than {MAX_LABEL_DIGITS}.'
         )
     return path, int(label)
+
+
+def _read(path: str) -> bytes:
+    """Read a list; return it without a byte order mark and with line feeds as line breaks."""
+    content = get(path).removeprefix(codecs.BOM_UTF8)
+    if b'\r' in content:
+        content = content.replace(b'\r\n', b'\n').replace(b'\r', b'\n')
+    return content
+
+
+def _decode(content: bytes, path: str, first_line: int = 0) -> str:
+    """Decode lines of a list, of which the first has the index ``first_line``."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        number = first_line + content[: error.start].count(b'\n') + 1
+        raise ValueError(
+            f'{path}, line {number} is not encoded in UTF-8: {error.reason}.'
+        ) from None
 
 
 def _line_ends(content: bytes) -> np.ndarray:

@@ -8,7 +8,7 @@ from torch.utils.data import Dataset
 
 from ..convert.clip_input import ClipInput
 from ..datasets.find_videos import VIDEO_SUFFIXES, find_videos
-from ..datasets.video_list import parse_line
+from ..datasets.video_list import parse_line, read_lines
 from ..datasets.video_reading import UnreadableVideoError, one_line, read, reads_files
 from .clip_pipeline import clip_steps, decoding_steps
 
@@ -45,15 +45,7 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
 
 
 def _read_list(path: Path, root: Path) -> Iterator[Path]:
-    content = path.read_bytes()
-    try:
-        lines = content.decode('utf-8-sig').splitlines()
-    except UnicodeDecodeError as error:
-        number = content[: error.start].count(b'\n') + 1
-        raise ValueError(
-            f'{path}, line {number} is not encoded in UTF-8: {error.reason}.'
-        ) from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_lines(str(path)), start=1):
         try:
             name, _ = parse_line(line)
         except ValueError as error:

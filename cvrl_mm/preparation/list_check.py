@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mmengine.fileio import list_from_file
-
-from ..datasets.video_list import read_video_list
+from ..datasets.video_list import read_lines, read_video_list
 from ..files import replacing
 from ..list_parts import ListPart, names_sha256
 from .video_check import find_fault, find_faults
@@ -116,7 +114,7 @@ def join_checks(
             )
         rows = {row['i']: row['fault'] for part in parts.values() for row in part}
         bad = {i: rows[i] for i in sorted(rows) if rows[i] is not None}
-        lines = list_from_file(str(ann_file))
+        lines = read_lines(str(ann_file))
         good = [line for i, line in enumerate(lines) if i not in bad]
         noted = [f'{files[i]}\t{fault}' for i, fault in bad.items()]
         for path, content in ((clean, good), (report, noted)):

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cvrl_mm.datasets import video_list
-from cvrl_mm.datasets.video_list import VideoList, read_video_list
+from cvrl_mm.datasets.video_list import VideoList, read_lines, read_video_list
 
 FUZZ = settings(
     derandomize=True,
@@ -88,3 +88,13 @@ def test_a_label_with_too_many_digits_names_file_and_line(tmp_path: Path, label:
     with pytest.raises(ValueError, match=r"list\.txt, line 3: The label of 'b c.mp4' has \d+ dig"):
         read_video_list(ann_file)
     assert len(VideoList(written(tmp_path, '\n'.join(lines[:2]).encode()))) == 2
+
+
+def test_lines_are_those_that_the_videos_come_from(tmp_path: Path):
+    content = '\ufeffa\u2028b.mp4 1\r\nc\x85d.mp4\re\x0cf.mp4 3\n'
+    path = written(tmp_path, content.encode())
+    assert read_lines(path) == ['a\u2028b.mp4 1', 'c\x85d.mp4', 'e\x0cf.mp4 3']
+    assert read_video_list(path) == [('a\u2028b.mp4', 1), ('c\x85d.mp4', -1), ('e\x0cf.mp4', 3)]
+    written(tmp_path, b'a.mp4\rb\xfc.mp4\n')
+    with pytest.raises(ValueError, match=r'list\.txt, line 2 is not encoded in UTF-8'):
+        read_lines(path)

@@ -32,6 +32,12 @@ def test_a_list_in_another_encoding_is_named(tmp_path):
         gather_videos([tmp_path / 'list.txt'])
 
 
+def test_only_line_breaks_separate_the_videos_of_a_list(tmp_path):
+    (tmp_path / 'list.txt').write_bytes('\ufeffa\u2028b.mp4 1\rc\x85d.mp4\r\n'.encode())
+    found = gather_videos([tmp_path / 'list.txt'], root='/data')
+    assert found == ['/data/a\u2028b.mp4', '/data/c\x85d.mp4']
+
+
 def test_an_endless_label_is_named(tmp_path):
     (tmp_path / 'list.txt').write_text(f'a.mp4 1\nb.mp4 {"9" * 5000}\n')
     with pytest.raises(

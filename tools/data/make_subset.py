@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from cvrl_mm.command_line import plain_errors
-from cvrl_mm.datasets.video_list import VideoList
+from cvrl_mm.datasets.video_list import VideoList, read_lines
 from cvrl_mm.files import replacing
 from cvrl_mm.preparation.subset import draw_subset
 
@@ -39,7 +39,7 @@ def main() -> None:
     VideoList(str(args.list))  # refuses what is no list
     if args.out.exists() and args.out.samefile(args.list):
         raise ValueError(f'{args.out} is the list itself; name another file for the subset.')
-    lines = args.list.read_text(encoding='utf-8-sig').splitlines()
+    lines = read_lines(str(args.list))
     subset = draw_subset(lines, args.percent, args.seed, str(args.list))
     with replacing(args.out) as part:
         part.write_text('\n'.join(subset) + '\n', encoding='utf-8')
