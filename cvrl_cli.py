@@ -109,8 +109,9 @@ def pretrain(arguments: Sequence[str], prog: str = 'cvrl pretrain') -> None:
     """
     parser = pretrain_parser(prog)
     args = vars(parser.parse_args(arguments))
-    if not args['videos'] and not (Path(args['out']) / 'config.py').is_file():
-        parser.error(f'{args["out"]} holds no training to continue; name videos')
+    out = args['out']
+    if not args['videos'] and not _holds_training(out):
+        parser.error(f'{out} holds no training to continue; name videos')
     sys.argv[0] = prog
     try:
         from cvrl_mm.command_line import plain_errors
@@ -120,9 +121,16 @@ def pretrain(arguments: Sequence[str], prog: str = 'cvrl pretrain') -> None:
 
             run(args.pop('videos'), args.pop('out'), **args)
     except KeyboardInterrupt:
-        out = pretrain_parser(prog).parse_args(arguments).out
-        print(f'\nInterrupted. To continue: {prog} --out {out}', file=sys.stderr)
+        hint = f'To continue: {prog} --out {out}'
+        if not _holds_training(out):
+            hint = 'Nothing is written yet; give the same command again.'
+        print(f'\nInterrupted. {hint}', file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
+
+
+def _holds_training(out: str) -> bool:
+    """Tell whether a folder holds a training that ``--out`` alone continues."""
+    return any((Path(out) / name).is_file() for name in ('config.py', 'command.json'))
 
 
 def neighbours(arguments: Sequence[str]) -> None:

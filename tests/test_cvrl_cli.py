@@ -79,7 +79,16 @@ def test_ctrl_c_says_how_to_continue(tmp_path, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cvrl_mm.own_videos, 'pretrain', interrupted)
-    with pytest.raises(SystemExit) as leaving:
-        cvrl_cli.main(['pretrain', 'x', '--out', 'work_dirs/mine'])
+    for note, hint in (
+        (None, 'Interrupted. Nothing is written yet; give the same command again.'),
+        ('command.json', f'Interrupted. To continue: cvrl pretrain --out {tmp_path}'),
+    ):
+        if note is not None:
+            (tmp_path / note).touch()
+        with pytest.raises(SystemExit) as leaving:
+            cvrl_cli.main(['pretrain', 'x', '--out', str(tmp_path)])
+        assert leaving.value.code == 130
+        assert hint in capsys.readouterr().err
+    with pytest.raises(SystemExit) as leaving:  # as it was told
+        cvrl_cli.main(['pretrain', '--out', str(tmp_path)])
     assert leaving.value.code == 130
-    assert 'To continue: cvrl pretrain --out work_dirs/mine' in capsys.readouterr().err

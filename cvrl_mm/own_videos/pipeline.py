@@ -11,7 +11,14 @@ from typing import Any
 
 import torch
 from mmengine.config import Config
-from mmengine.dist import barrier, get_world_size, init_dist, is_distributed, is_main_process
+from mmengine.dist import (
+    barrier,
+    broadcast_object_list,
+    get_world_size,
+    init_dist,
+    is_distributed,
+    is_main_process,
+)
 from rich.console import Console
 
 from ..command_line import read_config
@@ -37,6 +44,7 @@ from .training import (
 )
 
 COMMAND = 'command.json'
+ALONE_SECONDS = 7 * 24 * 3600  # rank 0 inspects and encodes all videos while the others wait
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -45,6 +53,8 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     if not str(out):
         raise ValueError('out must name the folder that is to be written.')
     folder = Path(out).resolve()
+    if options.get('init') is not None:
+        options['init'] = _absolute(options['init'])
     with ExitStack() as locks:
         _run(folder, sources, Options(**options), locks)
     return folder
@@ -59,13 +69,18 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
     if os.environ.get('RANK', '0') == '0':
         _check_folder(folder, sources)
         locks.enter_context(locked(folder))
-        sources = _prepare_folder(folder, sources, chosen)
+        sources, chosen = _prepare_folder(folder, sources, chosen)
         if not config_file.is_file():
             start = _copy_start(chosen.init, folder)  # before the videos are opened
             found = _inspect(folder, sources, cores)
     if 'RANK' in os.environ and not is_distributed():
-        init_dist('pytorch', backend='nccl' if torch.cuda.is_available() else 'gloo')
-    if not config_file.is_file():
+        backend = 'nccl' if torch.cuda.is_available() else 'gloo'
+        init_dist('pytorch', backend=backend, timeout=ALONE_SECONDS)
+    # The other ranks do not look at the files, which rank 0 may be replacing
+    shared: list[Any] = [chosen, found is not None]
+    broadcast_object_list(shared)
+    chosen, is_new = shared
+    if is_new:
         _write_config(folder, found, start, chosen, cores)
     cfg = read_config(config_file, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
     steps = cfg.train_cfg.max_iters
@@ -92,6 +107,11 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
         _say(f'Open {folder / "index.html"} in a browser. The numbers are in report.md beside it.')
         _say(f'In Python: encoder = cvrl_mm.load_encoder({str(folder)!r})')
     _wait()
+
+
+def _absolute(init: str | Path) -> str:
+    """Make a path absolute, as the command may be continued from another folder."""
+    return str(init) if '://' in str(init) else abspath(init)
 
 
 def _copy_start(init: str | None, folder: Path) -> Network | None:
@@ -179,14 +199,14 @@ def _check_folder(folder: Path, sources: Sequence) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> Sequence:
+def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> tuple[Sequence, Options]:
     """Check that the folder holds this training, or note the new one.
 
     A folder in which no step was trained yet, such as after a mistake in the options, takes new
-    options.
+    options. Without videos and options it continues with those that are stored.
 
     Returns:
-        The videos to inspect if there is no config.
+        The videos to inspect and the options to use if there is no config.
 
     Raises:
         ValueError: It holds another training.
@@ -196,12 +216,12 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> Sequen
     )
     note, config = folder / COMMAND, folder / 'config.py'
     if config.is_file() and not note.is_file() and not sources:
-        return sources
+        return sources, options
     if note.is_file():
         stored = _read_note(note)
         changes = _changes(stored, asked, options)
         if config.is_file() and not changes:
-            return sources
+            return sources, options
         if config.is_file() and any((folder / 'training').glob('*.pth')):
             raise ValueError(
                 f'{folder} holds a training with {"; ".join(changes)}. Give another --out for a '
@@ -209,16 +229,19 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> Sequen
                 f'{config}.'
             )
         config.unlink(missing_ok=True)
+        if not sources and options == Options():
+            return stored['videos'], Options(**stored['options'])
         asked['videos'] = asked['videos'] or stored['videos']
     with replacing(note) as part:
         part.write_text(json.dumps(asked, indent=2) + '\n', encoding='utf-8')
-    return asked['videos']
+    return asked['videos'], options
 
 
 def _read_note(note: Path) -> dict:
     """Read the stored command."""
     try:
         stored = json.loads(note.read_text(encoding='utf-8'))
+        Options(**stored['options'])
         return dict(videos=stored['videos'], options=stored['options'])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(

@@ -9,11 +9,16 @@ from mmengine.config import Config
 import cvrl_mm
 from cvrl_mm.list_parts import locked
 from cvrl_mm.own_videos import pipeline
+from cvrl_mm.own_videos.options import Options
 from cvrl_mm.own_videos.training import final_checkpoint
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
 # The smallest training that goes through all stages: 8 steps, after those that measure the time
 QUICK = dict(hours=1e-6, size=32, clip_len=4, batch_size=4, workers=0, seed=1)
+
+
+class Stopped(Exception):
+    pass
 
 
 @pytest.fixture(scope='module')
@@ -117,9 +122,6 @@ def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_
 
 
 def test_before_the_first_step_the_options_may_change(videos: Path, tmp_path: Path, monkeypatch):
-    class Stopped(Exception):
-        pass
-
     def stop(config_file: Path) -> None:
         raise Stopped
 
@@ -131,6 +133,72 @@ def test_before_the_first_step_the_options_may_change(videos: Path, tmp_path: Pa
         cvrl_mm.pretrain(out=tmp_path, steps=5, workers=0, batch_size=4, seed=3)
     cfg = Config.fromfile(tmp_path / 'config.py')
     assert (cfg.randomness.seed, cfg.train_cfg.max_iters) == (3, 5)
+
+
+def test_without_a_config_the_stored_command_continues(tmp_path: Path, monkeypatch):
+    """Ctrl-C during the inspection: the videos and the options are known, the config is not."""
+    given: list = []
+
+    def inspected(folder: Path, sources: list[str], cores: int) -> None:
+        given.append(sources)
+        raise KeyboardInterrupt if len(given) == 1 else Stopped
+
+    monkeypatch.setattr(pipeline, '_inspect', inspected)
+    prepared: list[Options] = []
+    prepare = pipeline._prepare_folder
+
+    def noted(*args) -> tuple:
+        result = prepare(*args)
+        prepared.append(result[1])
+        return result
+
+    monkeypatch.setattr(pipeline, '_prepare_folder', noted)
+    (tmp_path / 'mine').mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        cvrl_mm.pretrain(tmp_path / 'mine', tmp_path / 'out', seed=3, zoom=False, steps=7)
+    for _ in range(2):  # continuing changes nothing
+        with pytest.raises(Stopped):
+            cvrl_mm.pretrain(out=tmp_path / 'out')
+    assert given == [[str(tmp_path / 'mine')]] * 3
+    assert prepared == [Options(seed=3, zoom=False, steps=7)] * 3
+    with pytest.raises(Stopped):
+        cvrl_mm.pretrain(tmp_path / 'mine', tmp_path / 'out')  # other options: the defaults
+    assert prepared[-1] == Options()
+
+
+def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
+    """They may still see a config that rank 0 is about to replace."""
+    (tmp_path / 'config.py').touch()
+    met: list[dict] = []
+    written: list = []
+
+    def share(values: list) -> None:
+        values[:] = [Options(steps=3), True]
+
+    def write(folder: Path, found: object, start: object, options: Options, cores: int) -> None:
+        written.append((found, options))
+        raise Stopped
+
+    monkeypatch.setenv('RANK', '1')
+    monkeypatch.setattr(pipeline, 'prepare_process', lambda cores: None)
+    monkeypatch.setattr(pipeline, 'init_dist', lambda launcher, **kwargs: met.append(kwargs))
+    monkeypatch.setattr(pipeline, 'broadcast_object_list', share, raising=False)
+    monkeypatch.setattr(pipeline, '_write_config', write)
+    with pytest.raises(Stopped):
+        cvrl_mm.pretrain(out=tmp_path)
+    assert written == [(None, Options(steps=3))]
+    assert met[0]['timeout'] >= 24 * 3600  # they wait while rank 0 opens or encodes all videos
+
+
+def test_weights_may_be_a_path(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for init in ('x.pth', Path('x.pth')):
+        with pytest.raises(ValueError, match=r'--init /.*x\.pth cannot be used'):
+            cvrl_mm.pretrain('mine', 'out', init=init)
+    stored = json.loads((tmp_path / 'out/command.json').read_text())['options']
+    assert stored['init'] == str(tmp_path / 'x.pth')
+    with pytest.raises(ValueError, match='--init hf://me cannot be used'):
+        cvrl_mm.pretrain('mine', 'out2', init='hf://me')
 
 
 def test_weights_to_start_from_are_checked_first(videos: Path, tmp_path: Path, monkeypatch):
