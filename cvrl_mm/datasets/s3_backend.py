@@ -6,7 +6,8 @@ from mmengine.fileio import BaseStorageBackend
 
 from .http_backend import LARGEST_BYTES
 
-GONE, REFUSED = (404, 410), (400, 401, 403)
+FORBIDDEN = 403
+GONE, REFUSED = (404, 410), (400, 401, FORBIDDEN)
 
 
 class S3Backend(BaseStorageBackend):
@@ -58,15 +59,20 @@ class S3Backend(BaseStorageBackend):
         return self.get(filepath).decode(encoding)
 
     def exists(self, filepath: str) -> bool:
-        """Return whether an object exists.
+        """Return whether an object exists; True if the server refuses to answer.
+
+        Without the right to list the bucket, S3 answers 403 for a missing object.
 
         Raises:
-            OSError: The server cannot be reached, or access is denied.
+            OSError: The server cannot be reached, or there are no credentials.
         """
         try:
             self._call('head_object', filepath)
         except FileNotFoundError:
             return False
+        except PermissionError as error:
+            if _status(error.__cause__) != FORBIDDEN:
+                raise
         return True
 
     def _call(self, operation: str, address: str) -> dict[str, Any]:
@@ -82,7 +88,7 @@ class S3Backend(BaseStorageBackend):
                 answer['Body'] = answer['Body'].read()
             return answer
         except self._errors.ClientError as error:
-            status = error.response.get('ResponseMetadata', {}).get('HTTPStatusCode')
+            status = _status(error)
             kind = OSError
             if status in GONE:
                 kind = FileNotFoundError
@@ -93,3 +99,9 @@ class S3Backend(BaseStorageBackend):
             raise PermissionError(str(error)) from error
         except self._errors.BotoCoreError as error:
             raise ConnectionError(str(error)) from error
+
+
+def _status(error: BaseException | None) -> int | None:
+    """Return the HTTP status of boto3's ``ClientError``; None for other errors."""
+    response = getattr(error, 'response', {})
+    return response.get('ResponseMetadata', {}).get('HTTPStatusCode')

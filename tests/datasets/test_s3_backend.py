@@ -58,6 +58,15 @@ def test_looks_for_objects(endpoint, video):
         backend.get('s3://nowhere/b.mp4')
 
 
+def test_a_refused_question_counts_as_an_existing_object(credentials, tmp_path):
+    with serve(tmp_path) as (address, _):
+        backend = S3Backend(endpoint_url=address)
+        assert backend.exists('s3://code-403/a.mp4')
+        assert not backend.exists('s3://code-404/a.mp4')
+        with pytest.raises(PermissionError, match='401'):
+            backend.exists('s3://code-401/a.mp4')
+
+
 @pytest.mark.parametrize('address', ['videos/a.mp4', 's3://videos', 's3:///a.mp4', 'http://a/b'])
 def test_other_addresses_are_refused(endpoint, credentials, address):
     with pytest.raises(ValueError, match=r'is not an address of the form s3://BUCKET/KEY'):
@@ -96,5 +105,6 @@ def test_missing_credentials_are_no_passing_failure(endpoint, monkeypatch, tmp_p
         monkeypatch.delenv(name)
     monkeypatch.setenv('AWS_SHARED_CREDENTIALS_FILE', str(tmp_path / 'none'))
     monkeypatch.setenv('AWS_EC2_METADATA_DISABLED', 'true')
-    with pytest.raises(PermissionError, match='credentials'):
-        S3Backend(endpoint_url=endpoint).get('s3://videos/a.mp4')
+    for call in (S3Backend(endpoint_url=endpoint).get, S3Backend(endpoint_url=endpoint).exists):
+        with pytest.raises(PermissionError, match='credentials'):
+            call('s3://videos/a.mp4')
