@@ -67,7 +67,9 @@ class Storage:
         Raises:
             OSError: All attempts failed.
         """
-        look = getattr(self._backend, 'exists', None)
+        backend = self._backend
+        # FileClient always has this method, which calls the one of its client
+        look = getattr(getattr(backend, 'client', backend), 'exists', None)
         try:
             return True if look is None else self._attempt(look, name)
         except OSError as error:

@@ -3,15 +3,16 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
 
 from .sample_index import SampleIndex, draws_of
-from .video_file_init import VideoFileInit
+from .storage import Storage
 from .video_list import VideoList
-from .video_reading import UnreadableVideoError, read, reads_files
+from .video_reading import HangingVideoError, UnreadableVideoError, read, reads_files
 
 PROBED_FILES = 100
 LOOKING_THREADS = 8  # remote storage answers slowly
@@ -103,7 +104,10 @@ class VideoListDataset(VideoDataset):
         except UnreadableVideoError as error:
             # Permanent failures that do not depend on the drawn frames are not retried: a decoder
             # that hangs costs a thread each time.
-            if not is_open and not isinstance(error.__cause__, OSError | MemoryError):
+            temporary = isinstance(error.__cause__, OSError | MemoryError)
+            if isinstance(error, HangingVideoError):  # remote storage may just have been slow
+                temporary = getattr(transform, 'io_backend', 'disk') != 'disk'
+            if not is_open and not temporary:
                 self._left_out[error.filename] = error.reason
             raise
 
@@ -140,8 +144,8 @@ class VideoListDataset(VideoDataset):
     def _look_for_files(self, videos: Sequence[dict]) -> None:
         places = np.unique(np.linspace(0, len(videos) - 1, PROBED_FILES).astype(int))
         files = [videos[i]['filename'] for i in places]
-        opener = (t for t in self.pipeline.transforms if isinstance(t, VideoFileInit))
-        look = getattr(next(opener, None), 'exists', os.path.exists)
+        openers = (t for t in self.pipeline.transforms if hasattr(t, 'io_backend'))
+        look = _existence_check(next(openers, None))
         with ThreadPoolExecutor(LOOKING_THREADS) as pool:
             missing = places[~np.array(list(pool.map(look, files)))]
         if len(missing) > MAX_MISSING * len(places):
@@ -151,3 +155,12 @@ class VideoListDataset(VideoDataset):
                 f'the first one in line {first + 1}: {videos[first]["filename"]}; '
                 f'correct the list or data_prefix={dict(self.data_prefix)}.'
             )
+
+
+def _existence_check(opener: Any) -> Callable[[str], bool]:
+    """Return the function that tells whether a file exists where a transform opens it."""
+    if hasattr(opener, 'exists'):
+        return opener.exists
+    if getattr(opener, 'io_backend', 'disk') == 'disk':
+        return os.path.exists
+    return Storage(opener.io_backend, **getattr(opener, 'kwargs', {})).exists  # e.g. DecordInit

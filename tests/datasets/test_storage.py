@@ -1,9 +1,12 @@
 import os
 import pickle
+from functools import partial
+from threading import Event
 
 import numpy as np
 import pytest
-from mmengine.fileio import FileClient, LocalBackend
+from mmaction.datasets.transforms import DecordInit
+from mmengine.fileio import BaseStorageBackend, FileClient, LocalBackend
 
 from cvrl_mm.datasets import VideoFile, VideoFileInit, VideoListDataset, storage
 from cvrl_mm.datasets.sample_index import SampleIndex
@@ -99,6 +102,51 @@ def test_a_wrong_address_ends_the_start(server, tmp_path):
         list_dataset(tmp_path, f'{address}/code-404', ['a.mp4', 'b.mp4'])
     with pytest.raises(OSError, match=r'Looking for http://127.*a\.mp4 failed: .*4 attempts'):
         list_dataset(tmp_path, 'http://127.0.0.1:1', ['a.mp4', 'b.mp4'])
+
+
+def test_a_remote_file_that_hangs_is_asked_for_again(server, tmp_path, monkeypatch):
+    address, _ = server
+    data = list_dataset(tmp_path, address, ['good/0 x.mp4 0', 'good/1 x.mp4 1'])
+    stock, ended = Storage.get, Event()
+
+    def hang(self, name):
+        return ended.wait(60) and b'' if '/0 x' in name else stock(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, 'get', hang)
+        patch.setattr(data, 'timeout_seconds', 0.2)
+        with pytest.raises(UnreadableVideoError, match=r'no answer within 0\.2 s'):
+            data.prepare_data(0)
+    ended.set()
+    assert data.prepare_data(0) is not None
+
+
+class WithoutExists(BaseStorageBackend):
+    """Like those for LMDB and Memcached."""
+
+    def get(self, filepath):
+        return b''
+
+    def get_text(self, filepath):
+        return ''
+
+
+class Remote(WithoutExists):
+    def exists(self, filepath):
+        return filepath.startswith('s3://') and 'missing' not in filepath
+
+
+def test_the_files_of_any_backend_are_looked_for(tmp_path):
+    FileClient.register_backend('without_exists', WithoutExists, force=True)
+    FileClient.register_backend('remote', Remote, force=True)
+    assert Storage('without_exists').exists('x.mp4')
+    (tmp_path / 'list.txt').write_text('a.mp4 0\nb.mp4 1')
+    for opener in (VideoFileInit, DecordInit):
+        pipeline = [dict(type=opener, io_backend='remote')]
+        make = partial(VideoListDataset, str(tmp_path / 'list.txt'), pipeline)
+        assert len(make(data_prefix=dict(video='s3://videos'))) == 2
+        with pytest.raises(FileNotFoundError, match=r'2 of 2 files .* do not exist'):
+            make(data_prefix=dict(video='s3://missing'))
 
 
 def test_each_process_has_its_own_connections(folder):
