@@ -42,7 +42,8 @@ def probe_labels(
             f'those of {trained.folder / "features.npz"}, such as {trained.names[0]}.'
         )
     targets = torch.tensor([label_of[trained.names[i]] for i in places])
-    values, counts = targets.unique(return_counts=True)
+    # Labels may be any numbers; the classifiers need 0 to C - 1
+    values, targets, counts = targets.unique(return_inverse=True, return_counts=True)
     if len(values) < 2 or int(counts.min()) < MIN_CLASS_VIDEOS:
         found = ', '.join(
             f'{v}: {c}' for v, c in zip(values.tolist(), counts.tolist(), strict=True)

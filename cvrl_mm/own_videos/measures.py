@@ -75,7 +75,7 @@ def verdict(before: Measure, after: Measure) -> str:
         f'{before} % before and {after} % after training: {won} of {len(pairs)} videos are found '
         f'only after it and {lost} only before it (two-sided sign test: p = {probability:.2g})'
     )
-    if before.value == 100:
+    if before.value == 100 and probability >= SIGNIFICANCE:
         return f'Nothing to gain here. {before.title}: {counts}. Judge by the other measures.'
     if probability >= SIGNIFICANCE:
         return f'No measurable change. {before.title}: {counts}. Train longer or on more videos.'
@@ -123,7 +123,7 @@ def classify(feats: Tensor, labels: Tensor, by: str = 'by label') -> list[Measur
 
     Args:
         feats: (V, C).
-        labels: (V,), at least 0.
+        labels: (V,), from 0 to C - 1 for C classes.
         by: What the labels are, for the titles.
     """
     chance = 100 * labels.bincount().max().item() / len(labels)

@@ -95,8 +95,6 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
         if has_begun(cfg):
             _say(f'Continuing the training of {steps} steps.')
         train(config_file)
-    if not final_checkpoint(cfg).is_file():
-        raise KeyboardInterrupt  # a signal ended the training in an orderly way
     if is_main_process():
         from .results import write_results  # with scikit-learn and matplotlib
 

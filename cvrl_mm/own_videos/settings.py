@@ -174,10 +174,11 @@ def _encoder(samples: int, on_gpu: bool, hours: float | None) -> tuple[str, str]
 def _frame_interval(train: list[Video], rate: float, clip_len: int) -> tuple[int, str]:
     """About the paper's span in seconds, at most half of all but the shortest videos."""
     short = float(np.percentile([video.probe.seconds for video in train], 10))
-    span = min(PAPER_SPAN_SECONDS, short / 2)
-    interval = max(1, int(span * rate / clip_len))
+    per_second = rate / clip_len
+    papers, half = round(PAPER_SPAN_SECONDS * per_second), int(short / 2 * per_second)
+    interval = max(1, min(papers, half))
     seconds = interval * clip_len / rate
-    limit = "the paper's" if span == PAPER_SPAN_SECONDS else f'half of a {short:.2g} s video'
+    limit = "the paper's" if papers <= half else f'half of a {short:.2g} s video'
     return interval, f'a clip spans {seconds:.2f} s at {rate:.3g} frames per second, near {limit}'
 
 

@@ -18,6 +18,7 @@ from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 
+from ..engine.atomic_checkpoint_hook import PREEMPTED
 from ..engine.terminal_log import shorten
 from .progress_hook import ProgressHook
 
@@ -108,8 +109,14 @@ def train(config_file: Path) -> None:
 
 
 def final_checkpoint(cfg: Config) -> Path:
-    """Where the last step of a training leaves its checkpoint."""
-    return Path(cfg.work_dir) / f'iter_{cfg.train_cfg.max_iters}.pth'
+    """Return the path of the checkpoint of the last step, whether it exists or not.
+
+    If the config asks for exactly the steps after which a training was interrupted, it is the
+    checkpoint of the interruption.
+    """
+    steps = cfg.train_cfg.max_iters
+    interrupted = Path(cfg.work_dir) / PREEMPTED.format(steps)
+    return interrupted if interrupted.is_file() else Path(cfg.work_dir) / f'iter_{steps}.pth'
 
 
 def has_begun(cfg: Config) -> bool:

@@ -36,6 +36,13 @@ def test_labels_of_a_list(out: Path, tmp_path: Path):
     assert note == '14 videos of 2 classes' and results['after training'][0].value < 90
 
 
+def test_labels_are_any_numbers(out: Path, tmp_path: Path):
+    """They may be times or numbers of devices, of which no array can have as many elements."""
+    lines = [f'{name} {[3, 10**17][i % 2]}\n' for i, name in enumerate(NAMES)]
+    (tmp_path / 'labels.txt').write_text(''.join(lines))
+    assert probe_labels(out, tmp_path / 'labels.txt') == probe_labels(out)
+
+
 def test_features_before_training_are_compared(unsorted: Path, tmp_path: Path):
     names = [f'{i}.mp4' for i in range(12)]
     (unsorted / 'training').mkdir(exist_ok=True)

@@ -22,6 +22,8 @@ def made(hits: list[bool]) -> Measure:
         ([False] * 5 + [True] * 5, [True] * 10, 'No measurable change'),  # p = 2 / 2^5
         ([True] * 9 + [False], [False] * 6 + [True] * 3 + [False], 'Worse than before'),
         ([True] * 10, [True] * 10, 'Nothing to gain'),
+        ([True] * 10, [False] * 5 + [True] * 5, 'Nothing to gain'),  # p = 2 / 2^5
+        ([True] * 10, [False] * 6 + [True] * 4, 'Worse than before'),  # p = 2 / 2^6
     ],
 )
 def test_verdict_is_a_sign_test(before: list[bool], after: list[bool], said: str):

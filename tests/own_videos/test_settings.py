@@ -30,6 +30,7 @@ def test_every_setting_has_a_reason():
     ('frames', 'rate', 'interval'),
     [
         (300, 30.0, 4),  # the paper's 1.07 s
+        (300, 29.97, 4),  # 3.996 frames
         (60, 30.0, 3),  # half of 2 s
         (600, 60.0, 8),  # twice as many frames in the same time
         (10, 30.0, 1),  # shorter than a clip

@@ -22,6 +22,8 @@ def test_checkpoints_of_a_training(tmp_path: Path):
     assert trained_steps(cfg) == 3
     (tmp_path / 'preempted_5.pth').touch()
     assert trained_steps(cfg) == 5
+    cfg.train_cfg.max_iters = 5  # as many as are trained already
+    assert final_checkpoint(cfg) == tmp_path / 'preempted_5.pth'
 
 
 @pytest.mark.parametrize(('cores', 'threads'), [(1, 1), (2, 1), (6, 3)])
