@@ -13,7 +13,6 @@ The data of a row is written before its line. If a process is killed, incomplete
 at the next start.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -24,7 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
-from weakref import WeakSet
+
+from .locks import locked
 
 Part = TypeVar('Part', bound='ListPart')
 FORMAT = 2
@@ -223,38 +223,6 @@ class ListPart:
 def names_sha256(names: Sequence[str]) -> str:
     """Return a digest of a list."""
     return hashlib.sha256('\0'.join(names).encode(errors='surrogateescape')).hexdigest()
-
-
-_locks: WeakSet[BinaryIO] = WeakSet()
-
-
-def _close_locks() -> None:
-    for lock in _locks:
-        lock.close()
-
-
-# A loader worker may outlive its killed parent; it must not keep the parent's lock.
-os.register_at_fork(after_in_child=_close_locks)
-
-
-def locked(folder: Path) -> BinaryIO:
-    """Lock a folder until the returned file is closed or this process ends.
-
-    Forked processes do not inherit the lock.
-
-    Raises:
-        BlockingIOError: Another process holds the lock.
-    """
-    lock = (folder / 'lock').open('ab')
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise BlockingIOError(
-            f'Another process works on {folder}; wait for it, or choose another output.'
-        ) from None
-    _locks.add(lock)
-    return lock
 
 
 def part_folders(root: Path) -> list[Path]:

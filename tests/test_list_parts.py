@@ -1,10 +1,6 @@
-import os
-import signal
-import time
-
 import pytest
 
-from cvrl_mm.list_parts import ListPart, locked, names_sha256, parts_folder
+from cvrl_mm.list_parts import ListPart, names_sha256, parts_folder
 
 NAMES = ['a', 'b', 'c\udce9']
 
@@ -44,26 +40,3 @@ def test_a_damaged_row_and_those_after_it_are_done_again(tmp_path, line):
     with ListPart(out, NAMES, {}) as part:
         assert part.left() == [1, 2]
     assert rows.read_text() == whole
-
-
-def test_a_forked_worker_does_not_hold_the_lock(tmp_path):
-    lock = locked(tmp_path)
-    pid = os.fork()
-    if not pid:  # the worker, which outlives its parent's lock
-        signal.pause()
-        os._exit(0)
-    try:
-        with pytest.raises(BlockingIOError, match=f'Another process works on {tmp_path}'):
-            locked(tmp_path)
-        lock.close()  # as if this process had been killed
-        for _ in range(200):  # the worker closes the lock right after it was forked
-            try:
-                locked(tmp_path).close()
-                break
-            except BlockingIOError:
-                time.sleep(0.02)
-        else:
-            pytest.fail('The worker holds the lock.')
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)

@@ -1,6 +1,5 @@
 """A lock on a working directory."""
 
-import logging
 import os
 import socket
 import time
@@ -9,12 +8,8 @@ from typing import IO
 
 from mmengine.logging import print_log
 
+from ..locks import try_to_lock
 from .start_error import StartError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 LOCK = '.training.lock'
 WAIT_SECONDS = 30.0  # for the processes of a job that has just been killed
@@ -34,14 +29,11 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file: IO[str] | None = None
-        if fcntl is None:
-            return
         # Appending does not erase what the process that holds the lock has written
-        self._file = (folder / LOCK).open('a+', encoding='utf-8')
+        self._file: IO[str] = (folder / LOCK).open('a+', encoding='utf-8')
         deadline = time.monotonic() + WAIT_SECONDS
         said = False
-        while not self._try_to_lock():
+        while not try_to_lock(self._file, per_process=True):
             self._file.seek(0)
             holder = self._file.read(200).strip() or 'another process'
             if time.monotonic() >= deadline:
@@ -58,17 +50,6 @@ class FolderLock:
         self._file.write(f'process {os.getpid()} on {socket.gethostname()}\n')
         self._file.flush()
 
-    def _try_to_lock(self) -> bool:
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[arg-type]
-        except (BlockingIOError, PermissionError):
-            return False
-        except OSError as error:
-            message = f'This file system has no locks ({error.strerror}): start one run per folder'
-            print_log(message, 'current', logging.WARNING)
-        return True
-
     def release(self) -> None:
         """Let another run use the folder."""
-        if self._file is not None:
-            self._file.close()
+        self._file.close()

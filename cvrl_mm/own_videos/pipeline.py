@@ -23,7 +23,7 @@ from rich.console import Console
 
 from ..command_line import read_config
 from ..files import replacing
-from ..list_parts import locked
+from ..locks import locked
 from ..progress import progress
 from ..shares import usable_cores
 from .config_file import INIT, render

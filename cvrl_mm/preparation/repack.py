@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..files import replacing
-from ..list_parts import locked, part_folders
+from ..list_parts import part_folders
+from ..locks import locked
 from .repack_video import RepackError, RepackSettings, repack_video
 
 SCRATCH, SETTINGS, FAILURES = '.unfinished', 'repack.json', 'repack_failures.jsonl'

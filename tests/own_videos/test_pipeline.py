@@ -7,7 +7,7 @@ import pytest
 from mmengine.config import Config
 
 import cvrl_mm
-from cvrl_mm.list_parts import locked
+from cvrl_mm.locks import locked
 from cvrl_mm.own_videos import pipeline
 from cvrl_mm.own_videos.options import Options
 from cvrl_mm.own_videos.training import final_checkpoint
