@@ -62,7 +62,7 @@ class Storage:
             raise UnreadableVideoError(name, str(error)) from error
 
     def exists(self, name: str) -> bool:
-        """Return whether a file exists; True for backends that do not support this question.
+        """Return whether a file exists; True for backends without such a check.
 
         Raises:
             OSError: All attempts failed.

@@ -1,4 +1,4 @@
-"""The config of a training on a user's own videos."""
+"""Write the config of a training on a user's own videos."""
 
 from pathlib import Path
 from textwrap import wrap
@@ -17,8 +17,8 @@ INIT = 'init.pth'  # a copy of the weights of --init
 COLOURS = dict(full=['_base_.jitter', '_base_.grayscale'], brightness=['_base_.light'], none=[])
 
 TEMPLATE = """\
-# Written by `cvrl pretrain` for {videos} videos ({hours:.2f} hours); the comments say why.
-# Edit it and give the same command again, or train with it by tools/train.py.
+# Written by `cvrl pretrain` for {videos} videos ({hours:.2f} hours). The comments give the reasons.
+# To change a setting, edit this file and run the same command again, or run tools/train.py with it.
 _base_ = 'cvrl_mm::_base_/own_videos.py'
 {encoder_why}
 model = {model}
@@ -64,17 +64,19 @@ work_dir = {work_dir!r}
 
 
 def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> str:
-    """Write the text of the config.
+    """Return the text of the config.
 
     Args:
         inspection: The videos.
-        plan: All settings, ``steps`` and ``memory`` among them.
-        options: The options of the user; the switches of the augmentation and the seed count.
-        out: Folder of the lists and the training.
+        plan: All settings, including ``steps`` and ``memory``.
+        options: The options of the user; only the augmentation, ``init`` and ``seed`` are used.
+        out: Output folder, which contains the lists and the training.
     """
     settings = plan.settings
     steps, size, workers = plan['steps'], plan['size'], plan['workers']
-    warmup_steps = round(WARMUP_SHARE * steps)  # one step alone would never reach the full rate
+    warmup_steps = round(
+        WARMUP_SHARE * steps
+    )  # a warm-up of one step would never reach the full learning rate
     window_frames = plan['window_frames']
     window = ''
     if window_frames:
@@ -122,7 +124,7 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
 
 
 def repr_dict(values: dict) -> str:
-    """Write a dict as a config has it."""
+    """Return the text of a dict in the style of configs."""
     items = (
         f'{key}={repr_dict(value) if isinstance(value, dict) else repr(value)}'
         for key, value in values.items()
@@ -131,7 +133,7 @@ def repr_dict(values: dict) -> str:
 
 
 def _model(plan: Plan, options: Options, out: Path) -> dict:
-    """Return what the config sets of the model."""
+    """Return the model settings of the config."""
     backbone = dict(plan.network.backbone)
     if options.init is not None:
         init = str(out / INIT)
@@ -146,7 +148,7 @@ def _model(plan: Plan, options: Options, out: Path) -> dict:
 
 
 def _transforms(plan: Plan, options: Options) -> list[str]:
-    """Return the steps of the augmentation as the config has them."""
+    """Return the augmentation steps as expressions of the config."""
     crop = '_base_.crop' if options.zoom else f'dict(_base_.crop, area_range={NO_ZOOM_AREA})'
     flip = ['_base_.flip'] if options.flip else []
     return [crop, 'resize', *flip, *COLOURS[plan['colour']], 'blur']
@@ -161,12 +163,12 @@ def _describe_augmentation(plan: Plan, options: Options) -> str:
 
 def _describe_watched(plan: Plan) -> str:
     if plan.held_out:
-        return _comment(f'Watched: {len(plan.watched)} videos are held out to measure on')
-    return _comment('Watched: the training videos; too few to hold some out')
+        return _comment(f'Watched: {len(plan.watched)} held-out videos for evaluation')
+    return _comment('Watched: the training videos, because there are too few to hold some out')
 
 
 def _why(title: str, *settings: Setting) -> str:
-    """Write settings and their reasons as a comment; those without a value have no part."""
+    """Return a comment with settings and their reasons, without settings that have no value."""
     used = [s for s in settings if s.value not in (None, {})]
     return _comment(f'{title}: ' + '; '.join(f'{s.value} ({s.reason})' for s in used))
 

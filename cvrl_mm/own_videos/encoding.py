@@ -1,4 +1,4 @@
-"""Features of all videos from several encoders, decoding each video once."""
+"""Compute the features of all videos with several encoders; each video is decoded once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,23 +17,23 @@ from ..evaluation.features import build_recognizer
 from ..evaluation.video_files import VideoFiles
 from .network import Network
 
-NUM_CLIPS = 4  # of a video, evenly spaced
+NUM_CLIPS = 4  # per video, evenly spaced
 BATCH_VIDEOS = 4
 
 
 def copy_start(checkpoint: str, path: Path) -> Network:
-    """Copy the weights to start from to where the config names them.
+    """Copy the weights of ``--init`` to the path that the config uses.
 
     Args:
-        checkpoint: Anything that ``cvrl_mm.load_encoder`` takes.
-        path: Of the copy, a ``.pth`` file.
+        checkpoint: Any argument of ``cvrl_mm.load_encoder``.
+        path: Path of the copy, a ``.pth`` file.
 
     Returns:
-        The architecture and normalisation of the weights.
+        The architecture and normalisation of the encoder.
 
     Raises:
-        OSError: there is no such file.
-        ValueError: it does not describe its encoder, or cannot be used.
+        OSError: The file does not exist.
+        ValueError: The file does not describe its architecture, or cannot be used.
     """
     encoder = load_encoder(checkpoint)
     encoder.save(path)
@@ -48,10 +48,10 @@ def copy_start(checkpoint: str, path: Path) -> Network:
 
 
 def starting_encoder(config: Config) -> Encoder:
-    """Build the encoder as training starts it: random weights, or those of ``--init``.
+    """Build the encoder before training, with random weights or those of ``--init``.
 
     Args:
-        config: Of the training.
+        config: Config of the training.
     """
     model = build_recognizer(config)
     meta = dict(backbone=architecture_of(config.model.backbone.to_dict()))
@@ -67,19 +67,19 @@ def encode(
     device: str,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, Tensor], list[str], dict[str, str]]:
-    """Encode clips of all videos.
+    """Compute the features of all videos.
 
     Args:
-        encoders: By name, encoders of the same clips.
-        root: The folder that the names are relative to.
-        names: Videos.
-        num_workers: Processes that decode.
-        device: Where to compute.
-        on_progress: Called with the number of encoded videos and the number of all.
+        encoders: Encoders by name; all take the same clips.
+        root: The folder to which the names are relative.
+        names: Names of the videos.
+        num_workers: Number of decoding processes.
+        device: Device of the computation.
+        on_progress: Called with the number of finished videos and the number of all videos.
 
     Returns:
-        By name of the encoder features, (V, 4, C) float32 on the CPU; the names of the V videos
-        that could be read; and by name of the others the reason.
+        Three values: features by name of the encoder, (V, 4, C) float32 on the CPU; the names of
+        the V videos that could be read; and the unreadable videos, as ``{name: reason}``.
     """
     clip_input = next(iter(encoders.values())).clip_input
     shape = clip_input.clip_len, clip_input.frame_interval, NUM_CLIPS, clip_input.size
@@ -110,12 +110,12 @@ def write_features(folder: Path, names: Sequence[str], feats: np.ndarray) -> lis
     """Write one vector per video to ``features.npz``, and ``.parquet`` where pyarrow is installed.
 
     Args:
-        folder: Where to write.
-        names: (V,).
-        feats: (V, C) float32.
+        folder: Output folder.
+        names: Names of the videos, (V,).
+        feats: Features, (V, C) float32.
 
     Returns:
-        The files.
+        Paths of the files.
     """
     paths = [folder / 'features.npz', folder / 'features.parquet']
     try:

@@ -1,4 +1,4 @@
-"""A look at a user's videos before anything is trained."""
+"""Inspect a user's videos before the training."""
 
 import hashlib
 from collections import Counter
@@ -16,20 +16,20 @@ from ..preparation.video_check import find_faults
 from .probe import Probe, probe
 
 TIMEOUT_SECONDS = 60
-MAX_COUNTS = 3  # of sizes and rates that are listed
+MAX_COUNTS = 3  # number of sizes and of frame rates that are listed
 BYTE_ORDER_MARK = '\ufeff'
 BLOCK_BYTES = 1 << 22
-MIN_CLASS_VIDEOS = 5  # of a folder that counts as a class
+MIN_CLASS_VIDEOS = 5  # per folder that counts as a class
 MAX_PIXELS = 1280 * 720  # larger frames make decoding the bottleneck
 
 
 @dataclass(frozen=True)
 class Video:
-    """A video that can be trained on.
+    """A video that can be used.
 
     Attributes:
-        name: Its path relative to the folder that all videos share, with '/' between the parts.
-        probe: What decoding it showed.
+        name: Path relative to the common folder of all videos, with '/' as separator.
+        probe: Properties of the video.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Video:
 
     @property
     def folder(self) -> str:
-        """The first folder of the name, '' where there is none."""
+        """The first folder of the name; '' if there is none."""
         return self.name.partition('/')[0] if '/' in self.name else ''
 
 
@@ -46,10 +46,10 @@ class Inspection:
     """The videos of a user.
 
     Attributes:
-        root: The folder that all videos share; their names are relative to it.
-        videos: Those that can be used, each content once, sorted by name.
-        unreadable: By name, why a file cannot be used.
-        copies: By name of a file that is left out, the name of the file with the same bytes.
+        root: The common folder of all videos; their names are relative to it.
+        videos: The usable videos without exact copies, sorted by name.
+        unreadable: Files that cannot be used, as ``{name: reason}``.
+        copies: Files that are left out as exact copies, as ``{name: name of the original}``.
     """
 
     root: Path
@@ -59,9 +59,9 @@ class Inspection:
 
     @property
     def classes(self) -> list[str]:
-        """The names of the folders, where these can serve as classes.
+        """The names of the folders if they can be used as classes, else an empty list.
 
-        There must be two or more of at least 5 videos each, and no video beside them.
+        This needs two or more folders with at least 5 videos each, and no video outside of them.
         """
         count = Counter(video.folder for video in self.videos)
         enough = len(count) > 1 and '' not in count and min(count.values()) >= MIN_CLASS_VIDEOS
@@ -73,7 +73,7 @@ class Inspection:
         return np.array([video.probe.seconds for video in self.videos])
 
     def describe(self) -> list[str]:
-        """Lines that report what was found."""
+        """Return a report as a list of lines."""
         probes = [video.probe for video in self.videos]
         sizes = Counter(f'{p.width}x{p.height}' for p in probes)
         rates = Counter(f'{p.rate:.3g}' for p in probes)
@@ -87,8 +87,8 @@ class Inspection:
             shown = ', '.join(map(printable, self.classes[:6]))
             shown += ' …' if len(self.classes) > 6 else ''
             lines.append(
-                f'{len(self.classes)} folders look like classes ({shown}). They are used to '
-                'measure what was learned, never for training.'
+                f'{len(self.classes)} folders are taken as classes ({shown}). They are used only '
+                'for the evaluation, never for the training.'
             )
         if self.unreadable:
             name, reason = next(iter(self.unreadable.items()))
@@ -100,7 +100,7 @@ class Inspection:
             lines.append(
                 f'{_files(self.copies)} left out as exact copies, such as '
                 f'{printable(copy)} (the same bytes as {printable(original)}): '
-                'a copy would count as another video.'
+                'a copy would be trained on as a different video.'
             )
         large = sum(p.width * p.height > MAX_PIXELS for p in probes)
         if large:
@@ -111,7 +111,7 @@ class Inspection:
         return lines
 
     def write(self, path: Path) -> None:
-        """Write a table of all files, separated by tabs: name, properties, and what is wrong.
+        """Write a tab-separated table of all files: name, properties and note.
 
         Control characters in names are escaped.
         """
@@ -135,19 +135,19 @@ def inspect(
 
     Args:
         sources: Videos, folders that are searched recursively, and lists (``.txt``).
-        num_processes: Files opened at a time.
+        num_processes: Number of processes that open files.
         on_progress: Called with the number of opened files and the number of all files.
 
     Raises:
-        FileNotFoundError: a source does not exist.
-        ValueError: no video is found, or none can be used.
+        FileNotFoundError: A source does not exist.
+        ValueError: No video was found, or no video can be used.
     """
     sources = list(sources)
-    # Links are not followed: their own names and folders are what the user sees
+    # Links are not resolved, so that the user sees their own names and folders.
     files = list(dict.fromkeys(Path(abspath(path)) for path in gather_videos(sources)))
     root = Path(commonpath([file.parent for file in files]))
     if not is_utf8(str(root)):
-        raise ValueError(f'The folder {printable(str(root))} has a name that is not UTF-8.')
+        raise ValueError(f'The name of the folder {printable(str(root))} is not UTF-8.')
     names = [file.relative_to(root).as_posix() for file in files]
     unreadable = {relpath(path, root): why for path, why in _irregular_files(sources)}
     unreadable |= {name: reason for name in names if (reason := _name_fault(name))}
@@ -173,14 +173,14 @@ def inspect(
 
 
 def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
-    """Find files whose bytes are those of an earlier file.
+    """Find files with the same bytes as an earlier file.
 
     Args:
-        root: The folder that the names are relative to.
-        names: Files in order.
+        root: The folder to which the names are relative.
+        names: Names of the files.
 
     Returns:
-        By name of a copy, the name of the first file with the same bytes.
+        Copies, as ``{name: name of the first file with the same bytes}``.
     """
     sizes = [(root / name).stat().st_size for name in names]
     count = Counter(sizes)
@@ -198,12 +198,12 @@ def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
 
 
 def printable(name: str) -> str:
-    """Escape what a terminal or a table cannot show: control characters and undecodable bytes."""
+    """Escape control characters and undecodable bytes in a name."""
     return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in name)
 
 
 def _name_fault(name: str) -> str | None:
-    """Return why a list cannot hold the name of a file, or None if it can."""
+    """Return the reason why a list cannot contain a file name; None if it can."""
     if not is_utf8(name):
         return 'its name is not UTF-8'
     if '\n' in name or '\r' in name:
@@ -214,12 +214,12 @@ def _name_fault(name: str) -> str | None:
 
 
 def _irregular_files(sources: Iterable[str | Path]) -> Iterator[tuple[str, str]]:
-    """Yield broken links, pipes and devices that are named like videos, and what they are."""
+    """Yield broken links, pipes and devices with the suffix of a video, and the reasons."""
     for folder in (Path(source) for source in sources if Path(source).is_dir()):
         for path in sorted(folder.rglob('*')):
             if path.suffix.lower() in VIDEO_SUFFIXES and not (path.is_file() or path.is_dir()):
                 broken = path.is_symlink() and not path.exists()
-                yield abspath(path), 'it is a broken link' if broken else 'it is no regular file'
+                yield abspath(path), 'it is a broken link' if broken else 'it is not a regular file'
 
 
 def _files(found: Collection) -> str:

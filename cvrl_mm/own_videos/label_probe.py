@@ -1,4 +1,4 @@
-"""Classifiers on the features of a training, ``cvrl probe OUT``."""
+"""Evaluate the features of a training with classifiers (``cvrl probe OUT``)."""
 
 from pathlib import Path
 
@@ -13,16 +13,16 @@ from .trained import Trained
 def probe_labels(
     out: str | Path, labels: str | Path | None = None
 ) -> tuple[dict[str, list[Measure]], str]:
-    """Measure how well the classes of videos can be told from their features.
+    """Measure the accuracy of classifiers on the features of a training.
 
     Args:
-        out: Folder of the training.
+        out: Output folder of the training.
         labels: A list with lines ``name label``; the names are those of ``features.npz``, and
             videos without a label are left out. By default the videos' folders are the classes.
 
     Returns:
-        k-NN and linear accuracy over random splits before training, where these features are
-        stored, and after it; and a sentence about the videos.
+        k-NN and linear accuracy over random splits, by ``'before training'`` (if these features
+        are stored) and ``'after training'``; and a text with the number of videos and classes.
 
     Raises:
         FileNotFoundError: ``out`` does not hold a finished training, or there is no list.

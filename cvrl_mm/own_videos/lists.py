@@ -1,4 +1,4 @@
-"""The lists of the videos to train on and to watch."""
+"""Split the videos and write their lists."""
 
 from pathlib import Path
 
@@ -13,20 +13,20 @@ TRAIN_WINDOWS = 'train_windows'
 
 
 def number_of_windows(frames: int, window_frames: int) -> int:
-    """Return how many training videos a file counts as."""
+    """Return the number of training samples that a file counts as."""
     return max(1, frames // window_frames)
 
 
 def split_watched(videos: list[Video], seed: int) -> tuple[list[Video], list[Video]]:
-    """Hold out a fifth of the videos, evenly over the folders.
+    """Hold out a fifth of the videos, evenly distributed over the folders.
 
     Args:
         videos: All videos.
-        seed: Seed of the draw.
+        seed: Random seed.
 
     Returns:
-        The videos to train on and those to watch. Of fewer than 20 videos none is held out, and
-        both are the same list.
+        The training videos and the held-out videos. With fewer than 20 videos, none is held out
+        and both are the same list.
     """
     if len(videos) < MIN_TO_HOLD_OUT:
         return videos, videos
@@ -47,16 +47,15 @@ def write_lists(
 ) -> None:
     """Write ``train.txt``, ``watched.txt``, ``all.txt`` and ``classes.txt``.
 
-    Where long files count as several videos, ``train_windows.txt`` has a line ``path window``
-    for each of them. The labels of the other lists are those of the folders, or -1.
+    If long files count as several samples, ``train_windows.txt`` is also written, with one line
+    ``path window`` per sample. The labels of the other lists are the folders' indices, or -1.
 
     Args:
         inspection: The videos.
-        train: Videos to train on.
-        watched: Videos to measure on.
-        window_frames: Longer files count as several videos of this length; None if none does.
-        folder: Where to write.
-
+        train: Training videos.
+        watched: Videos for the evaluation.
+        window_frames: Length of the samples of long files; None if there are none.
+        folder: Output folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     labels = {name: label for label, name in enumerate(inspection.classes)}

@@ -1,4 +1,4 @@
-"""Measures of an encoder on a user's videos."""
+"""Evaluate an encoder on a user's videos."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ SIGNIFICANCE = 0.05
 
 @dataclass(frozen=True)
 class Measure:
-    """One number about an encoder.
+    """One result of an evaluation.
 
     Attributes:
-        title: What it is, for a reader.
-        value: In percent, or without a unit.
-        chance: What guessing gives, None where there is no such thing.
-        spread: Standard deviation over the splits, None for a number without splits.
+        title: Title in the report.
+        value: The result, in percent or without a unit.
+        chance: Level of chance; None if there is none.
+        spread: Standard deviation over the splits; None if there are no splits.
         percent: Whether the value is in percent.
-        hits: Whether each query was found, for the comparison of two encoders.
+        hits: For each query whether it was found; used to compare two encoders.
     """
 
     title: str
@@ -46,26 +46,29 @@ class Measure:
 
 
 def retrieve(queries: Tensor, gallery: Tensor, rows: Sequence[int]) -> list[bool]:
-    """Find videos by another part of them.
+    """Retrieve videos by another part of the same video.
 
     Args:
         queries: Features of one part of each video, (V, C).
         gallery: Features of another part, (V, C).
-        rows: Videos to look for; the gallery holds all.
+        rows: Indices of the query videos; the gallery contains all videos.
 
     Returns:
-        For each of these videos, whether it is the nearest one to its query.
+        For each query, whether its own video is the nearest neighbour.
     """
     _, indices = nearest_neighbours(queries[list(rows)], gallery, 1)
     return (indices[:, 0] == torch.tensor(rows)).tolist()
 
 
 def verdict(before: Measure, after: Measure) -> str:
-    """Compare what two encoders find, video by video, by an exact sign test.
+    """Compare the retrieval of two encoders with an exact sign test over the videos.
 
     Args:
-        before: Retrieval of the encoder that training started from.
-        after: Retrieval of the trained encoder, of the same videos.
+        before: Retrieval with the initial encoder.
+        after: Retrieval of the same videos with the trained encoder.
+
+    Returns:
+        One or more sentences for the report.
     """
     assert before.hits is not None and after.hits is not None
     pairs = list(zip(before.hits, after.hits, strict=True))
@@ -87,8 +90,8 @@ def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> li
 
     Args:
         feats: Features of evenly spaced clips of all videos, (V, 4, C).
-        held_out: Places of the videos that were not trained on; empty if there are none.
-        labels: Class of each video by its folder; empty if there are none.
+        held_out: Indices of the held-out videos; empty if there are none.
+        labels: Class of each video, given by its folder; empty if there are no classes.
 
     Returns:
         The measures. The first one is the headline: retrieval of the held-out videos.
@@ -122,9 +125,9 @@ def classify(feats: Tensor, labels: Tensor, by: str = 'by label') -> list[Measur
     """Measure k-NN and linear accuracy over random splits, 70 % against 30 %.
 
     Args:
-        feats: (V, C).
-        labels: (V,), from 0 to C - 1 for C classes.
-        by: What the labels are, for the titles.
+        feats: Features, (V, C).
+        labels: Labels, (V,), from 0 to K - 1 for K classes.
+        by: Origin of the labels, for the titles.
     """
     chance = 100 * labels.bincount().max().item() / len(labels)
     results: dict[str, list[float]] = dict(knn=[], linear=[])
@@ -144,10 +147,10 @@ def classify(feats: Tensor, labels: Tensor, by: str = 'by label') -> list[Measur
 
 
 def split(labels: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """Split videos 70 to 30, each class in the same way.
+    """Split videos into 70 % for training and 30 % for testing, in each class.
 
     Returns:
-        Places of the training and of the test videos.
+        Indices of the training and of the test videos.
     """
     rng = np.random.default_rng(seed)
     train, test = [], []

@@ -1,4 +1,4 @@
-"""Settings that make a training fit into the memory of the device."""
+"""Choose settings that save memory."""
 
 import math
 import os
@@ -14,7 +14,7 @@ USABLE_SHARE_OF_RAM = 0.5  # the rest is for the workers and other programs
 
 
 def usable_bytes(local_ranks: int) -> float:
-    """Return how many bytes a rank may use: of its GPU, or of the machine without one."""
+    """Return the number of bytes that a rank may use on its GPU, or on the CPU without one."""
     if torch.cuda.is_available():
         return USABLE_SHARE * torch.cuda.get_device_properties(0).total_memory
     if 'SC_PHYS_PAGES' not in getattr(os, 'sysconf_names', {}):
@@ -24,14 +24,14 @@ def usable_bytes(local_ranks: int) -> float:
 
 
 def choose_memory(config: Config, limit: float) -> Setting:
-    """Choose the options that save memory, if any are needed.
+    """Choose options that save memory, if they are needed.
 
     Args:
-        config: The training, without such options.
-        limit: Bytes that a rank may use.
+        config: Config of the training without such options.
+        limit: Number of bytes that a rank may use.
 
     Returns:
-        Options of the model's config, and the counted memory as the reason.
+        Settings of the model's config, with the calculated memory as the reason.
 
     Raises:
         ValueError: No option saves enough memory.

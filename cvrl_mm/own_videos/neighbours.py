@@ -1,4 +1,4 @@
-"""A page of videos beside their nearest neighbours, ``cvrl neighbours OUT``."""
+"""Show videos and their nearest neighbours on a page (``cvrl neighbours OUT``)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,17 +19,17 @@ from .trained import Trained
 def show_neighbours(
     out: str | Path, videos: Sequence[str | Path] = (), rows: int = 12, neighbours: int = 5
 ) -> Path:
-    """Write a page of videos beside their nearest neighbours among the videos of a training.
+    """Write a page with videos and their nearest neighbours among the videos of a training.
 
     Args:
-        out: Folder of the training.
-        videos: Other videos, folders or lists to look for; by default the held-out videos of the
-            training, or all of them where none is held out.
-        rows: Videos that are shown, evenly spread over all.
-        neighbours: Neighbours of each video.
+        out: Output folder of the training.
+        videos: Query videos: files, folders or lists. Default: the held-out videos of the
+            training, or all of its videos if none is held out.
+        rows: Number of query videos that are shown, evenly spread over all.
+        neighbours: Number of neighbours per query.
 
     Returns:
-        The page, ``OUT/neighbours/index.html``.
+        Path of the page, ``OUT/neighbours/index.html``.
 
     Raises:
         FileNotFoundError: ``out`` does not hold a finished training, or a source does not exist.
@@ -47,7 +47,7 @@ def show_neighbours(
 
 
 def _find_own(trained: Trained, rows: int, number: int) -> tuple[list[Query], str]:
-    """Look for videos of the training among all others of it."""
+    """Find the neighbours of videos of the training."""
     sims, indices = leave_one_out(trained.feats, min(number, len(trained.names) - 1))
     pool = trained.held_out or list(range(len(trained.names)))
     chosen = [pool[i] for i in _spread(len(pool), rows)]
@@ -65,7 +65,7 @@ def _find_own(trained: Trained, rows: int, number: int) -> tuple[list[Query], st
 def _find_other(
     trained: Trained, videos: Sequence[str | Path], rows: int, number: int
 ) -> tuple[list[Query], str]:
-    """Encode other videos and look for them among those of the training."""
+    """Encode other videos and find their neighbours among the videos of the training."""
     paths = gather_videos(videos)
     paths = [str(Path(paths[i]).absolute()) for i in _spread(len(paths), rows)]
     encoder = load_encoder(trained.folder)
@@ -96,5 +96,5 @@ def _label(trained: Trained, place: int) -> str | None:
 
 
 def _spread(number: int, at_most: int) -> list[int]:
-    """Return evenly spread places."""
+    """Return evenly spread indices."""
     return np.linspace(0, number - 1, min(number, at_most)).round().astype(int).tolist()

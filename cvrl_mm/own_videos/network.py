@@ -8,9 +8,9 @@ class Network:
     """An encoder to train.
 
     Attributes:
-        backbone: Fields of its config, except for the type.
-        channels: Channels of its features.
-        size: Side of the frames that suits it on a GPU, in pixels.
+        backbone: Fields of the backbone's config, except for the type.
+        channels: Number of channels of the features.
+        size: Default side length of the frames on a GPU, in pixels.
         preprocessor: Fields of the data preprocessor's config.
     """
 

@@ -1,4 +1,4 @@
-"""The options of a user."""
+"""The options of ``cvrl pretrain``."""
 
 from dataclasses import dataclass
 
@@ -22,23 +22,23 @@ LIMITS: dict[str, tuple[float, float]] = dict(
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may set; None means that the value is chosen from the videos and the machine.
+    """Options of a training; None means that the value is chosen from the videos and the machine.
 
     Attributes:
         encoder: A key of ``ENCODERS``.
         clip_len: Frames per clip.
         frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
-        size: Side of the frames that the encoder sees, in pixels.
+        size: Side length of the input frames of the encoder, in pixels.
         batch_size: Videos per step on each device.
         lr: Learning rate.
         hours: Length of the training in hours.
         epochs: Length of the training in passes over the videos.
         steps: Length of the training in steps.
-        workers: Processes per device that load videos.
+        workers: Number of loader processes per device.
         init: Checkpoint to start from.
-        flip: Mirror half of the clips.
-        colour: Jitter brightness, contrast, saturation and hue, and turn some clips grey.
-        zoom: Crop down to 30 % of the area; without it down to 80 %.
+        flip: Flip half of the clips horizontally.
+        colour: Jitter brightness, contrast, saturation and hue, and convert some clips to grey.
+        zoom: Crop at least 30 % of the area; if False, at least 80 %.
         segment_seconds: Longer files count as several videos of this length.
         seed: Seed of all random draws.
 
@@ -70,7 +70,7 @@ class Options:
         if self.encoder is not None and self.encoder not in ENCODERS:
             raise ValueError(f'encoder must be one of {list(ENCODERS)}, got {self.encoder!r}.')
         if self.encoder is not None and self.init is not None:
-            raise ValueError('init brings its own architecture; leave encoder out.')
+            raise ValueError('init determines the architecture; do not give encoder.')
         for name, (least, most) in LIMITS.items():
             value = getattr(self, name)
             if value is not None and not least <= value <= most:  # NaN, too

@@ -49,9 +49,9 @@ console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
-    """See :func:`cvrl_mm.pretrain`; all ranks call it."""
+    """Implement :func:`cvrl_mm.pretrain`. All ranks must call this function."""
     if not str(out):
-        raise ValueError('out must name the folder that is to be written.')
+        raise ValueError('out must be the path of the output folder.')
     folder = Path(out).resolve()
     if options.get('init') is not None:
         options['init'] = _absolute(options['init'])
@@ -65,13 +65,13 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
     prepare_process(cores)
     config_file = folder / 'config.py'
     found, start = None, None
-    # Before the ranks meet: processes that are forked beside the threads of a group can hang
+    # Before init_dist: processes that are forked beside the threads of a process group can hang.
     if os.environ.get('RANK', '0') == '0':
         _check_folder(folder, sources)
         locks.enter_context(locked(folder))
         sources, chosen = _prepare_folder(folder, sources, chosen)
         if not config_file.is_file():
-            start = _copy_start(chosen.init, folder)  # before the videos are opened
+            start = _copy_start(chosen.init, folder)  # fails early, before all videos are opened
             found = _inspect(folder, sources, cores)
     if 'RANK' in os.environ and not is_distributed():
         backend = 'nccl' if torch.cuda.is_available() else 'gloo'
@@ -87,7 +87,7 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
     if trained_steps(cfg) > steps:
         raise ValueError(
             f'{trained_steps(cfg)} steps are trained already, and {config_file} asks for {steps}; '
-            'set max_iters to at least as many there.'
+            'set max_iters in this file to at least this number.'
         )
     if final_checkpoint(cfg).is_file():
         _say(f'The training is finished ({steps} steps).')
@@ -99,7 +99,7 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
         from .results import write_results  # with scikit-learn and matplotlib
 
         if _is_newer(folder / 'report.md', final_checkpoint(cfg)):
-            _say(f'The report is there; remove {folder / "report.md"} to write it anew.')
+            _say(f'The report exists already; remove {folder / "report.md"} to write it again.')
         else:
             write_results(folder, cfg, console)
         _say(f'Open {folder / "index.html"} in a browser. The numbers are in report.md beside it.')
@@ -113,20 +113,20 @@ def _absolute(init: str | Path) -> str:
 
 
 def _copy_start(init: str | None, folder: Path) -> Network | None:
-    """Copy the weights to start from, if there are any."""
+    """Copy the weights of ``--init``, if it is given."""
     if init is None:
         return None
     try:
         return copy_start(init, folder / INIT)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f'--init {init} cannot be used: {error} Weights that do not describe their '
-            'architecture are converted first: convert_checkpoint.py encoder … --config CONFIG.'
+            f'--init {init} cannot be used: {error} If the file does not describe its '
+            'architecture, convert it first: convert_checkpoint.py encoder … --config CONFIG.'
         ) from error
 
 
 def _inspect(folder: Path, sources: Sequence, cores: int) -> Inspection:
-    """Open all videos and report them."""
+    """Open all videos and print a report."""
     with progress('Opening videos', console) as on_progress:
         found = inspect(sources, cores, on_progress)
     for line in found.describe():
@@ -138,7 +138,7 @@ def _inspect(folder: Path, sources: Sequence, cores: int) -> Inspection:
 def _write_config(
     folder: Path, found: Inspection | None, start: Network | None, options: Options, cores: int
 ) -> None:
-    """Choose the settings and write the config; the main process has the inspection."""
+    """Choose the settings and write the config; only the main process has ``found``."""
     ranks = get_world_size()
     local_ranks = int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     trial = folder / '.trial_config.py'
@@ -167,13 +167,13 @@ def _write_config(
                 _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
         if options.init is None and plan.samples < FEW_VIDEOS:
             _say(
-                f'{plan.samples} videos are few to learn from scratch. --init CHECKPOINT starts '
-                'from an encoder trained on more, such as a converted CVRL checkpoint.'
+                f'{plan.samples} videos are few for training from scratch. Use --init CHECKPOINT '
+                'to start from an encoder trained on more, such as a converted CVRL checkpoint.'
             )
         if plan['steps'] < FEW_STEPS:
             _say(
-                f'{plan["steps"]} steps are too few to learn much; without --hours, --epochs and '
-                f'--steps the training has at least {MIN_STEPS}.'
+                f'{plan["steps"]} steps are too few to learn much; the default is at least '
+                f'{MIN_STEPS} (without --hours, --epochs and --steps).'
             )
         part = trial.with_name('.config.py')
         part.write_text(render(found, plan, options, folder), encoding='utf-8')
@@ -184,30 +184,30 @@ def _write_config(
 
 
 def _check_folder(folder: Path, sources: Sequence) -> None:
-    """Check that a training can be in the folder, and make it.
+    """Check that the output folder can be used, and create it.
 
     Raises:
-        ValueError: It holds other files, or nothing where no video is named.
+        ValueError: The folder contains other files, or there are neither videos nor a training.
     """
     ours = (folder / COMMAND).is_file() or (folder / 'config.py').is_file()
     if not ours and not sources:
-        raise ValueError(f'{folder} holds no training to continue; name the videos to train on.')
+        raise ValueError(f'{folder} holds no training to continue; give the videos to train on.')
     if not ours and folder.is_dir() and any(path.name != 'lock' for path in folder.iterdir()):
-        raise ValueError(f'{folder} holds other files; name a new folder.')
+        raise ValueError(f'{folder} holds other files; choose a new folder.')
     folder.mkdir(parents=True, exist_ok=True)
 
 
 def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> tuple[Sequence, Options]:
-    """Check that the folder holds this training, or note the new one.
+    """Compare the stored command of the folder with this one, or store this one.
 
-    A folder in which no step was trained yet, such as after a mistake in the options, takes new
-    options. Without videos and options it continues with those that are stored.
+    If the folder contains no checkpoint yet, for example after a mistake in the options, the new
+    options replace the stored ones. Without videos and options, the stored ones are used.
 
     Returns:
         The videos to inspect and the options to use if there is no config.
 
     Raises:
-        ValueError: It holds another training.
+        ValueError: The folder contains a training with other videos or options.
     """
     asked: dict[str, Any] = dict(
         videos=[abspath(source) for source in sources], options=asdict(options)
@@ -223,7 +223,7 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> tuple[
         if config.is_file() and any((folder / 'training').glob('*.pth')):
             raise ValueError(
                 f'{folder} holds a training with {"; ".join(changes)}. Give another --out for a '
-                'new training, or --out alone to continue this one. To change its settings edit '
+                'new training, or only --out to continue this one. To change its settings, edit '
                 f'{config}.'
             )
         config.unlink(missing_ok=True)
@@ -249,7 +249,7 @@ def _read_note(note: Path) -> dict:
 
 
 def _changes(stored: dict, asked: dict, options: Options) -> list[str]:
-    """Describe what differs from the stored command; what is not given does not count."""
+    """Describe differences from the stored command, if videos or options are given."""
     changes = []
     if asked['videos'] and asked['videos'] != stored['videos']:
         changes.append(f'the videos {", ".join(stored["videos"])}')

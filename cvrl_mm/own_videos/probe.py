@@ -1,4 +1,4 @@
-"""Properties of one video file."""
+"""Read the properties of a video file."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 from ..datasets.video_file import VideoFile
 from ..datasets.video_reading import UnreadableVideoError
 
-GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, of 255
+GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, from 0 to 255
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def probe(filename: str) -> Probe | str:
         filename: Path of the video.
 
     Returns:
-        Its properties, or, for a file that cannot be used, the reason in one line.
+        The properties, or the reason in one line if the file cannot be used.
     """
     try:
         with VideoFile(filename) as video:
@@ -55,6 +55,6 @@ def probe(filename: str) -> Probe | str:
 
 
 def is_grey(frame: np.ndarray) -> bool:
-    """Tell whether a frame has no colours, (H, W, 3) uint8."""
+    """Return whether a frame, (H, W, 3) uint8, has no colours."""
     values = frame.astype(np.int16)
     return float((values.max(-1) - values.min(-1)).mean()) < GREY_TOLERANCE

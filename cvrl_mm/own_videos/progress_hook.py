@@ -1,4 +1,4 @@
-"""A progress bar for a training in a terminal."""
+"""Show the progress of a training in a terminal."""
 
 import sys
 from time import monotonic
@@ -9,17 +9,18 @@ from mmengine.runner import Runner
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-PLAIN_SECONDS = 30  # between two lines where there is no terminal
+PLAIN_SECONDS = 30  # between two lines if the output is not a terminal
 
 
 class ProgressHook(Hook):
-    """Show loss, accuracy, speed, waiting and the remaining time.
+    """Show loss, accuracy, speed, waiting time and remaining time.
 
-    ``accuracy`` is the contrastive one: the share of videos whose first clip has their second
-    clip as its nearest one in the batch. Without a terminal a line is printed every 30 seconds.
+    ``accuracy`` is the contrastive accuracy: the share of first clips whose nearest clip in the
+    batch is the second clip of the same video. Without a terminal, a line is printed every 30
+    seconds.
     """
 
-    priority = 'LOWEST'  # after all hooks that write the numbers
+    priority = 'LOWEST'  # after all hooks that log values
 
     def before_train(self, runner: Runner) -> None:
         """Show the bar on the main process."""

@@ -43,12 +43,12 @@ BEFORE, AFTER = 'before training', 'after training'
 
 
 def write_results(folder: Path, cfg: Config, console: Console) -> None:
-    """Write everything that a user takes away.
+    """Write all results of a training to its output folder.
 
     Args:
-        folder: Of the own-videos training; ``training`` below it holds the checkpoint.
-        cfg: Of the training.
-        console: Where progress is shown.
+        folder: Output folder; its subfolder ``training`` contains the checkpoints.
+        cfg: Config of the training.
+        console: Console for the progress bars.
     """
     trained = load_encoder(final_checkpoint(cfg), cfg)
     trained.save(folder / 'encoder.safetensors')
@@ -119,18 +119,18 @@ def _notes(
     notes = [
         f'{videos} videos, {held}; {cfg.train_cfg.max_iters} steps of '
         f'{cfg.train_dataloader.batch_size} videos per device, started from {started}. Every '
-        f'video gives {NUM_CLIPS} clips at even distances; its feature is their mean.',
-        'Retrieval looks for a video by another part of it among all videos, without labels. The '
-        'first row is the one to judge by: training makes its own videos easy to find, held-out '
-        'videos show what carries over. A static scene is easy to find, also for random weights. '
-        'curves.png measures the held-out videos during the training among themselves alone, '
-        'with two clips per video, which is easier.',
+        f'video is represented by the mean feature of {NUM_CLIPS} evenly spaced clips.',
+        'Retrieval searches for a video among all videos, with another part of it as the query '
+        'and without labels. Judge by the first row: training makes its own videos easy to find, '
+        'so only held-out videos show generalisation. Static scenes are easy to find even with '
+        'random weights. curves.png shows an easier measure during the training: retrieval '
+        'among the held-out videos only, with two clips per video.',
     ]
     if classes:
         notes.append(
-            'The folders served as classes here and nowhere else: mean ± standard deviation '
-            'over 20 random splits of 70 % and 30 %. Chance is the share of the largest folder. '
-            'Training saw most of these videos, without labels.'
+            'The folders are used as classes only here: mean ± standard deviation over 20 '
+            'random splits of 70 % and 30 %. Chance is the share of the largest folder. '
+            'Most of these videos were used in training, without labels.'
         )
     if failed:
         name, reason = next(iter(failed.items()))
@@ -157,7 +157,7 @@ def _rows(feats: Tensor, names: list[str], unseen: list[int]) -> list[Row]:
 def _map(
     feats: Tensor, names: list[str], labels: list[int], classes: list[str]
 ) -> tuple[list[Point], list[str]]:
-    """Place the videos in two dimensions, coloured by folder or else by cluster."""
+    """Map the videos to two dimensions (t-SNE), coloured by folder or by cluster."""
     unit = torch.nn.functional.normalize(feats, dim=1).numpy()
     chosen = np.linspace(0, len(names) - 1, min(len(names), MAX_MAP_VIDEOS)).round().astype(int)
     unit = unit[chosen]
@@ -184,7 +184,7 @@ def _report(folder: Path, notes: list[str], table: list[list[str]]) -> str:
         'encoder.safetensors': '`cvrl_mm.load_encoder` reads it',
         'features.npz': '`names` and `feats`, one row per video',
         'index.html': 'neighbours and a map of all videos',
-        'curves.png': 'the course of the training',
+        'curves.png': 'loss, accuracy and retrieval during the training',
         'config.py': 'all settings with their reasons',
         'videos.tsv': 'all files, also those that cannot be used',
         'training': 'checkpoints and logs',

@@ -1,4 +1,4 @@
-"""Choose the settings of a training from the videos and the machine, each with its reason."""
+"""Choose the settings of a training from the videos and the machine, with reasons."""
 
 import math
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from .lists import number_of_windows, split_watched
 from .network import ENCODERS, Network
 from .options import MIN_SIZE, Options
 
-PAPER_SPAN_SECONDS = 32 / 30  # 16 frames, every second one of 30 per second (Sec. 4.1)
+PAPER_SPAN_SECONDS = 32 / 30  # 16 frames with stride 2 at 30 frames per second (Sec. 4.1)
 CPU_SIZE = 64
 MIN_TRAIN_VIDEOS = 8
-MIN_BATCH = 8  # where half of the videos are as many
+MIN_BATCH = 8  # if there are at least 16 videos
 FEW_VIDEOS = 1000
 MANY_VIDEOS = 5000
 MIN_STEPS = 2000
 EPOCHS = 100
 SHORT_HOURS = 1.0
-FEW_STEPS = 200  # too few to learn much, whatever the videos
+FEW_STEPS = 200  # with fewer steps, a warning is printed
 BASE_LR, BASE_BATCH = 4e-3, 64  # of our short trainings (_base_/schedules/miniature_adamw.py)
-LOOKS = 8  # measurements of the watched videos during a training
-MEASURING_SHARE = 0.05  # of the time of a training
+LOOKS = 8  # evaluations on the watched videos during a training
+MEASURING_SHARE = 0.05  # share of the training time for these evaluations
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Machine:
 
     Attributes:
         cores: Processor cores per rank.
-        ranks: Processes that train.
-        on_gpu: Whether a GPU computes.
+        ranks: Number of training processes.
+        on_gpu: Whether the training runs on a GPU.
     """
 
     cores: int
@@ -54,11 +54,11 @@ class Plan:
     """All settings of a training.
 
     Attributes:
-        train: Videos to train on.
-        watched: Videos to measure on; the same list where there are too few to hold some out.
-        samples: Training samples per epoch: the videos, long ones counted several times.
+        train: Training videos.
+        watched: Videos for the evaluation; the same list if there are too few to hold some out.
+        samples: Number of training samples per epoch; long videos count several times.
         network: The encoder.
-        settings: By name, the chosen value and its reason.
+        settings: Chosen values and their reasons, by name.
     """
 
     train: list[Video]
@@ -79,15 +79,15 @@ class Plan:
 def choose(
     inspection: Inspection, options: Options, machine: Machine, start: Network | None = None
 ) -> Plan:
-    """Choose all settings except the number of steps and what saves memory.
+    """Choose all settings except ``steps`` and ``memory``.
 
-    These two need the config: see :func:`choose_steps` and :mod:`.memory`.
+    These two need the config; see :func:`choose_steps` and :mod:`.memory`.
 
     Args:
         inspection: The videos.
         options: The options of the user.
         machine: The machine of the training.
-        start: The encoder of ``options.init``.
+        start: Architecture of the encoder of ``options.init``.
 
     Raises:
         ValueError: There are too few videos for the training or for a batch.
@@ -98,8 +98,8 @@ def choose(
     samples = sum(number_of_windows(video.probe.frames, window_frames) for video in train)
     if samples < MIN_TRAIN_VIDEOS:
         raise ValueError(
-            f'{samples} training videos are too few: each is told apart from the others of its '
-            f'batch, so give at least {MIN_TRAIN_VIDEOS}. Of long files, every '
+            f'{samples} training videos are too few: each one is contrasted with the others of its '
+            f'batch, so give at least {MIN_TRAIN_VIDEOS}. In long files, every '
             f'{options.segment_seconds:g} s count as one video; --segment-seconds sets this length.'
         )
     chosen: dict[str, Setting] = {}
@@ -132,7 +132,7 @@ def choose(
         window_frames if samples > len(train) else None,
         f'{len(train)} files count as {samples} videos of about {options.segment_seconds:g} s',
     )
-    precision = ('bfloat16', 'a GPU computes') if machine.on_gpu else ('float32', 'a CPU computes')
+    precision = ('bfloat16', 'on a GPU') if machine.on_gpu else ('float32', 'on a CPU')
     chosen['precision'] = Setting(*precision)
     return Plan(train, watched, samples, network, chosen)
 
@@ -143,7 +143,7 @@ def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: f
     Args:
         plan: The other settings.
         options: The options of the user.
-        total_batch: Videos per step on all devices.
+        total_batch: Number of videos per step on all devices.
         step_seconds: Measured time per step.
     """
     if options.steps is not None:
@@ -172,7 +172,7 @@ def _encoder(samples: int, on_gpu: bool, hours: float | None) -> tuple[str, str]
 
 
 def _frame_interval(train: list[Video], rate: float, clip_len: int) -> tuple[int, str]:
-    """About the paper's span in seconds, at most half of all but the shortest videos."""
+    """Choose a clip span near the paper's, at most half of the 10th percentile of the lengths."""
     short = float(np.percentile([video.probe.seconds for video in train], 10))
     per_second = rate / clip_len
     papers, half = round(PAPER_SPAN_SECONDS * per_second), int(short / 2 * per_second)
@@ -190,12 +190,12 @@ def _size(train: list[Video], network: Network, on_gpu: bool) -> tuple[int, str]
 
 
 def _colour(train: list[Video], options: Options) -> Setting:
-    """Decide whether the clips' colours are changed, their brightness alone, or neither."""
+    """Choose the colour augmentation: full, only brightness, or none."""
     if not options.colour:
         return Setting('none', 'as given')
     grey = sum(video.probe.grey for video in train) / len(train)
     if grey > 0.5:
-        return Setting('brightness', f'{grey:.0%} of the videos are grey: only light is changed')
+        return Setting('brightness', f'{grey:.0%} of the videos are grey')
     return Setting('full', f'{1 - grey:.0%} of the videos have colours')
 
 
@@ -217,4 +217,6 @@ def _learning_rate(total_batch: int, trained_already: bool) -> tuple[float, str]
 def _workers(machine: Machine) -> tuple[int, str]:
     if machine.on_gpu:
         return max(1, min(8, machine.cores - 1)), f'for {machine.cores} cores'
-    return max(1, machine.cores // 2), f'for {machine.cores} cores; the other half computes'
+    return max(
+        1, machine.cores // 2
+    ), f'for {machine.cores} cores; the other half is used for training'

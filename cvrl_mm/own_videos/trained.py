@@ -1,4 +1,4 @@
-"""The results of an own-videos training, read back from its folder."""
+"""Read the results of an own-videos training."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from torch import Tensor
 from ..datasets.video_list import read_video_list
 
 FEATURES = 'features.npz'
-FEATURES_BEFORE = 'training/features_before.npz'  # those of the encoder that training started from
+FEATURES_BEFORE = 'training/features_before.npz'  # features of the initial encoder
 
 
 @dataclass(frozen=True)
@@ -19,14 +19,14 @@ class Trained:
     """The features of all videos of a training.
 
     Attributes:
-        folder: Folder of the training.
-        root: The folder that the names are relative to.
-        names: Names of the videos, V of them.
+        folder: Output folder of the training.
+        root: The folder to which the names are relative.
+        names: Names of the videos, (V,).
         feats: Features of the trained encoder, (V, C).
-        feats_before: Features of the encoder that training started from, (V, C), if stored.
-        labels: By name, the class of each video by its folder; empty if the folders are none.
+        feats_before: Features of the initial encoder, (V, C); None if they are not stored.
+        labels: Class of each video by name; empty if the folders are not classes.
         classes: Names of the classes.
-        held_out: Places of the videos that were not trained on.
+        held_out: Indices of the held-out videos.
     """
 
     folder: Path
@@ -40,10 +40,10 @@ class Trained:
 
     @classmethod
     def read(cls, folder: str | Path) -> 'Trained':
-        """Read the results.
+        """Read the results of a training.
 
         Raises:
-            FileNotFoundError: The folder does not hold a finished training.
+            FileNotFoundError: The folder does not contain a finished training.
         """
         folder = Path(folder)
         config, features = folder / 'config.py', folder / FEATURES
@@ -71,7 +71,7 @@ class Trained:
 
 
 def held_out(folder: Path, names: list[str]) -> list[int]:
-    """Return the places of the videos that were not trained on."""
+    """Return the indices of the held-out videos."""
     train = {name for name, _ in read_video_list(str(folder / 'lists/train.txt'))}
     return [i for i, name in enumerate(names) if name not in train]
 

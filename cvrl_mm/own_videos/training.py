@@ -23,21 +23,21 @@ from ..engine.terminal_log import shorten
 from .progress_hook import ProgressHook
 
 TIMED_STEPS = 12
-UNTIMED_STEPS = 4  # the first ones start the workers
+UNTIMED_STEPS = 4  # first steps, during which the workers start
 
 
 class QuietRunner(Runner):
-    """A runner that prints warnings alone; its log file holds everything."""
+    """A runner that prints only warnings; its log file contains all messages."""
 
     def build_logger(
         self, log_level: int | str = 'INFO', log_file: str | None = None, **kwargs: object
     ) -> MMLogger:
-        """Build the logger and silence its output on the terminal."""
+        """Build the logger and restrict its terminal output to warnings."""
         return shorten(super().build_logger(log_level, log_file, **kwargs), logging.WARNING)
 
 
 class StepTimer(Hook):
-    """Note when each step ends."""
+    """Record the end time of each step."""
 
     priority = 'LOWEST'
 
@@ -51,31 +51,31 @@ class StepTimer(Hook):
         data_batch: dict | None = None,
         outputs: dict | None = None,
     ) -> None:
-        """Note the time."""
+        """Record the time."""
         self.ends.append(time.perf_counter())
 
 
 def prepare_process(cores: int) -> None:
-    """Register all modules and leave half of the cores of a CPU machine to the loader."""
+    """Register all modules; on a CPU, reserve half of the cores for the loader."""
     register_all_modules()
     if not torch.cuda.is_available() and 'OMP_NUM_THREADS' not in os.environ:
         torch.set_num_threads(max(1, cores // 2))
 
 
 def time_step(config_file: Path) -> float:
-    """Measure the seconds per step, loading included, in a short training that is thrown away.
+    """Measure the seconds per step, including loading, in a short training that is discarded.
 
     Args:
-        config_file: Of the training.
+        config_file: Config of the training.
 
     Returns:
-        The median over some steps, the same on all ranks.
+        The median over several steps, the same on all ranks.
     """
     with tempfile.TemporaryDirectory() as folder:
         cfg = _read(config_file)
         cfg.merge_from_dict({'train_cfg.max_iters': TIMED_STEPS, 'work_dir': folder})
         cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'RepresentationHook']
-        cfg.default_hooks.checkpoint = None  # mmengine would write its own otherwise
+        cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
         cfg.default_hooks.pop('plain_checkpoint', None)
         timer = StepTimer()
         runner = QuietRunner.from_cfg(cfg)
@@ -84,7 +84,7 @@ def time_step(config_file: Path) -> float:
         del runner
         gc.collect()  # ends the workers
         for handler in MMLogger.get_current_instance().handlers:
-            handler.close()  # its file is removed with the folder
+            handler.close()  # the log file is deleted with the folder
     ends = timer.ends[UNTIMED_STEPS:]
     seconds = [median(b - a for a, b in pairwise(ends))]
     broadcast_object_list(seconds)
@@ -95,7 +95,7 @@ def train(config_file: Path) -> None:
     """Train to the end, from the last checkpoint if there is one.
 
     Args:
-        config_file: Of the training.
+        config_file: Config of the training.
     """
     cfg = _read(config_file)
     cfg.resume = has_begun(cfg)
@@ -120,12 +120,12 @@ def final_checkpoint(cfg: Config) -> Path:
 
 
 def has_begun(cfg: Config) -> bool:
-    """Whether there is a checkpoint to continue from."""
+    """Return whether there is a checkpoint to continue from."""
     return any(Path(cfg.work_dir).glob('*.pth'))
 
 
 def trained_steps(cfg: Config) -> int:
-    """Return the steps of the last checkpoint, 0 if there is none."""
+    """Return the number of steps of the last checkpoint; 0 if there is none."""
     stems = (path.stem for path in Path(cfg.work_dir).glob('*.pth'))
     numbers = (stem.rpartition('_')[2] for stem in stems)
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
@@ -134,5 +134,7 @@ def trained_steps(cfg: Config) -> int:
 def _read(config_file: Path) -> Config:
     cfg = Config.fromfile(config_file)
     cfg.launcher = 'pytorch' if 'RANK' in os.environ else 'none'
-    cfg.experiment_name = f'own_videos_{uuid4().hex}'  # several runners in one process
+    cfg.experiment_name = (
+        f'own_videos_{uuid4().hex}'  # unique, because one process builds several runners
+    )
     return cfg

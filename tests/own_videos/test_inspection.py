@@ -93,7 +93,7 @@ def test_links_that_lead_nowhere_and_pipes_are_reported(tmp_path: Path):
     assert [video.name for video in found.videos] == ['a.mp4']
     assert found.unreadable == {
         'annex/lost.mp4': 'it is a broken link',
-        'pipe.mp4': 'it is no regular file',
+        'pipe.mp4': 'it is not a regular file',
     }
 
 

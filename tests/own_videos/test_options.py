@@ -8,7 +8,7 @@ from cvrl_mm.own_videos.options import Options
     [
         (dict(hours=1, steps=3), 'exclude each other'),
         (dict(encoder='resnet'), 'one of .*small'),
-        (dict(encoder='small', init='a.pth'), 'own architecture'),
+        (dict(encoder='small', init='a.pth'), 'determines the architecture'),
         (dict(batch_size=1), 'batch_size must be from 2'),
         (dict(hours=0), 'hours must be from'),
         (dict(lr=float('nan')), 'lr must be from'),
