@@ -7,29 +7,24 @@ from pathlib import Path
 import pytest
 
 from cvrl_mm import locks
-from cvrl_mm.engine.folder_lock import FolderLock
 from cvrl_mm.locks import locked
 
 
-@pytest.mark.parametrize(('lock', 'call'), [(locked, 'flock'), (FolderLock, 'lockf')])
-def test_a_file_system_without_locks_only_warns(tmp_path: Path, monkeypatch, lock, call):
+def test_a_file_system_without_locks_only_warns(tmp_path: Path, monkeypatch):
     def no_locks(*args: object) -> None:
         raise OSError(errno.ENOLCK, 'No locks available')
 
     messages = []
-    monkeypatch.setattr(locks.fcntl, call, no_locks)
+    monkeypatch.setattr(locks.fcntl, 'flock', no_locks)
     monkeypatch.setattr(locks, 'print_log', lambda text, *args: messages.append(text))
-    held = lock(tmp_path)
-    getattr(held, 'release', getattr(held, 'close', None))()
+    locked(tmp_path).close()
     assert 'No locks available' in messages[0]
 
 
-@pytest.mark.parametrize('lock', [locked, FolderLock])
-def test_without_fcntl_there_is_no_lock(tmp_path: Path, monkeypatch, lock):
+def test_without_fcntl_there_is_no_lock(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(locks, 'fcntl', None)
-    first, second = lock(tmp_path), lock(tmp_path)
-    for held in (first, second):
-        getattr(held, 'release', getattr(held, 'close', None))()
+    with locked(tmp_path), locked(tmp_path):
+        pass
 
 
 def test_a_forked_worker_does_not_hold_the_lock(tmp_path):
