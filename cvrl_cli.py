@@ -62,7 +62,7 @@ NUMBERS = {
 }
 SWITCHES = {
     'flip': 'do not mirror clips: where left and right matter',
-    'colour': 'do not change colours: where they matter, or there are none',
+    'colour': 'do not change colours or brightness: where they matter',
     'zoom': 'crop at most 20 %% of the area instead of 70 %%: where the subject is small',
 }
 
@@ -72,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Args:
         arguments: Of the command line, without the program's name.
+
+    Raises:
+        SystemExit: an error of the user, or (status 130) Ctrl-C.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = argparse.ArgumentParser(
@@ -86,15 +89,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args, _ = parser.parse_known_args(given[:1])
     if args.version:
         print(f'cvrl_mm {version("cvrl_mm")}')
-    elif args.command is None:
+        return
+    if args.command is None:
         parser.print_help()
         raise SystemExit(2)
-    elif args.command == 'pretrain':
-        pretrain(given[1:])
-    elif args.command in OF_TRAININGS and not _names_config(given[1:]):
-        OF_TRAININGS[args.command](given[1:])
-    else:
-        _run(args.command, given[1:])
+    try:
+        if args.command == 'pretrain':
+            pretrain(given[1:])
+        elif args.command in OF_TRAININGS and not _names_config(given[1:]):
+            OF_TRAININGS[args.command](given[1:])
+        else:
+            _run(args.command, given[1:])
+    except KeyboardInterrupt:
+        print('\nInterrupted.', file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
 
 
 def pretrain(arguments: Sequence[str], prog: str = 'cvrl pretrain') -> None:
@@ -180,8 +188,8 @@ OF_TRAININGS = {'neighbours': neighbours, 'probe': probe}
 
 
 def _names_config(arguments: Sequence[str]) -> bool:
-    """Tell whether the arguments are those of the tool, which begin with a config."""
-    return bool(arguments) and arguments[0].endswith('.py')
+    """Return whether the arguments are those of the tool, which takes a config."""
+    return any(argument.endswith('.py') for argument in arguments)
 
 
 def _parser_of_training(command: str, text: str) -> argparse.ArgumentParser:
@@ -244,18 +252,14 @@ def pretrain_parser(prog: str) -> argparse.ArgumentParser:
 def _run(command: str, arguments: Sequence[str]) -> None:
     """Run another subcommand as a program of its own name."""
     sys.argv = [f'cvrl {command}', *arguments]
-    try:
-        if command == 'doctor':
-            from cvrl_mm.doctor.__main__ import main as doctor
+    if command == 'doctor':
+        from cvrl_mm.doctor.__main__ import main as doctor
 
-            raise SystemExit(doctor(arguments, 'cvrl doctor'))
-        spec = find_spec('cvrl_mm')
-        if spec is None or spec.origin is None:
-            raise SystemExit('cvrl: the package cvrl_mm is not installed')
-        _run_tool(command, Path(spec.origin).parent / '.mim' / 'tools')
-    except KeyboardInterrupt:
-        print('\nInterrupted.', file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
+        raise SystemExit(doctor(arguments, 'cvrl doctor'))
+    spec = find_spec('cvrl_mm')
+    if spec is None or spec.origin is None:
+        raise SystemExit('cvrl: the package cvrl_mm is not installed')
+    _run_tool(command, Path(spec.origin).parent / '.mim' / 'tools')
 
 
 def _run_tool(command: str, tools: Path) -> None:

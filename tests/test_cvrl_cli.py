@@ -42,9 +42,10 @@ def test_other_commands_run_their_tools(command: str, capsys):
 
 
 @pytest.mark.parametrize('command', ['neighbours', 'probe'])
-def test_with_a_config_the_tool_runs(command: str, capsys):
+@pytest.mark.parametrize('before', [[], ['--work-dir', 'x']])
+def test_with_a_config_the_tool_runs(command: str, before: list[str], capsys):
     with pytest.raises(SystemExit) as leaving:
-        cvrl_cli.main([command, 'config.py', '--help'])
+        cvrl_cli.main([command, *before, 'config.py', '--help'])
     assert leaving.value.code == 0
     assert 'config' in capsys.readouterr().out.partition('\n\n')[0]
 
@@ -92,3 +93,17 @@ def test_ctrl_c_says_how_to_continue(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit) as leaving:  # as it was told
         cvrl_cli.main(['pretrain', '--out', str(tmp_path)])
     assert leaving.value.code == 130
+
+
+@pytest.mark.parametrize('command', ['neighbours', 'probe', 'features'])
+def test_ctrl_c_is_a_sentence(command, capsys, monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr('cvrl_mm.own_videos.neighbours.show_neighbours', interrupted)
+    monkeypatch.setattr('cvrl_mm.own_videos.label_probe.probe_labels', interrupted)
+    monkeypatch.setattr(cvrl_cli, '_run_tool', interrupted)
+    with pytest.raises(SystemExit) as leaving:
+        cvrl_cli.main([command, 'work_dirs/mine'])
+    assert leaving.value.code == 130
+    assert capsys.readouterr().err == '\nInterrupted.\n'
