@@ -29,6 +29,7 @@ from .locks import locked
 Part = TypeVar('Part', bound='ListPart')
 FORMAT = 2
 PART = re.compile(r'part_(\d+)_of_(\d+)')
+PLAIN_NAMES = dict(names_sha256='list of videos', num_names='number of videos')
 META, ROWS, DATA = 'meta.json', 'rows.jsonl', 'data'
 
 
@@ -237,10 +238,15 @@ def _read_meta(folder: Path) -> dict | None:
         return None
     try:
         meta = json.loads(path.read_text())
-        if isinstance(meta, dict) and type(meta.get('num_names')) is int:
-            return meta
     except ValueError:
-        pass
+        meta = None
+    if isinstance(meta, dict) and meta.get('format', FORMAT) != FORMAT:
+        raise ValueError(
+            f'{folder} was written by another version of cvrl_mm; finish the run with that '
+            'version, or remove the folder.'
+        )
+    if isinstance(meta, dict) and type(meta.get('num_names')) is int:
+        return meta
     raise ValueError(f'{path} is damaged; remove {folder}.')
 
 
@@ -253,8 +259,9 @@ def _check_same(meta: dict, other: dict | None, folder: Path) -> None:
         differing.remove('source')
         differing += [k for k in {**source, **others} if source.get(k) != others.get(k)]
     if differing:
+        names = [PLAIN_NAMES.get(key, key.removesuffix('_sha256')) for key in differing]
         raise ValueError(
-            f'{folder} holds {meta["contents"]} of other {", ".join(differing)}; finish that run, '
+            f'{folder} holds {meta["contents"]} with other {", ".join(names)}; finish that run, '
             'remove the folder, or choose another output file.'
         )
 

@@ -40,3 +40,16 @@ def test_a_damaged_row_and_those_after_it_are_done_again(tmp_path, line):
     with ListPart(out, NAMES, {}) as part:
         assert part.left() == [1, 2]
     assert rows.read_text() == whole
+
+
+def test_parts_of_another_version_are_not_called_damaged(tmp_path):
+    with ListPart(tmp_path / 'out', NAMES, {}) as part:
+        part.write({i: {} for i in part.left()})
+    (part.folder / 'meta.json').write_text('{"format": 1, "num_videos": 3}')
+    with pytest.raises(ValueError, match='written by another version of cvrl_mm'):
+        part.__enter__()
+    with (
+        pytest.raises(ValueError, match='written by another version of cvrl_mm'),
+        ListPart.finished(tmp_path / 'out'),
+    ):
+        pass

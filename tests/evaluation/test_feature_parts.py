@@ -71,10 +71,10 @@ def test_whatever_a_kill_leaves_is_taken_up(out, name, keep):
 @pytest.mark.parametrize(
     ('change', 'message'),
     [
-        (dict(weights_sha256='b'), 'other weights_sha256;'),
+        (dict(weights_sha256='b'), 'other weights;'),
         (dict(num_clips=1), 'other num_clips;'),
-        (dict(names=NAMES[::-1]), 'other names_sha256;'),
-        (dict(names=NAMES[:5]), 'other names_sha256, num_names;'),
+        (dict(names=NAMES[::-1]), 'other list of videos;'),
+        (dict(names=NAMES[:5]), 'other list of videos, number of videos;'),
         (dict(size=3), 'holds part_0_of_2, but this run has 3 processes'),
     ],
 )
@@ -93,7 +93,7 @@ def test_join_refuses_what_does_not_belong_together(out, tmp_path):
     other = tmp_path / 'other.npz'
     write(other, 1, 2, weights_sha256='b')
     os.rename(parts_folder(other) / 'part_1_of_2', parts_folder(out) / 'part_1_of_2')
-    with pytest.raises(ValueError, match=r'part_1_of_2 holds features of other weights_sha256'):
+    with pytest.raises(ValueError, match=r'part_1_of_2 holds features with other weights'):
         join_parts(out)
     assert not out.exists()
     with pytest.raises(FileNotFoundError, match='There are no parts'):

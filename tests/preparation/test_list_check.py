@@ -83,7 +83,7 @@ def test_two_ranks_one_of_them_killed_then_joined(folder: Path):
 
 def test_checks_of_another_kind_or_list_are_refused(folder: Path):
     check_list(*arguments(folder), rank=0, size=2)
-    with pytest.raises(ValueError, match='holds checks of other strict'):
+    with pytest.raises(ValueError, match='holds checks with other strict'):
         check_list(*arguments(folder), strict=False, rank=1, size=2)
     with pytest.raises(FileNotFoundError, match='lacks part_1_of_2'):
         join_checks(*arguments(folder))
