@@ -77,7 +77,9 @@ def extract_to_file(
                 raise
             raise ChildProcessError(
                 f'{str(error).strip(". ")}. Finished videos are kept; run the same command again '
-                'to continue with the others.'
+                'to continue with the others. If it ends at the same place again, a video probably '
+                'crashes the decoder: tools/data/check_videos.py finds it, and docs/encoder.md '
+                'describes how to leave it out.'
             ) from error
     return join_parts(out) if size == 1 else None
 

@@ -1,5 +1,6 @@
 import multiprocessing as mp
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -91,12 +92,22 @@ def test_a_worker_that_is_killed_loses_no_finished_video(
     assert exit_codes([start(killed_worker, videos, out)]) == [3]
     said = (tmp_path / 'feats.txt').read_text()
     assert 'DataLoader worker' in said and 'Finished videos are kept' in said
+    assert 'tools/data/check_videos.py' in said and 'docs/encoder.md' in said
     assert not out.exists() and list(parts_folder(out).glob('*/rows.jsonl'))
     features, calls = Encoder.features, []
     monkeypatch.setattr(Encoder, 'features', lambda *args: calls.append(1) or features(*args))
     assert run(videos, out, batch_size=1) == {}
     assert len(calls) < len(videos)
     np.testing.assert_allclose(np.load(out)['feats'], expected(videos), rtol=1e-5)
+
+
+def test_a_video_that_is_moved_away_leaves_the_parts_valid(videos: list[str], tmp_path: Path):
+    copies = [shutil.copy(video, tmp_path) for video in videos[:3]]
+    assert run(copies, tmp_path / 'feats.npz', rank=0, size=2) is None
+    os.remove(copies[1])  # as docs/encoder.md advises for a video that crashes the decoder
+    assert run(copies, tmp_path / 'feats.npz', rank=1, size=2) is None
+    assert list(join_parts(tmp_path / 'feats.npz')) == [copies[1]]
+    assert np.load(tmp_path / 'feats.npz')['names'].tolist() == [copies[0], copies[2]]
 
 
 def slow_rank(videos: list[str], out: Path, rank: int, size: int, pause: float) -> None:
