@@ -4,7 +4,8 @@ Example:
     python -m cvrl_mm.doctor
     python -m cvrl_mm.doctor --config configs/cvrl/pretrain_k400.py --ranks 8
 
-Exit code: 0, or 1 if there is a problem. What a note is about works, with a limit or a surprise.
+Exit code: 0, or 1 if there is a problem. A note describes something that works, but with a
+limitation.
 """
 
 import argparse
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None, prog: str = PROG) -> int:
     for finding in findings:
         console.print(str(finding), style=COLOURS[finding.status], markup=False)
     count = Counter(finding.status for finding in findings)
-    console.print(', '.join(f'{count[status]} {status}' for status in COLOURS))
+    console.print(f'ok: {count["ok"]}, notes: {count["note"]}, problems: {count["problem"]}')
     return int(count['problem'] > 0)
 
 

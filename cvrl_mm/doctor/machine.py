@@ -92,7 +92,9 @@ def _compare_with_indices(config: Config, memory: TrainingMemory) -> Finding:
     seen += ', beyond 32-bit indices; CUDA kernels are slower there or refuse'
     if fitting < 1:
         return Finding('note', name, seen, 'use shorter or smaller clips')
-    advice = f'at most {fitting} videos per GPU, or model.chunk_size={fitting}'
+    advice = f'at most {fitting} videos per GPU'
+    if config.model.type == 'CVRL':
+        advice += f', or model.chunk_size={fitting}'
     return Finding('note', name, seen, advice)
 
 

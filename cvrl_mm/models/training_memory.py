@@ -106,6 +106,8 @@ def memory_saving(config: Config, limit: float) -> tuple[dict[str, Any], Trainin
         needed; None if no option saves enough.
     """
     for saving in SAVINGS:
+        if 'chunk_size' in saving and config.model.type != 'CVRL':
+            continue  # other recognizers have no chunks
         changed = copy.deepcopy(config)
         changed.model.backbone.update(saving.get('backbone', {}))
         changed.model.update({k: v for k, v in saving.items() if k != 'backbone'})

@@ -109,6 +109,15 @@ def test_tensors_beyond_32_bit_indices(batch: int, chunk_size: int | None, statu
     videos = chunk_size or batch
     assert f'{videos * 2 * 64 * 8 * 112 * 112:,} elements for {videos} videos' in found.seen
     assert ('at most 167 videos' in found.advice) == (status == 'note')
+    assert ('model.chunk_size=167' in found.advice) == (status == 'note')
+
+
+def test_chunks_are_advised_to_cvrl_only():
+    config = Config.fromfile(K400)
+    config.train_dataloader.batch_size = 168
+    config.model = dict(type='Recognizer3D', backbone=config.model.backbone)
+    _, found = machine.check_memory(config)
+    assert found.advice == 'at most 167 videos per GPU'
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def test_reports_on_this_installation_and_a_config(capsys):
     assert any(line.startswith('note') and 'learning rate' in line for line in lines)
     assert any(line.startswith('ok') and 'decode and augment' in line for line in lines)
     problems = [line for line in lines if line.startswith('problem')]
-    assert code == int(bool(problems)) and lines[-1].endswith(f' {len(problems)} problem')
+    assert code == int(bool(problems)) and lines[-1].endswith(f', problems: {len(problems)}')
     assert all('->' in line for line in problems)
 
 

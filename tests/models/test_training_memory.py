@@ -144,6 +144,13 @@ def test_advice_fits_and_comes_in_the_order_of_its_cost():
     assert memory_advice(cfg, 1).startswith('lower train_dataloader.batch_size')
 
 
+def test_chunks_are_advised_to_cvrl_only():
+    cfg = small()
+    cfg.model = dict(type='Recognizer3D', backbone=cfg.model.backbone)
+    limit = 0.6 * training_memory(cfg).total
+    assert memory_advice(cfg, limit).startswith('lower train_dataloader.batch_size')
+
+
 def test_pipeline_that_does_not_tell_its_size():
     cfg = small()
     cfg.train_dataloader.dataset.pipeline = [dict(type='PackActionInputs')]
