@@ -97,7 +97,7 @@ def test_checks_of_another_kind_or_list_are_refused(folder: Path):
 def test_a_list_of_another_system_is_written_with_plain_line_breaks(tmp_path: Path):
     encode(tmp_path / 'a\u2028b.mp4')
     encode(tmp_path / 'c.mp4')
-    content = '\ufeffgone.mp4 0\ra\u2028b.mp4 1\rc.mp4 2\r\n'
+    content = '\ufeffa\u2028b.mp4 1\rgone.mp4 0\rc.mp4 2\r\n'
     (tmp_path / 'list.txt').write_bytes(content.encode())
     found = check_list(tmp_path / 'list.txt', str(tmp_path))
     assert len(found.faults) == 1
