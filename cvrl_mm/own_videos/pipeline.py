@@ -101,7 +101,9 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
         if _is_newer(folder / 'report.md', final_checkpoint(cfg)):
             _say(f'The report exists already; remove {folder / "report.md"} to write it again.')
         else:
-            write_results(folder, cfg, console)
+            note = folder / COMMAND
+            stored = _read_note(note)['options'] if note.is_file() else {}
+            write_results(folder, cfg, console, stored.get('init'))
         _say(f'Open {folder / "index.html"} in a browser. The numbers are in report.md beside it.')
         _say(f'In Python: encoder = cvrl_mm.load_encoder({str(folder)!r})')
     _wait()

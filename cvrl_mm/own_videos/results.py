@@ -13,64 +13,56 @@ from sklearn.cluster import KMeans
 from sklearn.manifold import TSNE
 from torch import Tensor
 
-from ..datasets.video_list import read_video_list
 from ..evaluation.encoder import load_encoder
 from ..evaluation.feature_file import FeatureFile
 from ..evaluation.nearest_neighbours import leave_one_out
+from ..files import replacing
 from ..progress import progress
 from ..visualization.curves import plot_curves, read_curves
 from ..visualization.feature_page import Point, Row, write_feature_page
+from .config_file import INIT
 from .encoding import NUM_CLIPS, encode, starting_encoder, write_features
 from .inspection import printable
 from .lists import MIN_TO_HOLD_OUT
 from .measures import Measure, measure, verdict
-from .trained import FEATURES_BEFORE, held_out
+from .trained import FEATURES_BEFORE, Lists
 from .training import final_checkpoint
 
 SHOWN_VIDEOS = 8
 SHOWN_NEIGHBOURS = 5
 MAX_MAP_VIDEOS = 3000
 MAX_CLUSTERS = 8
-PANELS = (
-    ('contrastive loss', 'nats', ('loss',)),
-    ('accuracy in the batch', '%', ('accuracy',)),
-    ('learning rate', '', ('lr',)),
-    ('retrieval among the held-out videos', '%', ('representation/clip_retrieval',)),
-    ('effective rank, held-out videos', '', ('representation/feature_rank',)),
-    ('k-NN by folder, held-out videos', '%', ('representation/knn_top1',)),
-)
 BEFORE, AFTER = 'before training', 'after training'
 
 
-def write_results(folder: Path, cfg: Config, console: Console) -> None:
+def write_results(folder: Path, cfg: Config, console: Console, init: str | None = None) -> None:
     """Write all results of a training to its output folder.
 
     Args:
         folder: Output folder; its subfolder ``training`` contains the checkpoints.
         cfg: Config of the training.
         console: Console for the progress bars.
+        init: The checkpoint of ``--init`` as the user named it, if known.
     """
     trained = load_encoder(final_checkpoint(cfg), cfg)
     trained.save(folder / 'encoder.safetensors')
 
-    listed = read_video_list(str(folder / 'lists/all.txt'))
-    root = Path(cfg.train_dataloader.dataset.data_prefix.video)
+    lists = Lists.read(folder, cfg)
     encoders = {BEFORE: starting_encoder(cfg), AFTER: trained}
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     workers = cfg.train_dataloader.num_workers
     with progress('Encoding all videos', console) as on_progress:
-        names = [name for name, _ in listed]
-        feats, names, failed = encode(encoders, root, names, workers, device, on_progress)
+        feats, names, failed = encode(
+            encoders, lists.root, lists.names, workers, device, on_progress
+        )
     write_features(folder, names, feats[AFTER].mean(1).numpy())
     with FeatureFile(folder / FEATURES_BEFORE) as file:
         file.append(names, feats[BEFORE].mean(1).numpy())
-    plot_curves({'training': read_curves(cfg.work_dir)}, folder / 'curves.png', PANELS)
+    unseen = lists.held_out(names)
+    curves = {'training': read_curves(cfg.work_dir)}
+    plot_curves(curves, folder / 'curves.png', _panels(bool(unseen)))
 
-    label_of = dict(listed)
-    labels = [label_of[name] for name in names]
-    classes = (folder / 'lists/classes.txt').read_text(encoding='utf-8').splitlines()
-    labels = labels if classes else []
-    unseen = held_out(folder, names)
+    labels = [lists.labels[name] for name in names] if lists.classes else []
     with progress('Measuring', console) as on_progress:
         measures: dict[str, list[Measure]] = {}
         for done, (when, x) in enumerate(feats.items(), 1):
@@ -78,20 +70,44 @@ def write_results(folder: Path, cfg: Config, console: Console) -> None:
             on_progress(done, len(feats))
     table = _table(measures)
     headline = verdict(measures[BEFORE][0], measures[AFTER][0])
-    notes = [headline, *_notes(cfg, len(names), len(unseen), classes, failed)]
+    started = _started(folder, cfg, init)
+    notes = [headline, *_notes(cfg, started, len(names), len(unseen), lists.classes, failed)]
     with progress('Drawing the page', console) as on_progress:
         mean = feats[AFTER].mean(1)
-        points, groups = _map(mean, names, labels, classes)
+        points, groups = _map(mean, names, labels, lists.classes)
         rows = _rows(mean, names, unseen)
         page = folder / 'index.html'
-        write_feature_page(page, 'Your videos', notes, table, rows, points, groups, root)
+        write_feature_page(page, 'Your videos', notes, table, rows, points, groups, lists.root)
         on_progress(1, 1)
     numbers = {
         when: [{k: v for k, v in asdict(m).items() if k != 'hits'} for m in found]
         for when, found in measures.items()
     }
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
-    (folder / 'report.md').write_text(_report(folder, notes, table), encoding='utf-8')
+    with replacing(folder / 'report.md') as part:  # a report marks a finished training
+        part.write_text(_report(folder, notes, table), encoding='utf-8')
+
+
+def _panels(held_out: bool) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return the panels of the curves: title, unit and scalars."""
+    whose = 'held-out' if held_out else 'training'
+    return [
+        ('contrastive loss', 'nats', ('loss',)),
+        ('accuracy in the batch', '%', ('accuracy',)),
+        ('learning rate', '', ('lr',)),
+        (f'retrieval among the {whose} videos', '%', ('representation/clip_retrieval',)),
+        (f'effective rank, {whose} videos', '', ('representation/feature_rank',)),
+        (f'k-NN by folder, {whose} videos', '%', ('representation/knn_top1',)),
+    ]
+
+
+def _started(folder: Path, cfg: Config, init: str | None) -> str:
+    """Describe what the training started from; ``folder`` holds a copy of ``init``."""
+    init_cfg = cfg.model.backbone.get('init_cfg')
+    if not init_cfg:
+        return 'random weights'
+    is_copy = Path(init_cfg.checkpoint) == folder / INIT
+    return init if is_copy and init is not None else init_cfg.checkpoint
 
 
 def _table(measures: dict[str, list[Measure]]) -> list[list[str]]:
@@ -108,29 +124,41 @@ def _table(measures: dict[str, list[Measure]]) -> list[list[str]]:
 
 
 def _notes(
-    cfg: Config, videos: int, unseen: int, classes: list[str], failed: dict[str, str]
+    cfg: Config,
+    started: str,
+    videos: int,
+    unseen: int,
+    classes: list[str],
+    failed: dict[str, str],
 ) -> list[str]:
-    started = 'random weights'
     held = f'{unseen} of them held out'
     if not unseen:
         held = f'none held out (fewer than {MIN_TO_HOLD_OUT}): measured on the training videos'
-    if cfg.model.backbone.get('init_cfg'):
-        started = cfg.model.backbone.init_cfg.checkpoint
+    judged = (
+        'Judge by the first row: training makes its own videos easy to find, so only held-out '
+        'videos show generalisation. '
+    )
+    whose = 'held-out'
+    if not unseen:
+        judged = (
+            'Training makes its own videos easy to find, so these numbers do not show '
+            'generalisation. '
+        )
+        whose = 'training'
     notes = [
         f'{videos} videos, {held}; {cfg.train_cfg.max_iters} steps of '
         f'{cfg.train_dataloader.batch_size} videos per device, started from {started}. Every '
         f'video is represented by the mean feature of {NUM_CLIPS} evenly spaced clips.',
         'Retrieval searches for a video among all videos, with another part of it as the query '
-        'and without labels. Judge by the first row: training makes its own videos easy to find, '
-        'so only held-out videos show generalisation. Static scenes are easy to find even with '
-        'random weights. curves.png shows an easier measure during the training: retrieval '
-        'among the held-out videos only, with two clips per video.',
+        f'and without labels. {judged}Static scenes are easy to find even with random weights. '
+        'curves.png shows an easier measure during the training: retrieval among the '
+        f'{whose} videos only, with two clips per video.',
     ]
     if classes:
         notes.append(
             'The folders are used as classes only here: mean ± standard deviation over 20 '
             'random splits of 70 % and 30 %. Chance is the share of the largest folder. '
-            'Most of these videos were used in training, without labels.'
+            f'{"Most" if unseen else "All"} of these videos were used in training, without labels.'
         )
     if failed:
         name, reason = next(iter(failed.items()))

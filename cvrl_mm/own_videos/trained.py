@@ -15,6 +15,49 @@ FEATURES_BEFORE = 'training/features_before.npz'  # features of the initial enco
 
 
 @dataclass(frozen=True)
+class Lists:
+    """The lists of a training.
+
+    Attributes:
+        root: The folder that the names are relative to.
+        names: Names of all videos.
+        labels: By name, the class of each video by its folder; empty if the folders are none.
+        classes: Names of the classes.
+        train: Names of the videos that were trained on.
+    """
+
+    root: Path
+    names: list[str]
+    labels: dict[str, int]
+    classes: list[str]
+    train: set[str]
+
+    @classmethod
+    def read(cls, folder: Path, cfg: Config) -> 'Lists':
+        """Read the lists.
+
+        Args:
+            folder: Folder of the training.
+            cfg: Config of the training.
+        """
+        labels = dict(read_video_list(str(folder / 'lists/all.txt')))
+        text = (folder / 'lists/classes.txt').read_text(encoding='utf-8')
+        # Not splitlines(): names may contain further line separators of Unicode
+        classes = [name for name in text.split('\n') if name]
+        return cls(
+            root=Path(cfg.train_dataloader.dataset.data_prefix.video),
+            names=list(labels),
+            labels=labels if classes else {},
+            classes=classes,
+            train={name for name, _ in read_video_list(str(folder / 'lists/train.txt'))},
+        )
+
+    def held_out(self, names: list[str]) -> list[int]:
+        """Return the indices of the held-out videos."""
+        return [i for i, name in enumerate(names) if name not in self.train]
+
+
+@dataclass(frozen=True)
 class Trained:
     """The features of all videos of a training.
 
@@ -56,24 +99,17 @@ class Trained:
         cfg = Config.fromfile(config)
         names, feats = _read_features(features)
         before = folder / FEATURES_BEFORE
-        classes = (folder / 'lists/classes.txt').read_text(encoding='utf-8').splitlines()
-        listed = dict(read_video_list(str(folder / 'lists/all.txt')))
+        lists = Lists.read(folder, cfg)
         return cls(
             folder=folder,
-            root=Path(cfg.train_dataloader.dataset.data_prefix.video),
+            root=lists.root,
             names=names,
             feats=feats,
             feats_before=_read_features(before)[1] if before.is_file() else None,
-            labels=listed if classes else {},
-            classes=classes,
-            held_out=held_out(folder, names),
+            labels=lists.labels,
+            classes=lists.classes,
+            held_out=lists.held_out(names),
         )
-
-
-def held_out(folder: Path, names: list[str]) -> list[int]:
-    """Return the indices of the held-out videos."""
-    train = {name for name, _ in read_video_list(str(folder / 'lists/train.txt'))}
-    return [i for i, name in enumerate(names) if name not in train]
 
 
 def _read_features(path: Path) -> tuple[list[str], Tensor]:

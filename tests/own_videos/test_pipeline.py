@@ -103,6 +103,27 @@ def test_a_stopped_training_continues(videos: Path, out: Path, tmp_path: Path):
     assert not np.array_equal(after, before)
 
 
+def test_half_a_report_is_none(out: Path, tmp_path: Path, monkeypatch):
+    """A report marks a finished training, whose results would not be written again."""
+    folder = tmp_path / 'out'
+    shutil.copytree(out, folder)
+    config = folder / 'config.py'
+    config.write_text(config.read_text().replace(str(out), str(folder)))
+    (folder / 'report.md').unlink()
+    write_text = Path.write_text
+
+    def fill_disk(path: Path, text: str, *args, **kwargs) -> int:
+        if path.suffix != '.md':
+            return write_text(path, text, *args, **kwargs)
+        write_text(path, text[:100], *args, **kwargs)
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(Path, 'write_text', fill_disk)
+    with pytest.raises(OSError, match='No space left'):
+        cvrl_mm.pretrain(out=folder)
+    assert not list(folder.glob('*.md'))
+
+
 def test_one_process_per_folder(videos: Path, out: Path):
     with locked(out), pytest.raises(BlockingIOError, match='Another process works on'):
         cvrl_mm.pretrain(out=out)

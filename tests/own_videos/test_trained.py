@@ -17,6 +17,12 @@ def test_reads_what_was_written(tmp_path: Path):
     assert (trained.root / names[0]).is_file()
 
 
+def test_folders_with_line_separators_of_unicode(tmp_path: Path):
+    classes = ['a\u2028b', 'c\x0bd']
+    names = [f'{classes[i % 2]}/{i}.mp4' for i in range(4)]
+    assert Trained.read(write_folder(tmp_path, names, classes)).classes == classes
+
+
 def test_an_unfinished_training_is_an_error(tmp_path: Path):
     out = write_folder(tmp_path, ['a.mp4'], [], held_out=0)
     (out / 'features.npz').unlink()

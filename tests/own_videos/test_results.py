@@ -1,0 +1,35 @@
+from pathlib import Path
+
+import pytest
+from mmengine.config import Config
+
+from cvrl_mm.own_videos.results import _notes, _panels, _started
+
+
+def config(**backbone: object) -> Config:
+    return Config(
+        dict(
+            model=dict(backbone=backbone),
+            train_cfg=dict(max_iters=8),
+            train_dataloader=dict(batch_size=4),
+        )
+    )
+
+
+@pytest.mark.parametrize(('held_out', 'whose'), [(5, 'held-out videos'), (0, 'training videos')])
+def test_only_held_out_videos_are_called_so(held_out: int, whose: str):
+    text = ' '.join(_notes(config(), 'random weights', 30 if held_out else 12, held_out, [], {}))
+    assert f'retrieval among the {whose} only' in text
+    assert ('held-out' in text) == (held_out > 0)
+    assert ('Judge by the first row' in text) == (held_out > 0)
+    titles = [title for title, *_ in _panels(held_out > 0) if 'videos' in title]
+    assert len(titles) == 3 and all(whose in title for title in titles)
+
+
+def test_the_weights_to_start_from_are_named_as_the_user_did(tmp_path: Path):
+    assert _started(tmp_path, config(), None) == 'random weights'
+    copy = dict(type='Pretrained', checkpoint=str(tmp_path / 'init.pth'))
+    assert _started(tmp_path, config(init_cfg=copy), '/data/r3d.pth') == '/data/r3d.pth'
+    assert _started(tmp_path, config(init_cfg=copy), None) == str(tmp_path / 'init.pth')
+    edited = dict(type='Pretrained', checkpoint='/data/other.pth')
+    assert _started(tmp_path, config(init_cfg=edited), '/data/r3d.pth') == '/data/other.pth'
