@@ -1,5 +1,7 @@
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +109,14 @@ def test_ctrl_c_is_a_sentence(command, capsys, monkeypatch):
         cvrl_cli.main([command, 'work_dirs/mine'])
     assert leaving.value.code == 130
     assert capsys.readouterr().err == '\nInterrupted.\n'
+
+
+def test_messages_name_commands_that_an_installed_package_has():
+    tools = [Path(path).name for path, _ in cvrl_cli.TOOLS.values()]
+    for path in (Path(cvrl_cli.__file__).parent / 'cvrl_mm').rglob('*.py'):
+        tree = ast.parse(path.read_text(encoding='utf-8'))
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named = [tool for tool in tools if tool in node.value and id(node) not in docs]
+                assert not named, f'{path}:{node.lineno} names {named}; name the cvrl command'

@@ -12,6 +12,10 @@ from cvrl_mm.shares import rank_and_size, usable_cores
         (dict(RANK='3', WORLD_SIZE='8', SLURM_ARRAY_TASK_ID='1'), (3, 8)),
         (dict(SLURM_ARRAY_TASK_ID='5', SLURM_ARRAY_TASK_COUNT='8'), (5, 8)),
         (
+            dict(SLURM_ARRAY_TASK_ID='17', SLURM_ARRAY_TASK_MIN='17', SLURM_ARRAY_TASK_COUNT='1'),
+            (0, 1),
+        ),  # --array=17
+        (
             dict(
                 SLURM_ARRAY_TASK_ID='7',
                 SLURM_ARRAY_TASK_MIN='3',

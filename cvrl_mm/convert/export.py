@@ -47,7 +47,7 @@ def extract_backbone(path: str | Path) -> dict:
     if command := conversion_of(state):
         raise ValueError(
             f'{path} has the layout of another project. Convert it first: '
-            f'python tools/convert_checkpoint.py {command} {path} OUT.pth'
+            f'cvrl convert {command} {path} OUT.pth'
         )
     if not weights:
         raise ValueError(

@@ -39,8 +39,7 @@ def locate_weights(source: str | Path) -> Path:
     path = Path(source)
     if text.endswith(TF_SUFFIXES) or Path(f'{path}.index').is_file():
         raise ValueError(
-            f'{path} is a TensorFlow checkpoint. Convert it first: '
-            f'python tools/convert_checkpoint.py tf {path} OUT.pth'
+            f'{path} is a TensorFlow checkpoint. Convert it first: cvrl convert tf {path} OUT.pth'
         )
     if not path.is_dir():
         return path

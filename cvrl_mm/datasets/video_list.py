@@ -37,7 +37,7 @@ class VideoList(Sequence[dict]):
         if not exists(ann_file):
             raise FileNotFoundError(
                 f'There is no video list {ann_file}; set ann_file, or write it with '
-                'tools/data/build_list.py (docs/data.md).'
+                'cvrl list (docs/data.md).'
             )
         content = _read(ann_file)
         self._content, self._delimiter, self._prefix = content, delimiter, prefix

@@ -38,7 +38,7 @@ class UnreadableVideoError(RuntimeError):
     def __str__(self) -> str:
         return (
             f'{self.filename} cannot be read: {self.reason}. '
-            'tools/data/check_videos.py writes a list without such files.'
+            'cvrl check writes a list without such files.'
         )
 
 

@@ -93,5 +93,5 @@ class BadVideosHook(Hook):
                 f'{replaced} of the {seen} videos drawn in this epoch ({replaced / seen:.1%}) '
                 f'cannot be read, more than max_share={self.max_share:.1%}; {self.record.path} '
                 'names them. Correct data_prefix, or train on the list that '
-                'tools/data/check_videos.py writes, or raise max_share of BadVideosHook.'
+                'cvrl check writes, or raise max_share of BadVideosHook.'
             )

@@ -106,7 +106,7 @@ class Inspection:
         if large:
             lines.append(
                 f'{large} videos are larger than 1280x720. Training decodes each of them many '
-                'times; tools/data/repack.py writes smaller copies, which load faster.'
+                'times; cvrl repack writes smaller copies, which load faster.'
             )
         return lines
 

@@ -123,7 +123,7 @@ def _copy_start(init: str | None, folder: Path) -> Network | None:
     except (OSError, ValueError) as error:
         raise ValueError(
             f'--init {init} cannot be used: {error} If the file does not describe its '
-            'architecture, convert it first: convert_checkpoint.py encoder … --config CONFIG.'
+            'architecture, convert it first: cvrl convert encoder … --config CONFIG.'
         ) from error
 
 

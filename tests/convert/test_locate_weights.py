@@ -20,7 +20,7 @@ def test_a_folder_holds_one_of_two_names(tmp_path):
 def test_checkpoints_of_tensorflow_must_be_converted(tmp_path, name):
     (tmp_path / 'r3d-1.index').touch()
     path = tmp_path / name
-    with pytest.raises(ValueError, match=rf'convert_checkpoint\.py tf {path} OUT\.pth'):
+    with pytest.raises(ValueError, match=rf'cvrl convert tf {path} OUT\.pth'):
         locate_weights(path)
 
 

@@ -104,5 +104,5 @@ def test_other_networks_and_damaged_configs_are_refused(tmp_path, moco, cfg, mes
 def test_a_file_that_was_not_converted_names_the_command(tmp_path, state, moco):
     for checkpoint in (moco, dict(model_state=state)):
         torch.save(checkpoint, path := tmp_path / 'in.pyth')
-        with pytest.raises(ValueError, match=rf'convert_checkpoint\.py slowfast {path} OUT\.pth'):
+        with pytest.raises(ValueError, match=rf'cvrl convert slowfast {path} OUT\.pth'):
             load_encoder(path)
