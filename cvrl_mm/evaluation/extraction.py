@@ -78,7 +78,7 @@ def extract_to_file(
             raise ChildProcessError(
                 f'{str(error).strip(". ")}. Finished videos are kept; run the same command again '
                 'to continue with the others. If it ends at the same place again, a video probably '
-                'crashes the decoder: tools/data/check_videos.py finds it, and docs/encoder.md '
+                'crashes the decoder: cvrl check finds it, and docs/encoder.md '
                 'describes how to leave it out.'
             ) from error
     return join_parts(out) if size == 1 else None

@@ -92,7 +92,7 @@ def test_a_worker_that_is_killed_loses_no_finished_video(
     assert exit_codes([start(killed_worker, videos, out)]) == [3]
     said = (tmp_path / 'feats.txt').read_text()
     assert 'DataLoader worker' in said and 'Finished videos are kept' in said
-    assert 'tools/data/check_videos.py' in said and 'docs/encoder.md' in said
+    assert 'cvrl check' in said and 'docs/encoder.md' in said
     assert not out.exists() and list(parts_folder(out).glob('*/rows.jsonl'))
     features, calls = Encoder.features, []
     monkeypatch.setattr(Encoder, 'features', lambda *args: calls.append(1) or features(*args))
