@@ -2,11 +2,11 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import av
 
@@ -105,7 +105,8 @@ class OpenVideo:
         """
         self._is_at_start = False
         # PyAV does not release a packet if its generator is left without being closed.
-        with closing(self.container.demux(self.stream)) as packets:
+        packets = cast('Generator[av.Packet, None, None]', self.container.demux(self.stream))
+        with closing(packets):
             yield from (packet for packet in packets if packet.size)
 
     def decode(self, packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
