@@ -19,10 +19,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 from .locks import locked
 
@@ -67,6 +67,7 @@ class ListPart:
     ) -> None:
         self.root, self.names = parts_folder(out), names
         self.folder = self.root / f'part_{rank}_of_{size}'
+        self.size = size
         self.share = range(rank, len(names), size)
         self.meta = dict(
             format=FORMAT,
@@ -123,13 +124,8 @@ class ListPart:
         self.done |= rows.keys()
 
     def _check_others(self) -> None:
-        size = self.folder.name.split('_')[-1]
+        check_size(self.root, self.size)
         for folder in part_folders(self.root):
-            if folder.name.split('_')[-1] != size:
-                raise ValueError(
-                    f'{self.root} holds {folder.name}, but this run has {size} processes; start '
-                    'the same number as before, or remove that folder.'
-                )
             _check_same(self.meta, _read_meta(folder), folder)
 
     def __exit__(
@@ -185,22 +181,12 @@ class ListPart:
             BlockingIOError: A process still works on a part.
         """
         root = parts_folder(out)
-        folders = part_folders(root)
-        if not folders:
+        if not part_folders(root):
             raise FileNotFoundError(f'There are no parts of {out} in {root}.')
-        sizes = {int(folder.name.split('_')[-1]) for folder in folders}
-        if len(sizes) > 1:
-            raise ValueError(f'{root} holds parts of runs with {sorted(sizes)} processes.')
-        (size,) = sizes
-        missing = sorted({f'part_{r}_of_{size}' for r in range(size)} - {f.name for f in folders})
-        if missing:
-            raise FileNotFoundError(
-                f'{root} lacks {", ".join(missing)}; run these processes first.'
-            )
-        locks: list[BinaryIO] = []
-        try:
+        folders = complete_parts(root)
+        with ExitStack() as locks:
             for folder in folders:
-                locks.append(locked(folder))
+                locks.enter_context(locked(folder))
             meta = _read_meta(folders[0])
             if meta is None:
                 raise ValueError(f'{folders[0]} is empty; run its process first.')
@@ -208,16 +194,13 @@ class ListPart:
             for rank, folder in enumerate(folders):
                 _check_same(meta, _read_meta(folder), folder)
                 rows[folder] = cls.recover(folder)
-                share = range(rank, meta['num_names'], size)
+                share = range(rank, meta['num_names'], len(folders))
                 if sorted(row['i'] for row in rows[folder]) != list(share):
                     raise ValueError(
                         f'{folder} has {len(rows[folder])} of {len(share)} videos; start its '
                         'process again to continue.'
                     )
             yield meta, rows
-        finally:
-            for lock in locks:
-                lock.close()
         shutil.rmtree(root)
 
 
@@ -230,6 +213,42 @@ def part_folders(root: Path) -> list[Path]:
     """Return the folders of the parts, sorted by rank."""
     found = [(m, path) for path in root.glob('part_*') if (m := PART.fullmatch(path.name))]
     return [path for _, path in sorted((int(match[1]), path) for match, path in found)]
+
+
+def check_size(root: Path, size: int) -> None:
+    """Refuse to continue a job with another number of processes.
+
+    Raises:
+        ValueError: The folder contains a part of a run with another number.
+    """
+    for folder in part_folders(root):
+        if _size_of(folder) != size:
+            raise ValueError(
+                f'{root} holds {folder.name}, but this run has {size} processes; start the same '
+                'number as before, or remove that folder.'
+            )
+
+
+def complete_parts(root: Path) -> list[Path]:
+    """Return the folders of all parts of a job, sorted by rank.
+
+    Raises:
+        FileNotFoundError: A part is missing.
+        ValueError: The parts are those of runs with different numbers of processes.
+    """
+    folders = part_folders(root)
+    sizes = {_size_of(folder) for folder in folders} or {1}
+    if len(sizes) > 1:
+        raise ValueError(f'{root} holds parts of runs with {sorted(sizes)} processes.')
+    (size,) = sizes
+    missing = sorted({f'part_{r}_of_{size}' for r in range(size)} - {f.name for f in folders})
+    if missing:
+        raise FileNotFoundError(f'{root} lacks {", ".join(missing)}; run these processes first.')
+    return folders
+
+
+def _size_of(folder: Path) -> int:
+    return int(folder.name.split('_')[-1])
 
 
 def _read_meta(folder: Path) -> dict | None:

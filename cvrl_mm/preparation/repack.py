@@ -11,12 +11,13 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..files import replacing
-from ..list_parts import part_folders
+from ..list_parts import check_size, complete_parts
 from ..locks import locked
 from .repack_video import RepackError, RepackSettings, repack_video
 
@@ -78,8 +79,7 @@ def repack(
     videos = _normal(videos)
     _check(root, videos, target, num_workers)
     part = _claim(target, settings, rank, size)
-    lock = locked(part)
-    try:
+    with locked(part):
         for path in part.glob('*.mp4'):
             path.unlink()
         share = videos[rank::size]
@@ -97,8 +97,6 @@ def repack(
             if on_progress is not None:
                 on_progress(done, len(share))
         _write_failures(part / PART_FAILURES, failures)
-    finally:
-        lock.close()
     if size > 1:
         return None
     return replace(join_repacked(root, videos, target), num_skipped=len(share) - len(todo))
@@ -121,18 +119,10 @@ def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackRepo
         BlockingIOError: a process still works on a share.
     """
     videos = _normal(videos)
-    folders = part_folders(target / SCRATCH)
-    size = int(folders[0].name.split('_')[-1]) if folders else 1
-    expected = {f'part_{rank}_of_{size}' for rank in range(size)}
-    missing = sorted(expected - {folder.name for folder in folders})
-    if missing:
-        raise FileNotFoundError(
-            f'{target / SCRATCH} lacks {", ".join(missing)}; run these processes first.'
-        )
-    locks = []
-    try:
+    folders = complete_parts(target / SCRATCH)
+    with ExitStack() as locks:
         for folder in folders:
-            locks.append(locked(folder))
+            locks.enter_context(locked(folder))
         failures: dict[str, str] = {}
         for folder in folders:
             failures |= _read_failures(folder / PART_FAILURES)
@@ -148,9 +138,6 @@ def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackRepo
             of_others.pop(video, None)
         _write_failures(target / FAILURES, of_others | failures)
         shutil.rmtree(target / SCRATCH)
-    finally:
-        for lock in locks:
-            lock.close()
     names: dict[str, str | None] = {v: new_name(v) for v in videos}
     failures = {v: failures[v] for v in videos if v in failures}
     names |= {v: v if (target / v).exists() else None for v in failures}
@@ -190,12 +177,7 @@ def _claim(target: Path, settings: RepackSettings, rank: int, size: int) -> Path
     if is_new and any(path.name not in (SCRATCH, SETTINGS) for path in target.iterdir()):
         raise FileExistsError(f'{target} holds other files; name a new folder.')
     part = scratch / f'part_{rank}_of_{size}'
-    other = [p.name for p in part_folders(scratch) if not p.name.endswith(f'_of_{size}')]
-    if other:
-        raise ValueError(
-            f'{scratch} holds {other[0]}, but this run has {size} processes; start as many as '
-            'before, and join them.'
-        )
+    check_size(scratch, size)
     part.mkdir(parents=True, exist_ok=True)
     if not written.is_file():  # several processes may write the same
         unfinished = part / SETTINGS
