@@ -10,12 +10,20 @@ from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, Runner
 from torch import nn
 
-from .checkpoint_files import PART, check_checkpoint, newest_first, non_finite, trained_names
+from .checkpoint_files import (
+    PART,
+    check_checkpoint,
+    is_whole,
+    newest_first,
+    non_finite,
+    trained_names,
+)
 from .folder_lock import FolderLock
 from .launch import end_with_launcher, launch_id, was_restarted
 from .start_error import StartError
 
 PREEMPTED = 'preempted_{}.pth'  # a checkpoint out of turn, by the number of steps
+STARTED_ANEW = '.started_anew'  # the number of the last checkpoint before the last new start
 
 
 @HOOKS.register_module()
@@ -32,6 +40,8 @@ class AtomicCheckpointHook(CheckpointHook):
       the same launch has written. Each checkpoint stores its launch and a number that grows with
       each checkpoint in the folder; file times are not used.
     - One run per folder: a second one is refused. Ranks end when torchrun is killed.
+    - A warning says so when a new training starts in a folder with checkpoints, and when
+      ``--resume`` uses a checkpoint that is older than the last such start.
 
     Args:
         **kwargs: The arguments of ``CheckpointHook``. With ``backend_args`` other than the local
@@ -89,14 +99,25 @@ class AtomicCheckpointHook(CheckpointHook):
             checkpoints = everything
         elif restarted:
             checkpoints = newest_first(folder, patterns, self._origin['launches'])
+        elif everything and not runner._resume:
+            runner.logger.warning(
+                f'{folder} holds checkpoints of an earlier training, the last of them '
+                f'{everything[0][1].name}. This training starts anew and replaces those of the '
+                'same name. To continue the earlier one, end this one now and give --resume; to '
+                'keep both, give another --work-dir.'
+            )
+            (folder / STARTED_ANEW).write_text(str(self._origin['number']))
         problems = []
-        for _, path in checkpoints:
+        for number, path in checkpoints:
             try:
                 check_checkpoint(path, trained)
-                return True, str(path)
             except StartError as error:
                 problems.append(str(error))
                 runner.logger.warning(f'{error} Trying the checkpoint before it.')
+            else:
+                unread = [p for n, p in everything if n == 0 and p != path]
+                _warn_of(runner, path, number, unread if number else [])
+                return True, str(path)
         if problems:
             raise StartError(
                 f'None of the {len(problems)} checkpoints in {folder} can be used. The newest: '
@@ -178,6 +199,20 @@ class AtomicCheckpointHook(CheckpointHook):
         if is_main_process():
             for path in Path(self.out_dir).glob(PREEMPTED.format('*')):
                 path.unlink()
+
+
+def _warn_of(runner: Runner, chosen: Path, number: int, unread: list[Path]) -> None:
+    """Log what a user may not expect of the checkpoint that was chosen."""
+    for path in unread:
+        if not is_whole(path):
+            runner.logger.warning(f'{path} is damaged and is not used.')
+    mark = chosen.with_name(STARTED_ANEW)
+    text = mark.read_text() if mark.is_file() else ''
+    if text.isdecimal() and number <= int(text):
+        runner.logger.warning(
+            f'{chosen} is of an earlier training: the last one in this folder started anew and '
+            'ended before its first checkpoint. To start anew again, leave out --resume.'
+        )
 
 
 def _unwrapped(runner: Runner) -> nn.Module:

@@ -110,6 +110,40 @@ def test_resumes_from_the_newest_that_can_be_read(tmp_path: Path):
         runner(tmp_path, resume=True).train()
 
 
+def warnings_of(runner: Runner) -> list[str]:
+    """What a start says of its checkpoints at the level of a warning."""
+    said: list[str] = []
+    runner.logger.warning = said.append
+    start_epoch(runner)
+    return [text for text in said if runner.work_dir in text]
+
+
+def test_names_a_damaged_checkpoint_that_is_passed_over(tmp_path: Path):
+    runner(tmp_path, keep=4).train()
+    (tmp_path / 'epoch_4.pth').write_bytes((tmp_path / 'epoch_4.pth').read_bytes()[:-50])
+    resumed = runner(tmp_path, resume=True)
+    assert warnings_of(resumed) == [f'{tmp_path / "epoch_4.pth"} is damaged and is not used.']
+    assert resumed.epoch == 3
+
+
+def test_a_new_start_in_a_used_folder_is_pointed_out(tmp_path: Path):
+    assert warnings_of(runner(tmp_path)) == []
+    runner(tmp_path, epochs=2).train()
+    (said,) = warnings_of(runner(tmp_path))
+    assert 'the last of them epoch_2.pth' in said
+    assert '--resume' in said
+
+    resumed = runner(tmp_path, resume=True)  # the new start has saved nothing
+    (said,) = warnings_of(resumed)
+    assert 'epoch_2.pth is of an earlier training' in said
+    assert resumed.epoch == 2
+
+    runner(tmp_path, epochs=1).train()
+    resumed = runner(tmp_path, resume=True)
+    assert warnings_of(resumed) == []
+    assert resumed.epoch == 1
+
+
 def launched(monkeypatch: pytest.MonkeyPatch, name: str, restarts: int = 0) -> None:
     """Stand for a launch by torchrun."""
     monkeypatch.setattr(hook_module, 'launch_id', lambda: name)
