@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..evenly_spaced import evenly_spaced
 from .inspection import Inspection, Video
 
 WATCHED_SHARE = 0.2
@@ -33,7 +34,7 @@ def split_watched(videos: list[Video], seed: int) -> tuple[list[Video], list[Vid
     number = min(MAX_WATCHED, round(WATCHED_SHARE * len(videos)))
     order = np.random.default_rng(seed).permutation(len(videos)).tolist()
     by_folder = sorted(order, key=lambda i: videos[i].folder)
-    chosen = {by_folder[i] for i in np.linspace(0, len(videos) - 1, number).round().astype(int)}
+    chosen = {by_folder[i] for i in evenly_spaced(len(videos), number)}
     train = [video for i, video in enumerate(videos) if i not in chosen]
     return train, [videos[i] for i in sorted(chosen)]
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from rich.console import Console
 
 from ..evaluation.encoder import load_encoder
 from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours
 from ..evaluation.video_files import gather_videos
+from ..evenly_spaced import evenly_spaced
 from ..progress import progress
 from ..visualization.neighbours import Neighbour, Query, write_neighbour_page
 from .encoding import encode
@@ -50,7 +50,7 @@ def _find_own(trained: Trained, rows: int, number: int) -> tuple[list[Query], st
     """Find the neighbours of videos of the training."""
     sims, indices = leave_one_out(trained.feats, min(number, len(trained.names) - 1))
     pool = trained.held_out or list(range(len(trained.names)))
-    chosen = [pool[i] for i in _spread(len(pool), rows)]
+    chosen = [pool[i] for i in evenly_spaced(len(pool), rows)]
     queries = [
         Query(
             str(trained.root / trained.names[i]),
@@ -67,7 +67,7 @@ def _find_other(
 ) -> tuple[list[Query], str]:
     """Encode other videos and find their neighbours among the videos of the training."""
     paths = gather_videos(videos)
-    paths = [str(Path(paths[i]).absolute()) for i in _spread(len(paths), rows)]
+    paths = [str(Path(paths[i]).absolute()) for i in evenly_spaced(len(paths), rows)]
     encoder = load_encoder(trained.folder)
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     with progress('Encoding the videos', Console(stderr=True)) as on_progress:
@@ -93,8 +93,3 @@ def _neighbours(trained: Trained, sims: torch.Tensor, indices: torch.Tensor) -> 
 def _label(trained: Trained, place: int) -> str | None:
     label = trained.labels.get(trained.names[place], -1)
     return trained.classes[label] if label >= 0 else None
-
-
-def _spread(number: int, at_most: int) -> list[int]:
-    """Return evenly spread indices."""
-    return np.linspace(0, number - 1, min(number, at_most)).round().astype(int).tolist()

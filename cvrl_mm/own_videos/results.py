@@ -16,6 +16,7 @@ from torch import Tensor
 from ..evaluation.encoder import load_encoder
 from ..evaluation.feature_file import FeatureFile
 from ..evaluation.nearest_neighbours import leave_one_out
+from ..evenly_spaced import evenly_spaced
 from ..files import replacing
 from ..progress import progress
 from ..visualization.curves import plot_curves, read_curves
@@ -172,7 +173,7 @@ def _rows(feats: Tensor, names: list[str], unseen: list[int]) -> list[Row]:
     k = min(SHOWN_NEIGHBOURS, len(names) - 1)
     sims, indices = leave_one_out(feats, k)
     pool = unseen or list(range(len(names)))
-    shown = np.linspace(0, len(pool) - 1, min(SHOWN_VIDEOS, len(pool))).round().astype(int)
+    shown = evenly_spaced(len(pool), SHOWN_VIDEOS)
     return [
         Row(
             names[i],
@@ -187,7 +188,7 @@ def _map(
 ) -> tuple[list[Point], list[str]]:
     """Map the videos to two dimensions (t-SNE), coloured by folder or by cluster."""
     unit = torch.nn.functional.normalize(feats, dim=1).numpy()
-    chosen = np.linspace(0, len(names) - 1, min(len(names), MAX_MAP_VIDEOS)).round().astype(int)
+    chosen = evenly_spaced(len(names), MAX_MAP_VIDEOS)
     unit = unit[chosen]
     perplexity = min(30.0, max(1.0, (len(unit) - 1) / 3))
     places = TSNE(init='pca', perplexity=perplexity, random_state=0).fit_transform(unit)

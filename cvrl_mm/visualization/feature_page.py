@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
+from ..evenly_spaced import evenly_spaced
 from .neighbours import write_preview
 
 # Colours that can be distinguished with colour-blindness (Okabe & Ito)
@@ -118,7 +117,7 @@ def write_feature_page(
             in ``points``.
     """
     moving = {n for row in rows for n in (row.name, *(name for name, _ in row.neighbours))}
-    chosen = np.linspace(0, len(points) - 1, min(len(points), max_pictures)).round().astype(int)
+    chosen = evenly_spaced(len(points), max_pictures)
     still = {points[i].name for i in chosen}
     with TemporaryDirectory() as folder:
         scratch = Path(folder)

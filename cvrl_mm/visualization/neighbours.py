@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cv2
-import numpy as np
 from PIL import Image
 
 from ..datasets import VideoFile
+from ..evenly_spaced import evenly_spaced
 
 PREVIEW_FRAMES = 16
 MARKS = {True: ('right', '✓'), False: ('wrong', '✗'), None: ('', '')}
@@ -134,8 +134,7 @@ def write_preview(
     """
     with VideoFile(video) as reader:
         span = min(reader.num_frames, 4 * PREVIEW_FRAMES)  # a few seconds, so that motion shows
-        places = np.linspace(0, span - 1, min(num_frames, span)).round().astype(int)
-        frames = reader.read(places)
+        frames = reader.read(evenly_spaced(span, num_frames))
     height, width = frames[0].shape[:2]
     scale = size / max(height, width)
     shape = max(1, round(width * scale)), max(1, round(height * scale))
