@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from .files import replacing
 from .locks import locked
 
 Part = TypeVar('Part', bound='ListPart')
@@ -92,9 +93,8 @@ class ListPart:
             self._check_others()
             meta = self.folder / META
             if not meta.exists():
-                unfinished = self.folder / f'{META}.part'
-                unfinished.write_text(json.dumps(self.meta))
-                os.replace(unfinished, meta)
+                with replacing(meta) as part:
+                    part.write_text(json.dumps(self.meta))
             self.done = {row['i'] for row in self.recover(self.folder)}
             self._rows = (self.folder / ROWS).open('ab')
             self._data = (self.folder / DATA).open('ab')

@@ -14,6 +14,16 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+def local_processes() -> int:
+    """Return the number of processes of this job on this machine, as torchrun states it."""
+    return int(os.environ.get('LOCAL_WORLD_SIZE', 1))
+
+
+def cores_per_process() -> int:
+    """Return the number of cores for each process of this job on this machine, at least 1."""
+    return max(1, usable_cores() // local_processes())
+
+
 def rank_and_size(env: Mapping[str, str] | None = None) -> tuple[int, int]:
     """Read the rank of this process and the number of processes from the environment.
 

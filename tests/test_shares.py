@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from cvrl_mm.shares import rank_and_size, usable_cores
+from cvrl_mm.shares import cores_per_process, rank_and_size, usable_cores
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,12 @@ def test_cores_of_a_bound_process(monkeypatch):
     assert usable_cores() == 2
     monkeypatch.delattr(os, 'sched_getaffinity')  # as on macOS
     assert usable_cores() == 64
+
+
+@pytest.mark.parametrize(('processes', 'expected'), [(None, 8), ('3', 2), ('16', 1)])
+def test_processes_share_the_cores(monkeypatch, processes: str | None, expected: int):
+    monkeypatch.setattr(os, 'sched_getaffinity', lambda pid: set(range(8)), raising=False)
+    monkeypatch.delenv('LOCAL_WORLD_SIZE', raising=False)
+    if processes:
+        monkeypatch.setenv('LOCAL_WORLD_SIZE', processes)
+    assert cores_per_process() == expected

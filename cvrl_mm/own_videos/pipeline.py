@@ -25,7 +25,7 @@ from ..command_line import read_config
 from ..files import replacing
 from ..locks import locked
 from ..progress import progress
-from ..shares import usable_cores
+from ..shares import cores_per_process, local_processes, usable_cores
 from .config_file import INIT, render
 from .encoding import copy_start
 from .inspection import Inspection, inspect
@@ -81,7 +81,7 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
     broadcast_object_list(shared)
     chosen, is_new = shared
     if is_new:
-        _write_config(folder, found, start, chosen, cores)
+        _write_config(folder, found, start, chosen)
     cfg = read_config(config_file, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
     steps = cfg.train_cfg.max_iters
     if trained_steps(cfg) > steps:
@@ -138,21 +138,20 @@ def _inspect(folder: Path, sources: Sequence, cores: int) -> Inspection:
 
 
 def _write_config(
-    folder: Path, found: Inspection | None, start: Network | None, options: Options, cores: int
+    folder: Path, found: Inspection | None, start: Network | None, options: Options
 ) -> None:
     """Choose the settings and write the config; only the main process has ``found``."""
     ranks = get_world_size()
-    local_ranks = int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     trial = folder / '.trial_config.py'
     if found is not None:
-        machine = Machine(max(1, cores // local_ranks), ranks, torch.cuda.is_available())
+        machine = Machine(cores_per_process(), ranks, torch.cuda.is_available())
         plan = choose(found, options, machine, start)
         windows = plan['window_frames']
         write_lists(found, plan.train, plan.watched, windows, folder / 'lists')
         plan.settings['steps'] = Setting(1000, 'not known yet')
         plan.settings['memory'] = Setting({}, 'not known yet')
         trial.write_text(render(found, plan, options, folder), encoding='utf-8')
-        memory = choose_memory(Config.fromfile(trial), usable_bytes(local_ranks))
+        memory = choose_memory(Config.fromfile(trial), usable_bytes(local_processes()))
         plan.settings['memory'] = memory
         trial.write_text(render(found, plan, options, folder), encoding='utf-8')
     _wait()
@@ -177,9 +176,8 @@ def _write_config(
                 f'{plan["steps"]} steps are too few to learn much; the default is at least '
                 f'{MIN_STEPS} (without --hours, --epochs and --steps).'
             )
-        part = trial.with_name('.config.py')
-        part.write_text(render(found, plan, options, folder), encoding='utf-8')
-        part.replace(folder / 'config.py')
+        with replacing(folder / 'config.py') as part:
+            part.write_text(render(found, plan, options, folder), encoding='utf-8')
         trial.unlink()
         _say(f'Settings and their reasons: {folder / "config.py"}')
     _wait()

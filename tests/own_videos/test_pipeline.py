@@ -196,7 +196,7 @@ def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
     def share(values: list) -> None:
         values[:] = [Options(steps=3), True]
 
-    def write(folder: Path, found: object, start: object, options: Options, cores: int) -> None:
+    def write(folder: Path, found: object, start: object, options: Options) -> None:
         written.append((found, options))
         raise Stopped
 

@@ -24,6 +24,8 @@ import gpu_measurements
 from gpu_measurements import LAYOUTS, STOCK, on_gpu
 from rich.console import Console
 
+from cvrl_mm.files import replacing
+
 K400 = 'cvrl/pretrain_k400.py'
 ALL_STAGES = dict(stem=1, layer1=3, layer2=4, layer3=6, layer4=3)
 RECOMPUTED = dict(none={}, layer1=dict(layer1=3), all=ALL_STAGES)
@@ -210,8 +212,8 @@ def write(out: Path, machine: dict, results: dict[str, dict]) -> None:
         'report.md': report(machine, results),
     }
     for name, content in contents.items():
-        (out / f'{name}.new').write_text(content, 'utf-8')
-        (out / f'{name}.new').replace(out / name)
+        with replacing(out / name) as part:
+            part.write_text(content, 'utf-8')
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from rich.console import Console
 from cvrl_mm.command_line import plain_errors
 from cvrl_mm.preparation.list_check import CheckedList, check_list, join_checks
 from cvrl_mm.progress import progress
-from cvrl_mm.shares import rank_and_size, usable_cores
+from cvrl_mm.shares import cores_per_process, rank_and_size
 
 
 def parse_args() -> argparse.Namespace:
@@ -38,9 +38,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--root', help="folder of the list's videos (the list's own)")
     parser.add_argument('--out', help='the clean list; beside LIST unless given')
     parser.add_argument('--join', action='store_true', help='write the lists of finished shares')
-    cores = usable_cores() // int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     parser.add_argument(
-        '--workers', type=int, default=max(1, cores), help='processes (%(default)s)'
+        '--workers', type=int, default=cores_per_process(), help='processes (%(default)s)'
     )
     parser.add_argument(
         '--lenient', action='store_true', help='accept damage that the decoder conceals'

@@ -13,7 +13,6 @@ and --join writes the list:
 """
 
 import argparse
-import os
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +24,7 @@ from cvrl_mm.preparation.repack import RepackReport, join_repacked, repack
 from cvrl_mm.preparation.repack_list import join_list, repack_list
 from cvrl_mm.preparation.repack_video import RepackSettings
 from cvrl_mm.progress import progress
-from cvrl_mm.shares import rank_and_size, usable_cores
+from cvrl_mm.shares import cores_per_process, rank_and_size
 
 
 def parse_args() -> argparse.Namespace:
@@ -47,9 +46,8 @@ def parse_args() -> argparse.Namespace:
         value = getattr(default, name)
         flag = f'--{name.replace("_", "-")}'
         parser.add_argument(flag, type=type(value), default=value, help=f'{text} (%(default)s)')
-    cores = usable_cores() // int(os.environ.get('LOCAL_WORLD_SIZE', 1))
     parser.add_argument(
-        '--workers', type=int, default=max(1, cores), help='processes (%(default)s)'
+        '--workers', type=int, default=cores_per_process(), help='processes (%(default)s)'
     )
     parser.add_argument('--join', action='store_true', help='join finished shares')
     args = parser.parse_args()
