@@ -104,9 +104,7 @@ def read(
             raise UnreadableVideoError(filename, one_line(loaded)) from loaded
         raise loaded
     finally:
-        del (
-            loaded
-        )  # the traceback refers to this frame; the reference cycle would keep the file open
+        del loaded  # its traceback refers to this frame; the cycle would keep the file open
 
 
 def one_line(error: BaseException) -> str:

@@ -74,9 +74,7 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
     """
     settings = plan.settings
     steps, size, workers = plan['steps'], plan['size'], plan['workers']
-    warmup_steps = round(
-        WARMUP_SHARE * steps
-    )  # a warm-up of one step would never reach the full learning rate
+    warmup_steps = round(WARMUP_SHARE * steps)
     window_frames = plan['window_frames']
     window = ''
     if window_frames:
@@ -112,6 +110,7 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
         looks=max(1, steps // LOOKS),
         length_why=_why('Steps', settings['steps']),
         steps=steps,
+        # A warm-up of one step would never reach the full learning rate
         warmup=f'dict(_base_.warmup, end={warmup_steps}), ' if warmup_steps > 1 else '',
         lr_why=_why('Learning rate', settings['lr']),
         precision="type='AutocastOptimWrapper', " if plan['precision'] == 'bfloat16' else '',
