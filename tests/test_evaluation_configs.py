@@ -10,8 +10,7 @@ from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from cvrl_mm.models import R3DSlow
-from tests.tiny import turn_down
+from tests.tiny import save_backbone, turn_down
 from tests.toy import toy_runner
 
 CONFIGS = Path(__file__).parents[1] / 'configs'
@@ -153,12 +152,7 @@ def lists(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope='module')
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(1)
-    net = R3DSlow(18, width=0.125)
-    net.init_weights()
-    path = tmp_path_factory.mktemp('checkpoint') / 'pretrained.pth'
-    torch.save(dict(state_dict={f'backbone.{k}': v for k, v in net.state_dict().items()}), path)
-    return path
+    return save_backbone(tmp_path_factory.mktemp('checkpoint') / 'pretrained.pth')
 
 
 @pytest.mark.parametrize(

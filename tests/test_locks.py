@@ -2,28 +2,44 @@ import errno
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from cvrl_mm import locks
+from cvrl_mm.engine.folder_lock import FolderLock
 from cvrl_mm.locks import locked
 
 
-def test_a_file_system_without_locks_only_warns(tmp_path: Path, monkeypatch):
+@contextmanager
+def lock_of_a_training(folder: Path) -> Iterator[None]:
+    lock = FolderLock(folder)
+    yield
+    lock.release()
+
+
+KINDS = pytest.mark.parametrize('lock', [locked, lock_of_a_training])
+
+
+@KINDS
+def test_a_file_system_without_locks_only_warns(tmp_path: Path, monkeypatch, lock):
     def no_locks(*args: object) -> None:
         raise OSError(errno.ENOLCK, 'No locks available')
 
     messages = []
-    monkeypatch.setattr(locks.fcntl, 'flock', no_locks)
+    for function in ('flock', 'lockf'):
+        monkeypatch.setattr(locks.fcntl, function, no_locks)
     monkeypatch.setattr(locks, 'print_log', lambda text, *args: messages.append(text))
-    locked(tmp_path).close()
-    assert 'No locks available' in messages[0]
+    with lock(tmp_path):
+        assert 'No locks available' in messages[0]
 
 
-def test_without_fcntl_there_is_no_lock(tmp_path: Path, monkeypatch):
+@KINDS
+def test_without_fcntl_there_is_no_lock(tmp_path: Path, monkeypatch, lock):
     monkeypatch.setattr(locks, 'fcntl', None)
-    with locked(tmp_path), locked(tmp_path):
+    with lock(tmp_path), lock(tmp_path):
         pass
 
 

@@ -3,7 +3,10 @@
 import os
 from pathlib import Path
 
+import torch
 from mmengine.config import Config
+
+from cvrl_mm.models import R3DSlow
 
 CONFIGS = Path(__file__).parents[1] / 'configs'
 
@@ -39,3 +42,21 @@ def linear_config(motion_set: str, lists: str, name: str = 'linear/linear_k400.p
     cfg = turn_down(Config.fromfile(CONFIGS / name), motion_set, lists)
     cfg.train_cfg.max_epochs = 10
     return cfg
+
+
+def save_backbone(path: Path, seed: int = 0, **settings: object) -> Path:
+    """Save a small random backbone as a checkpoint of a pre-training.
+
+    Args:
+        path: The file.
+        seed: Random seed of the weights.
+        **settings: Arguments of the backbone, besides a depth of 18 and a width of 1/8.
+
+    Returns:
+        ``path``.
+    """
+    torch.manual_seed(seed)
+    net = R3DSlow(**{**dict(depth=18, width=0.125), **settings})
+    net.init_weights()
+    torch.save(dict(state_dict={f'backbone.{k}': v for k, v in net.state_dict().items()}), path)
+    return path

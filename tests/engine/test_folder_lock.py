@@ -1,22 +1,13 @@
-import errno
+import os
 from pathlib import Path
 
-from cvrl_mm import locks
-from cvrl_mm.engine.folder_lock import FolderLock
+from cvrl_mm.engine.folder_lock import LOCK, FolderLock
 
 
-def test_a_file_system_without_locks_only_warns(tmp_path: Path, monkeypatch):
-    def no_locks(*args: object) -> None:
-        raise OSError(errno.ENOLCK, 'No locks available')
-
-    messages = []
-    monkeypatch.setattr(locks.fcntl, 'lockf', no_locks)
-    monkeypatch.setattr(locks, 'print_log', lambda text, *args: messages.append(text))
+def test_the_file_names_the_process_that_holds_the_lock(tmp_path: Path):
+    (tmp_path / LOCK).write_text('process 1 of a run that was killed, with a longer name\n')
+    lock = FolderLock(tmp_path)
+    assert (tmp_path / LOCK).read_text().startswith(f'process {os.getpid()} on ')
+    assert 'killed' not in (tmp_path / LOCK).read_text()
+    lock.release()
     FolderLock(tmp_path).release()
-    assert 'No locks available' in messages[0]
-
-
-def test_without_fcntl_there_is_no_lock(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(locks, 'fcntl', None)
-    for lock in (FolderLock(tmp_path), FolderLock(tmp_path)):
-        lock.release()

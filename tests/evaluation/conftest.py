@@ -1,9 +1,8 @@
 from pathlib import Path
 
 import pytest
-import torch
 
-from cvrl_mm.models import R3DSlow
+from tests.tiny import save_backbone
 
 
 @pytest.fixture(scope='module')
@@ -18,9 +17,4 @@ def lists(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope='module')
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
-    torch.manual_seed(0)
-    net = R3DSlow(18, width=0.125)
-    net.init_weights()
-    path = tmp_path_factory.mktemp('checkpoint') / 'epoch_1.pth'
-    torch.save({f'backbone.{k}': v for k, v in net.state_dict().items()}, path)
-    return str(path)
+    return str(save_backbone(tmp_path_factory.mktemp('checkpoint') / 'epoch_1.pth'))

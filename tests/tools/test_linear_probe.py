@@ -1,19 +1,15 @@
 from pathlib import Path
 
 import pytest
-import torch
 
-from cvrl_mm.models import R3DSlow
 from tests.script import run_script
+from tests.tiny import save_backbone
 
 
 @pytest.fixture(scope='module')
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    net = R3DSlow(18, width=0.25, stage_blocks=(1, 1, 1, 1))
-    net.init_weights()
     path = tmp_path_factory.mktemp('run') / 'iter_700.pth'
-    torch.save({f'backbone.{k}': v for k, v in net.state_dict().items()}, path)
-    return path
+    return save_backbone(path, width=0.25, stage_blocks=(1, 1, 1, 1))
 
 
 def arguments(motion_set: Path, checkpoint: Path) -> list[object]:
