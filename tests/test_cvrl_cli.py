@@ -92,7 +92,7 @@ def test_ctrl_c_says_how_to_continue(tmp_path, capsys, monkeypatch):
             cvrl_cli.main(['pretrain', 'x', '--out', str(tmp_path)])
         assert leaving.value.code == 130
         assert hint in capsys.readouterr().err
-    with pytest.raises(SystemExit) as leaving:  # as it was told
+    with pytest.raises(SystemExit) as leaving:  # with the command of the hint
         cvrl_cli.main(['pretrain', '--out', str(tmp_path)])
     assert leaving.value.code == 130
 

@@ -1,11 +1,11 @@
-"""The clips that an encoder was trained on."""
+"""Description of the clips that an encoder was trained on."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# The parts of a config that sample clips, the most specific one for taking features first
+# Data loaders of a config, in the order in which they are used to find the evaluation clips
 LOADERS = ('test_dataloader', 'val_dataloader', 'train_dataloader')
 
 
@@ -21,7 +21,7 @@ class ClipInput:
         std: The values are then divided by this. The defaults map frames to [0, 1].
 
     Raises:
-        ValueError: an argument is malformed or out of range.
+        ValueError: An argument is malformed or out of range.
     """
 
     clip_len: int = 32
@@ -49,10 +49,10 @@ class ClipInput:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> 'ClipInput':
-        """Make it of the ``input`` that a weights file describes.
+        """Create an instance from the ``input`` in the description of a weights file.
 
         Raises:
-            ValueError: a key is unknown or a value is malformed.
+            ValueError: A key is unknown or a value is malformed.
         """
         if not isinstance(given, Mapping):
             raise ValueError(f'The description of the input must be a dict, got {given!r:.80}.')
@@ -62,14 +62,17 @@ class ClipInput:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> 'ClipInput':
-        """Read it off a config: the pipeline that takes features, tests, validates or trains.
+        """Create an instance from a config.
+
+        The clips are those of the first pipeline that samples clips: ``feature_pipeline``, or the
+        pipeline for testing, validation or training.
 
         Args:
-            config: With ``model.data_preprocessor`` and, for other than the default clips,
-                ``feature_pipeline`` or a data loader.
+            config: A config with ``model.data_preprocessor``. Without a pipeline that samples
+                clips, the clips have the default length and size.
 
         Raises:
-            ValueError: a value is malformed, or the preprocessor swaps the channels.
+            ValueError: A value is malformed, or the preprocessor swaps the channels.
         """
         preprocessor = config.get('model', {}).get('data_preprocessor') or {}
         if preprocessor.get('to_rgb'):
@@ -93,12 +96,12 @@ class ClipInput:
         return cls(**found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as a weights file stores them."""
+        """Return a dict of numbers and lists, which can be stored in a weights file."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
 
 def _steps(pipeline: Any) -> Iterator[Mapping]:
-    """Walk through the transforms of a pipeline, nested ones included."""
+    """Yield the transforms of a pipeline, including nested ones."""
     if isinstance(pipeline, Mapping):
         yield pipeline
         pipeline = list(pipeline.values())
@@ -108,7 +111,7 @@ def _steps(pipeline: Any) -> Iterator[Mapping]:
 
 
 def _crop_size(step: Mapping) -> int | None:
-    """Return the side of the square that a crop or a resize leaves."""
+    """Return the side of the square that a transform crops or resizes to, or None."""
     size = step.get('crop_size', step.get('scale'))
     if isinstance(size, (tuple, list)) and len(size) == 2 and size[0] == size[1]:
         size = size[0]

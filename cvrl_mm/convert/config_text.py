@@ -4,25 +4,25 @@ import ast
 import re
 from typing import Any
 
-# An absolute path of Linux or Windows between quotes: everything before its last part
+# Everything before the last part of an absolute path (Linux or Windows) between quotes
 FOLDERS = re.compile(r"""(?<=['"])(?:/|[A-Za-z]:\\)[^'"\n]*[/\\](?=[^'"\n/\\]*['"])""")
 
 
 def read_config_text(text: str) -> dict[str, Any]:
-    """Evaluate a dumped config, which consists of assignments of literals.
+    """Parse the text of a config without executing it.
 
-    mmengine stores ``Config.pretty_text`` in ``meta['cfg']``. Its own parser runs the text as a
-    program; this one accepts literals and ``dict(...)`` only, so that the checkpoint of
-    somebody else can be read safely.
+    mmengine stores ``Config.pretty_text`` in ``meta['cfg']``. mmengine's parser executes the text
+    as a program. This function only accepts literals and ``dict(...)``, so it is safe for
+    checkpoints from unknown sources.
 
     Args:
-        text: Python source as mmengine dumps it.
+        text: Python source that mmengine has written.
 
     Returns:
-        The values by name. Assignments that are not made of literals are left out.
+        The values by name. Assignments with other expressions are ignored.
 
     Raises:
-        ValueError: the text is no Python source.
+        ValueError: The text is not Python source.
     """
     try:
         tree = ast.parse(text)
@@ -40,7 +40,9 @@ def read_config_text(text: str) -> dict[str, Any]:
 
 
 def without_folders(text: str) -> str:
-    """Keep the last part of each absolute path in a dumped config, which others may read.
+    """Reduce each absolute path in the text of a config to its last part.
+
+    This removes the names of users and machines from checkpoints that are published.
 
     >>> without_folders("data_root = '/home/me/videos/train.txt'")
     "data_root = 'train.txt'"

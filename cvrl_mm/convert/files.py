@@ -1,4 +1,4 @@
-"""Read and write files of weights: safetensors, and torch's own format without pickled code."""
+"""Read and write weights in the formats of safetensors and torch, without unpickling objects."""
 
 import hashlib
 import io
@@ -15,25 +15,27 @@ from ..files import replacing
 from ..weights_only import refusal
 
 SAFETENSORS = '.safetensors'
-METADATA_KEY = 'cvrl_mm'  # in the metadata of a safetensors file: ``meta`` as JSON
-STATE_KEYS = ('state_dict', 'model_state')  # of mmengine and most others, of SlowFast
-LARGEST_RATIO = 64  # of tensors to their file; torch's own files are not compressed
+METADATA_KEY = 'cvrl_mm'  # key in the metadata of a safetensors file; the value is ``meta`` as JSON
+STATE_KEYS = ('state_dict', 'model_state')  # used by mmengine and most projects; by SlowFast
+LARGEST_RATIO = 64  # size of the tensors / size of the file; torch does not compress files
 
 
 def load_weights(path: str | Path) -> dict[str, Any]:
-    """Load a checkpoint from anywhere and check its contents; nothing is unpickled but weights.
+    """Load a checkpoint from an untrusted source and check its contents.
+
+    Only weights are unpickled.
 
     Args:
-        path: A file of torch, or a safetensors file, which is recognised by its suffix.
+        path: A file written by torch, or a safetensors file, which must end in ``.safetensors``.
 
     Returns:
-        ``state_dict``, tensors by name on the CPU, and ``meta``, a dict; of SlowFast's files
-        that with ``epoch`` and ``slowfast_cfg``, YAML.
+        A dict with ``state_dict``, tensors by name on the CPU, and ``meta``, a dict. For files of
+        SlowFast, ``meta`` contains ``epoch`` and ``slowfast_cfg``, a YAML text.
 
     Raises:
-        OSError: there is no such file.
-        ValueError: it holds other objects than weights, is no checkpoint or damaged, or its
-            weights are not finite or its variances are negative.
+        OSError: The file does not exist or cannot be read.
+        ValueError: The file contains objects other than weights, is not a checkpoint or is
+            damaged, or it contains weights that are not finite or negative variances.
     """
     path = Path(path)
     if not path.is_file():
@@ -47,7 +49,7 @@ def _load_torch(path: Path) -> Any:
         return torch.load(path, map_location='cpu', weights_only=True)
     except OSError:
         raise
-    except Exception as error:  # torch raises many types for files that are no checkpoints
+    except Exception as error:  # torch raises many types of errors for invalid files
         raise ValueError(refusal(path, error)) from error
 
 
@@ -60,7 +62,7 @@ def _load_safetensors(path: Path) -> dict[str, Any]:
     except OSError:
         raise
     except Exception as error:
-        raise ValueError(f'{path} is no safetensors file, or is damaged: {error}') from error
+        raise ValueError(f'{path} is not a safetensors file or is damaged: {error}') from error
     try:
         meta = json.loads(metadata.get(METADATA_KEY, '{}'))
     except (ValueError, RecursionError) as error:
@@ -69,10 +71,10 @@ def _load_safetensors(path: Path) -> dict[str, Any]:
 
 
 def _checked(loaded: Any, path: Path) -> dict[str, Any]:
-    """Check types, sizes and values of what a file holds; everything after it relies on them."""
+    """Check types, sizes and values of the contents of a file; later code relies on them."""
     if not isinstance(loaded, Mapping):
         raise ValueError(
-            f'{path} holds a {type(loaded).__name__}; a checkpoint is a dict of weights.'
+            f'{path} contains a {type(loaded).__name__}, but a checkpoint is a dict of weights.'
         )
     key = next((key for key in STATE_KEYS if key in loaded), None)
     state = loaded if key is None else loaded[key]
@@ -80,7 +82,7 @@ def _checked(loaded: Any, path: Path) -> dict[str, Any]:
     if key == 'model_state':
         meta = dict(epoch=loaded.get('epoch'), slowfast_cfg=loaded.get('cfg'))
     if not isinstance(state, Mapping) or not all(isinstance(k, str) for k in state):
-        raise ValueError(f'{key!r} of {path} is no dict of named weights.')
+        raise ValueError(f'{key!r} of {path} is not a dict of named weights.')
     if not isinstance(meta, (Mapping, type(None))):
         raise ValueError(f"'meta' of {path} is a {type(meta).__name__} instead of a dict.")
     for name, tensor in state.items():
@@ -91,14 +93,14 @@ def _checked(loaded: Any, path: Path) -> dict[str, Any]:
     size = sum(t.numel() * t.element_size() for t in state.values())
     if size > LARGEST_RATIO * path.stat().st_size:
         raise ValueError(
-            f'{path} claims {size / 1e6:.0f} MB of weights in a file of '
+            f'{path} declares {size / 1e6:.0f} MB of weights in a file of '
             f'{path.stat().st_size / 1e6:.1f} MB; it is damaged or was made to exhaust memory.'
         )
     for name, tensor in state.items():
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise ValueError(
                 f'{path}: {name} has values that are not finite (NaN or infinity); the training '
-                'diverged. Take an earlier checkpoint.'
+                'diverged. Use an earlier checkpoint.'
             )
         if name.endswith('running_var') and (tensor < 0).any():
             raise ValueError(f'{path}: {name} has negative variances; the file is damaged.')
@@ -106,17 +108,18 @@ def _checked(loaded: Any, path: Path) -> dict[str, Any]:
 
 
 def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) -> Path:
-    """Write a checkpoint under a temporary name and rename it once it is complete.
+    """Write a checkpoint under a temporary name and rename it when it is complete.
 
     Args:
-        checkpoint: ``state_dict`` and ``meta``, whose values are plain.
-        out: Where to; ``.safetensors`` writes that format and ``meta`` as its metadata, any
-            other suffix torch's.
-        hash_in_name: Append the first 8 hex digits of the file's SHA-256, as OpenMMLab's
-            published checkpoints have them: ``NAME-0123abcd.pth``.
+        checkpoint: A dict with ``state_dict`` and ``meta``. The values in ``meta`` must be numbers,
+            strings, lists or dicts.
+        out: Path of the file. With the suffix ``.safetensors``, the file is written in this format
+            and ``meta`` becomes its metadata. Any other suffix selects the format of torch.
+        hash_in_name: Append the first 8 hex digits of the file's SHA-256 to its name, as in the
+            checkpoints that OpenMMLab publishes: ``NAME-0123abcd.pth``.
 
     Returns:
-        The path of the file.
+        Path of the written file.
 
     Raises:
         ValueError: ``meta`` cannot be written as JSON, which safetensors needs.
@@ -144,8 +147,8 @@ def _safetensors_bytes(checkpoint: dict) -> bytes:
     try:
         meta = json.dumps(checkpoint.get('meta', {}), allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(f'meta holds values that JSON does not know: {error}.') from error
-    # clones: safetensors refuses tensors that share memory
+        raise ValueError(f'meta contains values that JSON cannot represent: {error}.') from error
+    # cloned, because safetensors does not accept tensors that share memory
     state = {k: v.detach().cpu().contiguous().clone() for k, v in checkpoint['state_dict'].items()}
     return safetensors.torch.save(state, metadata={'format': 'pt', METADATA_KEY: meta})
 
@@ -155,6 +158,6 @@ def _import_safetensors() -> Any:
         import safetensors.torch
     except ImportError as error:
         raise ImportError(
-            'Files that end in .safetensors need the package of that name: pip install safetensors.'
+            'Files that end in .safetensors need the package safetensors: pip install safetensors.'
         ) from error
     return safetensors

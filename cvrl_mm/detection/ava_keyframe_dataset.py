@@ -147,7 +147,7 @@ class AVAKeyframeDataset(AVADataset):
         return info
 
     def _action_index(self, row: ActionRow) -> int:
-        """Return the index of an action among the classes, or 0 if it is not one of them."""
+        """Return the class index of a row's action, or 0 if it is not in ``custom_classes``."""
         if self.custom_classes is not None:
             return self.custom_classes.index(row.action) if row.action in self.custom_classes else 0
         if row.action >= self.num_classes:

@@ -29,7 +29,7 @@ OPTIONAL = {
 
 
 def check_versions(tested: Path = TESTED) -> list[Finding]:
-    """Compare each package with its tested version, and check that there is only one mmcv.
+    """Compare the installed packages with the tested versions, and check the installation of mmcv.
 
     Args:
         tested: A constraints file.

@@ -1,4 +1,4 @@
-"""Videos per second, and the shares of waiting for data and of moving it to the device."""
+"""Measure videos per second, and the shares of time for waiting for data and for copying it."""
 
 import time
 from collections import deque
@@ -22,12 +22,12 @@ class ThroughputHook(Hook):
       it until the next batch has arrived.
     - ``moving_data``: share of the time for copying the batch to the device and normalising it.
 
-    The rest is the step itself and other hooks. All three are means over the log processor's
-    window. Validation and whatever else happens between epochs is not counted.
+    The rest of the time is the step itself and other hooks. All three values are means over the
+    log processor's window. Validation and the time between epochs are excluded.
 
-    On a GPU the times are those of the GPU: the hook records CUDA events, so that waiting counts
-    only while the GPU has nothing else to do. Events are read once they have passed, and the host
-    never waits for them; the values therefore come one or two steps late.
+    On a GPU, the hook records CUDA events, so that waiting counts only while the GPU is idle.
+    Events are read after the GPU has reached them, and the host never waits for them. The values
+    are therefore one or two steps late.
 
     Args:
         max_share: Share of waiting above which the warning is given.
@@ -39,7 +39,7 @@ class ThroughputHook(Hook):
         self.max_share = max_share
 
     def before_train(self, runner: Runner) -> None:
-        """Start anew, and let the data preprocessor report when a batch is on the device."""
+        """Reset the measurements, and record when the data preprocessor has finished a batch."""
         self.clock = clock_of(runner)
         self.window: deque[list[float]] = deque(maxlen=runner.log_processor.window_size)
         self.pending: deque[list[Any]] = deque()
@@ -51,22 +51,22 @@ class ThroughputHook(Hook):
         self.start()
 
     def start(self) -> None:
-        """Begin to count the next step."""
+        """Start the time of the next step."""
         self.end = self.idle = self.clock.mark()
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Leave out what happened between two epochs."""
+        """Exclude the time between two epochs."""
         self.start()
 
     def after_val(self, runner: Runner) -> None:
-        """Leave out a validation between two steps."""
+        """Exclude the time of a validation between two steps."""
         if hasattr(self, 'clock'):
             self.start()
 
     def before_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: dict | None = None
     ) -> None:
-        """Note that the batch has arrived."""
+        """Record the arrival of the batch."""
         self.arrived = self.moved = self.clock.mark()
 
     def _moved(self, *args: object) -> None:
@@ -79,7 +79,7 @@ class ThroughputHook(Hook):
         data_batch: dict | None = None,
         outputs: dict | None = None,
     ) -> None:
-        """Update the scalars by the steps whose times are known."""
+        """Update the scalars with all steps whose times are known."""
         previous, self.end = self.end, self.clock.mark()
         self.pending.append([previous, self.idle, self.arrived, self.moved, self.end])
         while self.pending and self.clock.has_passed(self.pending[0][-1]):
@@ -101,11 +101,10 @@ class ThroughputHook(Hook):
             self._warn(runner, waiting / total)
 
     def after_train(self, runner: Runner) -> None:
-        """Leave the data preprocessor as it was."""
+        """Remove the forward hook from the data preprocessor."""
         self.handle.remove()
 
     def _warn(self, runner: Runner, share: float) -> None:
-        """Say what can be done."""
         self.warned = True
         runner.logger.warning(
             f'{share:.0%} of the training time goes into waiting for data. This process may use '
@@ -116,7 +115,7 @@ class ThroughputHook(Hook):
 
 
 class _AfterOtherHooks(Hook):
-    """Begin to count waiting after logging and saving, which other hooks do."""
+    """Start the waiting time after all other hooks, such as those that log and save."""
 
     def __init__(self, throughput: ThroughputHook) -> None:
         self.throughput = throughput
@@ -126,14 +125,14 @@ class _AfterOtherHooks(Hook):
 
 
 class HostClock:
-    """Marks are times of the host."""
+    """A clock whose marks are times of the host."""
 
     def mark(self) -> float:
-        """Return the time now."""
+        """Return the current time."""
         return time.perf_counter()
 
     def has_passed(self, mark: float) -> bool:
-        """Whether the time of a mark is known."""
+        """Return True: the time of a mark is always known."""
         return True
 
     def seconds(self, begin: float, end: float) -> float:
@@ -142,7 +141,7 @@ class HostClock:
 
 
 class CudaClock:
-    """Marks are events in the current CUDA stream."""
+    """A clock whose marks are events in the current CUDA stream."""
 
     def mark(self) -> torch.cuda.Event:
         """Record an event."""
@@ -151,11 +150,11 @@ class CudaClock:
         return event
 
     def has_passed(self, mark: torch.cuda.Event) -> bool:
-        """Whether the device has come to an event; does not wait for it."""
+        """Return whether the device has reached an event, without waiting for it."""
         return mark.query()
 
     def seconds(self, begin: torch.cuda.Event, end: torch.cuda.Event) -> float:
-        """Return the device's time between two events that have passed."""
+        """Return the time on the device between two events that it has reached."""
         return begin.elapsed_time(end) / 1000
 
 

@@ -53,8 +53,8 @@ def cached_linear_probe(
 
     Raises:
         OSError: The checkpoint or a list is missing, or ``out`` is not writable.
-        ValueError: The config is not one of linear evaluation, a label is out of range, the
-            training videos have only one class, or the checkpoint cannot be used.
+        ValueError: The backbone of the config is not frozen, a label is out of range, the training
+            videos have only one class, or the checkpoint cannot be used.
     """
     head = cfg.model.cls_head
     # Other backbones may lack this argument. Features always come from a fixed network.

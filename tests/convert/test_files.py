@@ -72,5 +72,5 @@ def test_a_device_is_not_replaced(tmp_path, name):
 
 def test_a_tensor_is_no_checkpoint(tmp_path):
     torch.save(torch.zeros(3), tmp_path / 'x.pth')
-    with pytest.raises(ValueError, match='holds a Tensor'):
+    with pytest.raises(ValueError, match='contains a Tensor'):
         load_weights(tmp_path / 'x.pth')

@@ -106,7 +106,7 @@ def test_refuses_a_share_out_of_range():
 
 
 class FakeEvent:
-    """Stands in for a CUDA event; the device is a millisecond later at each."""
+    """A substitute for a CUDA event. Each event is one millisecond after the previous one."""
 
     recorded = 0
 
