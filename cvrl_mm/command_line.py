@@ -1,15 +1,20 @@
 """Common functions of the command-line tools: error messages, configs, devices and videos."""
 
 import argparse
+import inspect
 import sys
-from collections.abc import Iterable, Iterator
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any
 
 import torch
-from mmengine.config import Config
+from mmengine.config import Config, DictAction
+from mmengine.runner import Runner
 
 from .engine.start_error import StartError
 from .models.pretrained import CheckpointMisfitError
@@ -23,6 +28,12 @@ EXPECTED = (
     UnpicklingError,
     ValueError,
 )
+# Top-level keys of a config that a run reads
+RUNNER_KEYS = {
+    *inspect.signature(Runner.__init__).parameters,
+    *('activation_checkpointing', 'compile', 'efficient_conv_bn_eval', 'find_unused_parameters'),
+    *('model_wrapper_cfg', 'runner_type', 'sync_bn'),
+} - {'self', 'cfg'}
 
 
 @contextmanager
@@ -35,10 +46,33 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except EXPECTED as error:
-        text = str(error)
-        if isinstance(error, OSError) and error.filename is not None:
-            text = f'{error.filename}: {error.strerror}'
-        raise SystemExit(f'{Path(sys.argv[0]).stem}: {text}') from error
+        raise SystemExit(_sentence(error)) from error
+
+
+@contextmanager
+def plain_own_errors() -> Iterator[None]:
+    """End the program with the message of an error that this package has raised.
+
+    Errors of other packages, which a training may meet, keep their traceback.
+
+    Raises:
+        SystemExit: A module of this package has raised an error.
+    """
+    try:
+        yield
+    except (*EXPECTED, FloatingPointError, RuntimeError) as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        is_own = Path(__file__).parent in Path(last.filename).parents
+        if not is_own or not str(last.line).startswith('raise '):
+            raise
+        raise SystemExit(_sentence(error)) from error
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f'{error.filename}: {error.strerror}'
+    return f'{Path(sys.argv[0]).stem}: {text}'
 
 
 def read_config(path: str | PathLike, *needed: str) -> Config:
@@ -82,10 +116,58 @@ def check_device(device: str) -> None:
 
 
 def check_config_argument() -> None:
-    """Check the config that is the first argument, before a script of MMAction2 reads it."""
+    """Check the config, the first argument, and ``--cfg-options`` before MMAction2 reads them."""
     if sys.argv[1:] and not sys.argv[1].startswith('-'):
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
         with plain_errors():
-            read_config(sys.argv[1], 'model')
+            config = read_config(sys.argv[1], 'model')
+            check_options(config, parser.parse_known_args(sys.argv[2:])[0].cfg_options)
+
+
+def check_options(config: Config, options: Mapping[str, Any]) -> None:
+    """Check ``--cfg-options``, which mmengine merges into a config whatever they are.
+
+    A warning is printed for a variable of the config file that no run reads.
+
+    Args:
+        config: Config.
+        options: Values by dotted key, such as 'optim_wrapper.optimizer.lr'.
+
+    Raises:
+        ValueError: A key is unknown at the top level of a config, where nothing would read it, or
+            a text is given in place of a number.
+    """
+    for key, value in options.items():
+        first, *rest = key.split('.')
+        if first not in RUNNER_KEYS and first not in config:
+            similar = [*_paths_to(first, config), *get_close_matches(first, RUNNER_KEYS)]
+            hint = f'; did you mean {" or ".join(similar[:3])}?' if similar else '.'
+            raise ValueError(f'--cfg-options {key}: a config has no key {first!r}{hint}')
+        if first not in RUNNER_KEYS:
+            print(
+                f'--cfg-options {key}: {first} is a variable of the config file, from which other '
+                'values have been made; set those instead.',
+                file=sys.stderr,
+            )
+        old: Any = config.get(first)
+        for part in rest:
+            if isinstance(old, list) and part.isdecimal() and int(part) < len(old):
+                old = old[int(part)]
+            else:
+                old = old.get(part) if isinstance(old, dict) else None
+        if isinstance(old, int | float) and isinstance(value, str):
+            raise ValueError(f'--cfg-options {key}={value}: a value such as {old!r} is needed.')
+
+
+def _paths_to(name: str, node: Any, path: str = '') -> Iterator[str]:
+    """Return the dotted keys that end with a name."""
+    items = node.items() if isinstance(node, dict | Config) else enumerate(node)
+    for key, value in items:
+        if key == name:
+            yield f'{path}{key}'
+        if isinstance(value, dict | list):
+            yield from _paths_to(name, value, f'{path}{key}.')
 
 
 def pass_on_randomness() -> None:

@@ -3,14 +3,18 @@ from pathlib import Path
 from pickle import UnpicklingError
 
 import pytest
+from mmengine.config import Config
 
 from cvrl_mm.command_line import (
     check_device,
+    check_options,
     check_videos,
     pass_on_randomness,
     plain_errors,
+    plain_own_errors,
     read_config,
 )
+from cvrl_mm.engine.bad_videos_hook import BadVideosHook
 from tests.script import run_script
 from tests.videos import encode, write_broken
 
@@ -69,6 +73,61 @@ def test_a_mistake_ends_the_program_with_a_sentence(error: Exception, said: str,
         raise error
 
 
+CONFIG = Config(
+    dict(
+        model=dict(cls_head=dict(temperature=0.1), blocks=[dict(width=64)]),
+        optim_wrapper=dict(optimizer=dict(lr=0.32)),
+        randomness=dict(seed=0),
+        data_root='data',
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ('option', 'value', 'said'),
+    [
+        ('temperature', 0.2, 'did you mean model.cls_head.temperature'),
+        ('optim_wraper.optimizer.lr', 0.1, 'did you mean optim_wrapper'),
+        ('xyz', 1, r"no key 'xyz'\."),
+        ('optim_wrapper.optimizer.lr', 'abc', r'lr=abc: a value such as 0\.32'),
+        ('model.blocks.0.width', 'wide', 'width=wide: a value such as 64'),
+        ('randomness.seed', 'one', 'seed=one: a value such as 0'),
+    ],
+)
+def test_options_that_have_no_meaning(option: str, value: object, said: str):
+    with pytest.raises(ValueError, match=said):
+        check_options(CONFIG, {option: value})
+
+
+@pytest.mark.parametrize(
+    ('option', 'value'),
+    [
+        ('model.cls_head.temperature', 1),
+        ('model.cls_head.new', 'text'),
+        ('model.blocks.0.width', None),
+        ('load_from', 'a.pth'),
+        ('sync_bn', 'torch'),
+        ('auto_scale_lr.enable', True),
+    ],
+)
+def test_options_that_are_merged(option: str, value: object, capsys):
+    check_options(CONFIG, {option: value})
+    assert not capsys.readouterr().err
+
+
+def test_an_option_that_changes_nothing(capsys):
+    check_options(CONFIG, {'data_root': 'other'})
+    assert 'data_root is a variable of the config file' in capsys.readouterr().err
+
+
+def test_a_training_shows_other_errors_with_their_traceback(monkeypatch):
+    monkeypatch.setattr('sys.argv', ['tools/train.py'])
+    with pytest.raises(SystemExit, match='train: max_share lies in'), plain_own_errors():
+        BadVideosHook(max_share=2)
+    with pytest.raises(ValueError, match='abc'), plain_own_errors():
+        int('abc')
+
+
 def test_other_errors_keep_their_traceback():
     with pytest.raises(ZeroDivisionError), plain_errors():
         raise ZeroDivisionError
@@ -94,7 +153,9 @@ def test_an_unusable_device_is_named(device: str):
     ('tool', 'arguments'),
     [
         ('train.py', ['gone.py']),
+        ('train.py', ['a.py', '--resume', '--cfg-options', 'gone=1']),
         ('test.py', ['gone.py', 'gone.pth']),
+        ('test.py', ['a.py', 'a.pth', '--cfg-options', 'gone.x=1', '--launcher', 'none']),
         ('linear_probe.py', ['gone.py', 'gone.pth']),
         ('retrieval.py', ['gone.py', 'gone.pth']),
         ('extract_features.py', ['gone.pth', '.', '-o', 'a.npz']),
@@ -109,6 +170,7 @@ def test_an_unusable_device_is_named(device: str):
 )
 def test_tools_say_what_is_missing(tool: str, arguments: list[str], monkeypatch, tmp_path: Path):
     encode(tmp_path / 'a.mp4')
+    (tmp_path / 'a.py').write_text('model = dict()\n')
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match=f'{Path(tool).stem}: .*gone'):
         run_script(monkeypatch, tool, *arguments)

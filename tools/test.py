@@ -6,7 +6,7 @@ Example:
 
 import sys
 
-from cvrl_mm.command_line import check_config_argument
+from cvrl_mm.command_line import check_config_argument, plain_own_errors
 from cvrl_mm.engine.terminal_log import shorten_all
 from cvrl_mm.mmaction_scripts import run_host_tool
 
@@ -15,4 +15,5 @@ if __name__ == '__main__':
         print(__doc__)
     check_config_argument()
     shorten_all()
-    run_host_tool('test.py')
+    with plain_own_errors():
+        run_host_tool('test.py')

@@ -8,8 +8,7 @@ import sys
 
 from torch.distributed.elastic.multiprocessing.errors import record
 
-from cvrl_mm.command_line import check_config_argument, pass_on_randomness
-from cvrl_mm.engine.start_error import StartError
+from cvrl_mm.command_line import check_config_argument, pass_on_randomness, plain_own_errors
 from cvrl_mm.engine.terminal_log import shorten_all
 from cvrl_mm.mmaction_scripts import run_host_tool
 
@@ -19,7 +18,5 @@ if __name__ == '__main__':
     check_config_argument()
     pass_on_randomness()
     shorten_all()
-    try:
+    with plain_own_errors():
         record(run_host_tool)('train.py')  # torchrun then says which rank failed and why
-    except StartError as error:
-        raise SystemExit(f'train: {error}') from error
