@@ -29,6 +29,7 @@ class VideoList(Sequence[dict]):
 
     Raises:
         FileNotFoundError: The list does not exist.
+        IsADirectoryError: The list is a folder.
         ValueError: The list is empty, not encoded in UTF-8, or a line names no file or has a label
             of more than 18 digits.
     """
@@ -112,6 +113,7 @@ def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]
 
     Raises:
         FileNotFoundError: The list does not exist.
+        IsADirectoryError: The list is a folder.
         ValueError: The list is empty, not encoded in UTF-8, or a line names no file or has a label
             of more than 18 digits.
     """
@@ -131,6 +133,7 @@ def read_lines(path: str) -> list[str]:
 
     Raises:
         FileNotFoundError: The list does not exist.
+        IsADirectoryError: The list is a folder.
         ValueError: The list is not encoded in UTF-8.
     """
     return _decode(_read(path), path).removesuffix('\n').split('\n')
@@ -161,6 +164,11 @@ def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
 
 def _read(path: str) -> bytes:
     """Read a list; return it without a byte order mark and with line feeds as line breaks."""
+    if osp.isdir(path):
+        raise IsADirectoryError(
+            f'The video list {path} is a folder, but must be a text file with one video per line. '
+            'cvrl list folders writes such lists for a folder that has one folder per class.'
+        )
     content = get(path).removeprefix(codecs.BOM_UTF8)
     if b'\r' in content:
         content = content.replace(b'\r\n', b'\n').replace(b'\r', b'\n')

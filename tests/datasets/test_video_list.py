@@ -98,3 +98,9 @@ def test_lines_are_those_that_the_videos_come_from(tmp_path: Path):
     written(tmp_path, b'a.mp4\rb\xfc.mp4\n')
     with pytest.raises(ValueError, match=r'list\.txt, line 2 is not encoded in UTF-8'):
         read_lines(path)
+
+
+@pytest.mark.parametrize('read', [VideoList, read_video_list, read_lines])
+def test_a_folder_is_no_list(read, tmp_path: Path):
+    with pytest.raises(IsADirectoryError, match='is a folder, but must be a text file'):
+        read(str(tmp_path))
