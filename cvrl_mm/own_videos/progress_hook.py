@@ -1,6 +1,7 @@
 """Show the progress of a training in a terminal."""
 
 import sys
+from datetime import timedelta
 from time import monotonic
 
 from mmengine.dist import get_world_size, is_main_process
@@ -65,7 +66,10 @@ class ProgressHook(Hook):
         late = monotonic() - self.line > PLAIN_SECONDS or done == runner.max_iters
         if self.plain and late and is_main_process():
             self.line = monotonic()
-            print(f'Training {done}/{runner.max_iters}  {numbers}', file=sys.stderr, flush=True)
+            seconds = self.bar.tasks[0].time_remaining
+            left = '' if not seconds else f'{timedelta(seconds=round(seconds))} left  '
+            line = f'Training {done}/{runner.max_iters}  {left}{numbers}'
+            print(line, file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Remove the bar, also after an error."""

@@ -1,3 +1,4 @@
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -32,6 +33,7 @@ def test_lines_without_a_terminal(capsys, monkeypatch: pytest.MonkeyPatch):
     hook.close()
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[1] for line in lines] == ['2/3', '3/3']  # after 30 s, and the last step
+    assert '0:00:00 left' not in lines[1] and re.search(r' \d+:\d\d:\d\d left ', lines[0])
     assert (
         'loss 6.00  accuracy 38% (chance 25%)' in lines[0] and 'nan' in lines[0]
     )  # not logged: videos/s
