@@ -20,6 +20,7 @@ MAX_COUNTS = 3  # number of sizes and of frame rates that are listed
 BYTE_ORDER_MARK = '\ufeff'
 BLOCK_BYTES = 1 << 22
 MIN_CLASS_VIDEOS = 5  # per folder that counts as a class
+SPLITS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing')
 MAX_PIXELS = 1280 * 720  # larger frames make decoding the bottleneck
 
 
@@ -37,8 +38,11 @@ class Video:
 
     @property
     def folder(self) -> str:
-        """The first folder of the name; '' if there is none."""
-        return self.name.partition('/')[0] if '/' in self.name else ''
+        """The first folder of the name that is not a split such as train; '' if there is none."""
+        folders = self.name.split('/')[:-1]
+        if folders and folders[0].lower() in SPLITS:
+            folders = folders[1:]
+        return folders[0] if folders else ''
 
 
 @dataclass(frozen=True)

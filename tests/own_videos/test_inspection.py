@@ -116,6 +116,14 @@ def test_folders_of_some_videos_each_are_classes():
     assert videos(*(f'{i}/a.mp4' for i in range(9))).classes == []  # one folder per video
 
 
+def test_classes_may_be_below_train_and_test():
+    names = [f'{s}/{c}/{i}.mp4' for s in ('Train', 'val') for c in ('calm', 'fight') for i in '123']
+    found = videos(*names)
+    assert found.classes == ['calm', 'fight']
+    assert [v.folder for v in videos('train/a.mp4', 'b.mp4').videos] == ['', '']
+    assert videos('x/train/a.mp4').videos[0].folder == 'x'
+
+
 def test_rare_sizes_are_counted_together():
     sizes = [(64 + 16 * (i // 2), 48) for i in range(10)]
     made = [Video(f'{i}.mp4', Probe(*size, 60, 30.0)) for i, size in enumerate(sizes)]
