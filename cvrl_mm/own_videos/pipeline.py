@@ -33,7 +33,7 @@ from .lists import write_lists
 from .memory import choose_memory, usable_bytes
 from .network import Network
 from .options import Options
-from .settings import FEW_STEPS, FEW_VIDEOS, MIN_STEPS, Machine, Setting, choose, choose_steps
+from .settings import Machine, Setting, choose, choose_steps, remarks
 from .training import (
     final_checkpoint,
     has_begun,
@@ -166,16 +166,8 @@ def _write_config(
         for name, setting in plan.settings.items():
             if setting.value not in (None, {}):
                 _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
-        if options.init is None and plan.samples < FEW_VIDEOS:
-            _say(
-                f'{plan.samples} videos are few for training from scratch. Use --init CHECKPOINT '
-                'to start from an encoder trained on more, such as a converted CVRL checkpoint.'
-            )
-        if plan['steps'] < FEW_STEPS:
-            _say(
-                f'{plan["steps"]} steps are too few to learn much; the default is at least '
-                f'{MIN_STEPS} (without --hours, --epochs and --steps).'
-            )
+        for remark in remarks(plan, options):
+            _say(remark)
         with replacing(folder / 'config.py') as part:
             part.write_text(render(found, plan, options, folder), encoding='utf-8')
         trial.unlink()

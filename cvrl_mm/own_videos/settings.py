@@ -161,6 +161,35 @@ def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: f
     )
 
 
+def remarks(plan: Plan, options: Options) -> list[str]:
+    """Name what limits the training: short videos, few videos or few steps.
+
+    Args:
+        plan: All settings, with ``steps``.
+        options: The options of the user.
+    """
+    found = []
+    clip_frames = (plan['clip_len'] - 1) * plan['frame_interval'] + 1
+    short = sum(video.probe.frames < clip_frames for video in plan.train)
+    if short:
+        found.append(
+            f'{short} of the {len(plan.train)} training videos are shorter than a clip, which '
+            f'spans {clip_frames} frames: their clips continue at the first frame. Choose a '
+            'smaller --frame-interval or --clip-len, or leave these videos out.'
+        )
+    if options.init is None and plan.samples < FEW_VIDEOS:
+        found.append(
+            f'{plan.samples} videos are few for training from scratch. Use --init CHECKPOINT '
+            'to start from an encoder trained on more, such as a converted CVRL checkpoint.'
+        )
+    if plan['steps'] < FEW_STEPS:
+        found.append(
+            f'{plan["steps"]} steps are too few to learn much; the default is at least '
+            f'{MIN_STEPS} (without --hours, --epochs and --steps).'
+        )
+    return found
+
+
 def _encoder(samples: int, on_gpu: bool, hours: float | None) -> tuple[str, str]:
     if not on_gpu and hours is not None and hours < SHORT_HOURS:
         return 'tiny', "a quarter of R3D-18's channels: more steps in less than an hour on a CPU"
@@ -203,7 +232,10 @@ def _batch_size(samples: int, machine: Machine) -> tuple[int, str]:
     limit = 128 if machine.on_gpu else 32
     share = max(samples // 4, min(MIN_BATCH, samples // 2))
     size = min(limit, 2 ** int(math.log2(max(2, share // machine.ranks))))
-    return size, f'about a quarter of the {samples} videos or {MIN_BATCH}, at most {limit}'
+    reason = f'about a quarter of the {samples} videos or {MIN_BATCH}'
+    if machine.ranks > 1:
+        reason += f' on {machine.ranks} devices together'
+    return size, f'{reason}, at most {limit} per device'
 
 
 def _learning_rate(total_batch: int, trained_already: bool) -> tuple[float, str]:

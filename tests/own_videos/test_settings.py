@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -6,7 +7,7 @@ from cvrl_mm.own_videos.inspection import Inspection, Video
 from cvrl_mm.own_videos.network import ENCODERS
 from cvrl_mm.own_videos.options import Options
 from cvrl_mm.own_videos.probe import Probe
-from cvrl_mm.own_videos.settings import Machine, choose, choose_steps
+from cvrl_mm.own_videos.settings import Machine, Setting, choose, choose_steps, remarks
 
 CPU = Machine(cores=2)
 
@@ -104,6 +105,24 @@ def test_steps():
     assert choose_steps(plan, Options(hours=1), 32, 1.0).value == 3420
     default = choose_steps(plan, Options(), 32, 1.8)
     assert default.value == 2000 and 'about 1.0 hours' in default.reason
+
+
+def test_what_limits_a_training_is_named():
+    def named(videos: int, steps: int, *, frames: int = 60, **given: Any) -> list[str]:
+        options = Options(**given)
+        plan = choose(made(videos, frames), options, CPU)
+        plan.settings['steps'] = Setting(steps, 'as given')
+        return remarks(plan, options)
+
+    assert named(2000, 2000) == []
+    few_videos, few_steps = named(100, 50)
+    assert '80 videos are few' in few_videos and '--init' in few_videos
+    assert few_steps.startswith('50 steps are too few')
+    assert named(100, 2000, init='x') == []
+    (short,) = named(2000, 2000, frame_interval=2, frames=14)
+    assert '1800 of the 1800 training videos are shorter than a clip' in short
+    assert 'which spans 15 frames' in short
+    assert named(2000, 2000, frame_interval=2, frames=15) == []
 
 
 def test_weights_to_start_from_lower_the_rate():
