@@ -7,8 +7,10 @@ from pathlib import Path
 
 import mmaction
 import pytest
+from mmaction.registry import TRANSFORMS
 from mmengine.config import Config
 
+import cvrl_mm  # noqa: F401  registers the transforms
 from cvrl_cli import OF_TRAININGS, TOOLS, pretrain_parser
 
 ROOT = Path(__file__).parents[1]
@@ -124,3 +126,13 @@ def test_keys_of_configs_exist(page: Path):
                     unknown.append(f'{word}: {line}')
                     break
     assert unknown == []
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_configs_of_pages_can_be_read(page: Path, tmp_path: Path):
+    blocks = BLOCK.findall(page.read_text(encoding='utf-8'))
+    for text in (body for kind, body in blocks if kind == 'python' and '_base_ = ' in body):
+        (tmp_path / 'leaf.py').write_text(text.replace("'configs/", f"'{ROOT}/configs/"))
+        cfg = Config.fromfile(tmp_path / 'leaf.py')
+        for step in cfg.get('train_dataloader', {}).get('dataset', {}).get('pipeline', []):
+            TRANSFORMS.build(step)
