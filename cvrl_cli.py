@@ -1,7 +1,7 @@
 """The console command ``cvrl``.
 
-This module stands beside the package, since importing the package takes seconds: ``cvrl --help``
-and ``cvrl pretrain --help`` answer at once.
+This module stands beside the package, since importing the package takes seconds. Help and wrong
+arguments are answered without it; the tools also import it only after reading their arguments.
 """
 
 import argparse
@@ -246,6 +246,37 @@ def pretrain_parser(prog: str) -> argparse.ArgumentParser:
     augmentation = parser.add_argument_group('augmentation')
     for name, text in SWITCHES.items():
         augmentation.add_argument(f'--no-{name}', dest=name, action='store_false', help=text)
+    return parser
+
+
+def evaluation_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the common arguments of ``retrieval.py`` and ``linear_probe.py``.
+
+    Args:
+        description: Description of the tool; its line breaks are kept.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('config', help='config of configs/linear, compare or miniature')
+    parser.add_argument(
+        'checkpoint', help='file with backbone weights, or "untrained" for random weights'
+    )
+    parser.add_argument('--out', type=Path, help='output folder (<checkpoint>_<config>)')
+    parser.add_argument(
+        '--launcher',
+        choices=('none', 'pytorch', 'slurm'),
+        default='none',
+        help='how several processes are started (%(default)s)',
+    )
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action='extend',
+        default=[],
+        metavar='KEY=VALUE',
+        help='changes of the config',
+    )
     return parser
 
 

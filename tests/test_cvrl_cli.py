@@ -1,27 +1,35 @@
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import cvrl_cli
+from tests.processes import run_program
+
+HELP_AND_MISTAKES = """
+import sys
+import cvrl_cli
+
+asked = [[command, '--help'] for command in ('pretrain', *cvrl_cli.TOOLS)]
+asked += [['neighbours', 'config.py', '--help'], ['probe', 'config.py', '--help']]
+mistakes = [['pretrain', '--hours', 'x'], ['features', 'encoder.pth'], ['check', 'x', '--nothing']]
+for arguments in (['--help'], *asked, *mistakes):
+    try:
+        cvrl_cli.main(arguments)
+    except SystemExit as leaving:
+        assert leaving.code == (2 if arguments in mistakes else 0), arguments
+    heavy = {'torch', 'numpy', 'mmengine', 'cvrl_mm'} & set(sys.modules)
+    assert not heavy, f'{arguments} imports {heavy}'
+"""
 
 
-def test_help_imports_nothing_heavy():
-    code = (
-        'import sys, cvrl_cli\n'
-        'for arguments in (["--help"], ["pretrain", "--help"], ["neighbours", "--help"],\n'
-        '    ["probe", "--help"]):\n'
-        '    try: cvrl_cli.main(arguments)\n'
-        '    except SystemExit as leaving: assert leaving.code == 0\n'
-        'assert not {"torch", "cvrl_mm", "mmengine"} & set(sys.modules)\n'
-    )
-    done = subprocess.run(
-        [sys.executable, '-c', code], capture_output=True, text=True, timeout=60, check=True
-    )
+def test_help_and_mistakes_import_nothing_heavy():
+    done = run_program([sys.executable, '-c', HELP_AND_MISTAKES])
+    assert done.returncode == 0, done.stderr
     for word in ('pretrain', 'features', 'neighbours', 'probe', 'doctor', '--hours', '--no-flip'):
         assert word in done.stdout
+    assert 'the following arguments are required: -o/--out' in done.stderr
 
 
 def test_without_a_command_the_help_is_shown(capsys):

@@ -18,25 +18,17 @@ In Python:
 
 import argparse
 
-from cvrl_mm.command_line import plain_errors, read_config
-from cvrl_mm.convert import (
-    convert_slowfast,
-    convert_tf_checkpoint,
-    export_slow_only,
-    extract_backbone,
-    inflate_resnet,
-    save_weights,
+COMMANDS = dict(  # function of cvrl_mm.convert, and help
+    tf=('convert_tf_checkpoint', 'a backbone that the authors released, prefix or .tar.gz'),
+    slowfast=('convert_slowfast', "a SlowOnly encoder of SlowFast's zoo (.pyth)"),
+    backbone=('extract_backbone', 'backbone weights alone; a hash is added to the name of OUT'),
+    slowonly=('export_slow_only', "weights for pretrained= of MMAction2's ResNet3dSlowOnly"),
+    inflate=(
+        'inflate_resnet',
+        'R3D weights from a 2D ResNet: torchvision, timm, mmpretrain or ours',
+    ),
 )
-from cvrl_mm.convert.export_graph import DTYPES, check_export, export_encoder
-from cvrl_mm.evaluation.encoder import load_encoder
-
-COMMANDS = dict(
-    tf=(convert_tf_checkpoint, 'a backbone that the authors released, prefix or .tar.gz'),
-    slowfast=(convert_slowfast, "a SlowOnly encoder of SlowFast's zoo (.pyth)"),
-    backbone=(extract_backbone, 'backbone weights alone; a hash is added to the name of OUT'),
-    slowonly=(export_slow_only, "weights for pretrained= of MMAction2's ResNet3dSlowOnly"),
-    inflate=(inflate_resnet, 'R3D weights from a 2D ResNet: torchvision, timm, mmpretrain or ours'),
-)
+DTYPES = ('float32', 'float16', 'bfloat16')
 
 
 def parse_args() -> argparse.Namespace:
@@ -61,10 +53,13 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-@plain_errors()
-def main() -> None:
+def run(args: argparse.Namespace) -> None:
     """Convert and write."""
-    args = parse_args()
+    from cvrl_mm import convert
+    from cvrl_mm.command_line import read_config
+    from cvrl_mm.convert.export_graph import check_export, export_encoder
+    from cvrl_mm.evaluation.encoder import load_encoder
+
     if args.command == 'export':
         check_export(args.out, args.dtype)
     if args.command in ('encoder', 'export'):
@@ -75,14 +70,23 @@ def main() -> None:
         encoder.meta |= dict(license=args.license) if args.license else {}
         encoder.save(args.out)
         return
-    convert, _ = COMMANDS[args.command]
+    function, _ = COMMANDS[args.command]
     try:
-        checkpoint = convert(args.source)
+        checkpoint = getattr(convert, function)(args.source)
     except (OSError, ValueError) as error:
         raise ValueError(f'{args.command}: {error}') from error
     if args.license:
         checkpoint['meta']['license'] = args.license
-    save_weights(checkpoint, args.out, hash_in_name=args.command == 'backbone')
+    convert.save_weights(checkpoint, args.out, hash_in_name=args.command == 'backbone')
+
+
+def main() -> None:
+    """Read the command line, then import what is needed and work."""
+    args = parse_args()
+    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
+
+    with plain_errors():
+        run(args)
 
 
 if __name__ == '__main__':

@@ -20,19 +20,6 @@ import argparse
 import dataclasses
 import os
 
-import torch
-from rich.console import Console
-
-import cvrl_mm  # noqa: F401  registers the transforms
-from cvrl_mm.command_line import check_device, plain_errors, read_config
-from cvrl_mm.evaluation.encoder import load_encoder
-from cvrl_mm.evaluation.extraction import extract_to_file
-from cvrl_mm.evaluation.feature_file import FeatureFile
-from cvrl_mm.evaluation.feature_parts import join_parts
-from cvrl_mm.evaluation.video_files import gather_videos
-from cvrl_mm.progress import progress
-from cvrl_mm.shares import rank_and_size, usable_cores
-
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
@@ -53,34 +40,52 @@ def parse_args() -> argparse.Namespace:
     ):
         parser.add_argument(f'--{name}', type=int, help=f'{text} (as the encoder expects)')
     for name, default, text in (
-        ('num-clips', 10, 'clips per video'),
-        ('batch-size', 2, 'videos at a time'),
-        ('workers', min(4, usable_cores()), 'processes that decode, 0 for none'),
+        ('num-clips', 10, 'clips per video (10)'),
+        ('batch-size', 2, 'videos at a time (2)'),
+        ('workers', None, 'processes that decode, 0 for none (one per core, at most 4)'),
     ):
-        parser.add_argument(f'--{name}', type=int, default=default, help=f'{text} (%(default)s)')
-    device = 'cpu'
-    if torch.cuda.is_available():
-        device = f'cuda:{int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count()}'
-    parser.add_argument('--device', default=device, help='where to compute (%(default)s)')
+        parser.add_argument(f'--{name}', type=int, default=default, help=text)
+    parser.add_argument('--device', help='where to compute, such as cuda:0 (a GPU if there is one)')
     args = parser.parse_args()
     if args.join == bool(args.checkpoint):
         parser.error('give CHECKPOINT and VIDEOS, or --join alone')
     if not args.join and not args.videos:
         parser.error('name the videos')
     for name, least in (('num_clips', 1), ('batch_size', 1), ('workers', 0)):
-        if getattr(args, name) < least:
+        value = getattr(args, name)
+        if value is not None and value < least:
             parser.error(f'--{name.replace("_", "-")} must be at least {least}')
     return args
 
 
+def default_device() -> str:
+    """Return the GPU of this process, or the CPU."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return 'cpu'
+    return f'cuda:{int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count()}'
+
+
 def extract(args: argparse.Namespace) -> dict[str, str] | None:
     """Extract this process's share; return the videos that could not be read, and why."""
-    check_device(args.device)
+    from rich.console import Console
+
+    from cvrl_mm.command_line import check_device, read_config
+    from cvrl_mm.evaluation.encoder import load_encoder
+    from cvrl_mm.evaluation.extraction import extract_to_file
+    from cvrl_mm.evaluation.feature_file import FeatureFile
+    from cvrl_mm.evaluation.video_files import gather_videos
+    from cvrl_mm.progress import progress
+    from cvrl_mm.shares import rank_and_size, usable_cores
+
+    device = args.device or default_device()
+    check_device(device)
     rank, size = rank_and_size()
     FeatureFile(args.out)  # before the work: can it be written?
     paths = gather_videos(args.videos, args.root)
     config = read_config(args.config, 'model') if args.config is not None else None
-    encoder = load_encoder(args.checkpoint, config).to(args.device)
+    encoder = load_encoder(args.checkpoint, config).to(device)
     given = {k: getattr(args, k) for k in ('clip_len', 'frame_interval', 'size')}
     given = {k: v for k, v in given.items() if v is not None}
     encoder.clip_input = dataclasses.replace(encoder.clip_input, **given)
@@ -92,7 +97,7 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
             args.out,
             num_clips=args.num_clips,
             batch_size=args.batch_size,
-            num_workers=args.workers,
+            num_workers=min(4, usable_cores()) if args.workers is None else args.workers,
             rank=rank,
             size=size,
             on_progress=on_progress,
@@ -102,10 +107,10 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
     return failed
 
 
-@plain_errors()
-def main() -> None:
+def run(args: argparse.Namespace) -> None:
     """Extract or join, and list at the end what could not be read."""
-    args = parse_args()
+    from cvrl_mm.evaluation.feature_parts import join_parts
+
     failed = join_parts(args.out) if args.join else extract(args)
     if failed is None:
         print(f'This part is done; when all are: extract_features.py --join -o {args.out}')
@@ -114,6 +119,15 @@ def main() -> None:
         print(f'unreadable: {path}: {reason}')
     if failed:
         print(f'{len(failed)} unreadable, left out of {args.out}.')
+
+
+def main() -> None:
+    """Read the command line, then import what is needed and work."""
+    args = parse_args()
+    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
+
+    with plain_errors():
+        run(args)
 
 
 if __name__ == '__main__':

@@ -13,14 +13,9 @@ Example:
 
 import argparse
 
-from mmengine.dist import is_main_process
-from rich.console import Console
-from rich.table import Table
+from cvrl_cli import evaluation_parser
 
-import cvrl_mm  # noqa: F401
-from cvrl_mm.command_line import plain_errors
-from cvrl_mm.evaluation.cached_linear_probe import WEIGHT_DECAYS, cached_linear_probe
-from cvrl_mm.evaluation.evaluation_arguments import evaluation_parser, start_evaluation
+WEIGHT_DECAYS = (0, 1e-6, 1e-5)
 
 
 def parse_args() -> argparse.Namespace:
@@ -57,6 +52,9 @@ def parse_args() -> argparse.Namespace:
 
 def show(result: dict, evaluated: str) -> None:
     """Print the accuracies and the chosen settings."""
+    from rich.console import Console
+    from rich.table import Table
+
     chosen = result['chosen']
     table = Table(title=f'Linear probe ({result["protocol"]})')
     for column in ('videos', 'top-1', 'top-5'):
@@ -72,10 +70,13 @@ def show(result: dict, evaluated: str) -> None:
     )
 
 
-@plain_errors()
-def main() -> None:
+def run(args: argparse.Namespace) -> None:
     """Run the probe and show its result."""
-    args = parse_args()
+    from mmengine.dist import is_main_process
+
+    from cvrl_mm.evaluation.cached_linear_probe import cached_linear_probe
+    from cvrl_mm.evaluation.evaluation_arguments import start_evaluation
+
     cfg, out = start_evaluation(args, 'model')
     result = cached_linear_probe(
         cfg,
@@ -88,6 +89,15 @@ def main() -> None:
     )
     if is_main_process():
         show(result, args.evaluate_on)
+
+
+def main() -> None:
+    """Read the command line, then import what is needed and work."""
+    args = parse_args()
+    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
+
+    with plain_errors():
+        run(args)
 
 
 if __name__ == '__main__':

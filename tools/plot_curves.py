@@ -10,8 +10,6 @@ Example:
 import argparse
 from pathlib import Path
 
-from cvrl_mm.visualization.curves import plot_curves, read_curves
-
 
 def main() -> None:
     """Plot the curves."""
@@ -21,13 +19,14 @@ def main() -> None:
     parser.add_argument('work_dirs', nargs='+', type=Path, help='work folders of the runs')
     parser.add_argument('--out', default='curves.png', help='image file to write (%(default)s)')
     args = parser.parse_args()
-    short = [folder.name for folder in args.work_dirs]
-    names = {x: x.name if short.count(x.name) == 1 else str(x) for x in args.work_dirs}
-    runs = {}
     for folder in args.work_dirs:
         if not any(folder.glob('*/vis_data/scalars.json')):
             parser.error(f'{folder} has no log (*/vis_data/scalars.json); is it a work folder?')
-        runs[names[folder]] = read_curves(folder)
+    from cvrl_mm.visualization.curves import plot_curves, read_curves  # takes seconds
+
+    short = [folder.name for folder in args.work_dirs]
+    names = {x: x.name if short.count(x.name) == 1 else str(x) for x in args.work_dirs}
+    runs = {names[folder]: read_curves(folder) for folder in args.work_dirs}
     try:
         plot_curves(runs, args.out)
     except ValueError as mistake:

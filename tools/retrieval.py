@@ -10,18 +10,18 @@ Example:
         work_dirs/pretrain_k400/epoch_800.pth --launcher pytorch
 """
 
-from mmengine.dist import is_main_process
+import argparse
 
-import cvrl_mm  # noqa: F401
-from cvrl_mm.command_line import plain_errors
-from cvrl_mm.evaluation.evaluation_arguments import evaluation_parser, start_evaluation
-from cvrl_mm.evaluation.retrieval import retrieval
+from cvrl_cli import evaluation_parser
 
 
-@plain_errors()
-def main() -> None:
+def run(args: argparse.Namespace) -> None:
     """Compare the videos and print the numbers."""
-    args = evaluation_parser(__doc__).parse_args()
+    from mmengine.dist import is_main_process
+
+    from cvrl_mm.evaluation.evaluation_arguments import start_evaluation
+    from cvrl_mm.evaluation.retrieval import retrieval
+
     cfg, out = start_evaluation(
         args, 'model', 'train_dataloader', 'test_dataloader', 'feature_pipeline'
     )
@@ -31,6 +31,15 @@ def main() -> None:
         print(f'Queries: {test}, gallery: {train}')
         numbers = {k: v for k, v in result.items() if isinstance(v, float)}
         print('  '.join(f'{name} {value:.2%}' for name, value in numbers.items()))
+
+
+def main() -> None:
+    """Read the command line, then import what is needed and work."""
+    args = evaluation_parser(__doc__).parse_args()
+    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
+
+    with plain_errors():
+        run(args)
 
 
 if __name__ == '__main__':

@@ -10,27 +10,23 @@ Example, with the checkpoint that training with this config has written:
         --out neighbours
 """
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-from mmaction.registry import DATASETS
-from mmaction.utils import register_all_modules
-from mmengine.device import get_device
-from mmengine.runner import Runner
-from rich.progress import track
-from torch import nn
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
 
-import cvrl_mm  # noqa: F401
-from cvrl_mm.command_line import plain_errors, read_config
-from cvrl_mm.engine.terminal_log import print_warnings_only
-from cvrl_mm.evaluation import build_recognizer, extract_features, nearest_neighbours
-from cvrl_mm.visualization.neighbours import Neighbour, Query, write_neighbour_page
+    from cvrl_mm.visualization.neighbours import Query
+
+    Embedded = tuple[torch.Tensor, torch.Tensor, list[str]]
 
 
-def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -44,19 +40,25 @@ def parse_args() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser.add_argument('--rows', type=int, default=12, help='queries shown (%(default)s)')
     parser.add_argument('--neighbours', type=int, default=5, help='of each (%(default)s)')
     parser.add_argument('--out', type=Path, default=Path('neighbours'), help='folder (%(default)s)')
-    return parser, parser.parse_args()
+    return parser.parse_args()
 
 
-@plain_errors()
-def main() -> None:
+def run(args: argparse.Namespace) -> None:
     """Take features, look for neighbours, write the page."""
-    parser, args = parse_args()
+    from mmaction.utils import register_all_modules
+    from mmengine.device import get_device
+
+    from cvrl_mm.command_line import read_config
+    from cvrl_mm.engine.terminal_log import print_warnings_only
+    from cvrl_mm.evaluation import build_recognizer, nearest_neighbours
+    from cvrl_mm.visualization.neighbours import write_neighbour_page
+
     print_warnings_only()
     register_all_modules()
     config = read_config(args.config, 'model')
     loader = config.get('features_dataloader') or config.get('test_dataloader')
     if loader is None:
-        parser.error(f'{args.config} has neither features_dataloader nor test_dataloader')
+        raise ValueError(f'{args.config} has neither features_dataloader nor test_dataloader.')
     names = args.classes.read_text(encoding='utf-8').splitlines() if args.classes else []
     model = build_recognizer(config, args.checkpoint).to(get_device())
     gallery = embed(model, loader, args.gallery, args.root, 'gallery')
@@ -72,9 +74,6 @@ def main() -> None:
     print(f'Open {page} in a browser.')
 
 
-Embedded = tuple[torch.Tensor, torch.Tensor, list[str]]
-
-
 def embed(
     model: nn.Module,
     loader: dict,
@@ -88,6 +87,13 @@ def embed(
     Returns:
         Features, (V, C), labels, (V,), and files.
     """
+    import numpy as np
+    from mmaction.registry import DATASETS
+    from mmengine.runner import Runner
+    from rich.progress import track
+
+    from cvrl_mm.evaluation import extract_features
+
     dataset = dict(loader['dataset'], ann_file=video_list, data_prefix=dict(video=root))
     dataset = DATASETS.build(dataset)
     if at_most is not None and at_most < len(dataset):
@@ -106,6 +112,7 @@ def pair_up(
     names: Sequence[str],
 ) -> list[Query]:
     """Put what was found into words."""
+    from cvrl_mm.visualization.neighbours import Neighbour, Query
 
     def name(label: int) -> str | None:
         if label < 0:  # the list has no label for this video
@@ -120,6 +127,15 @@ def pair_up(
         ]
         rows.append(Query(video, name(label), found))
     return rows
+
+
+def main() -> None:
+    """Read the command line, then import what is needed and work."""
+    args = parse_args()
+    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
+
+    with plain_errors():
+        run(args)
 
 
 if __name__ == '__main__':

@@ -1,6 +1,7 @@
-"""The command line of the tools that evaluate a frozen encoder."""
+"""Start of the tools that evaluate a frozen encoder by a config."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from mmengine.config import Config, DictAction
@@ -11,42 +12,11 @@ from ..engine.terminal_log import print_warnings_only
 from .frozen_features import SECONDS_TO_WAIT, default_out
 
 
-def evaluation_parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the common arguments of these tools.
-
-    Args:
-        description: Description of the tool; its line breaks are kept.
-    """
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument('config', help='config of configs/linear, compare or miniature')
-    parser.add_argument(
-        'checkpoint', help='file with backbone weights, or "untrained" for random weights'
-    )
-    parser.add_argument('--out', type=Path, help='output folder (<checkpoint>_<config>)')
-    parser.add_argument(
-        '--launcher',
-        choices=('none', 'pytorch', 'slurm'),
-        default='none',
-        help='how several processes are started (%(default)s)',
-    )
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        default={},
-        metavar='KEY=VALUE',
-        help='changes of the config',
-    )
-    return parser
-
-
 def start_evaluation(args: argparse.Namespace, *needed: str) -> tuple[Config, Path]:
     """Read the config of an evaluation, start the distributed environment, and log only warnings.
 
     Args:
-        args: Parsed arguments of :func:`evaluation_parser`.
+        args: Parsed arguments of :func:`cvrl_cli.evaluation_parser`.
         needed: Keys that the config must have.
 
     Returns:
@@ -56,8 +26,18 @@ def start_evaluation(args: argparse.Namespace, *needed: str) -> tuple[Config, Pa
         FileNotFoundError, ValueError: See :func:`.command_line.read_config`.
     """
     config = read_config(args.config, *needed)
-    config.merge_from_dict(args.cfg_options)
+    config.merge_from_dict(_parse_options(args.cfg_options))
     if args.launcher != 'none':
         init_dist(args.launcher, timeout=SECONDS_TO_WAIT)
     print_warnings_only()
     return config, args.out or default_out(args.config, args.checkpoint)
+
+
+def _parse_options(given: Sequence[str]) -> dict:
+    """Parse the values of ``--cfg-options``, each KEY=VALUE."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--cfg-options', nargs='*', action=DictAction, default={})
+    wrong = [option for option in given if '=' not in option]
+    if wrong:
+        raise ValueError(f'--cfg-options takes KEY=VALUE, got {wrong[0]!r}.')
+    return parser.parse_args(['--cfg-options', *given]).cfg_options

@@ -62,10 +62,17 @@ def test_no_process_checks_nothing(run, tmp_path: Path, capsys):
     assert '--workers must be at least 1' in capsys.readouterr().err
 
 
-def test_uses_no_more_cores_than_it_may(run, monkeypatch, capsys):
+def test_uses_no_more_cores_than_it_may(run, tmp_path: Path, monkeypatch):
+    used = []
+
+    def stop(*args, num_processes: int, **kwargs):
+        used.append(num_processes)
+        raise ValueError
+
+    monkeypatch.setattr('cvrl_mm.preparation.list_check.check_list', stop)
     monkeypatch.setattr('os.sched_getaffinity', lambda pid: {0, 1, 2, 3}, raising=False)
     monkeypatch.setattr('os.cpu_count', lambda: 640)
     monkeypatch.setenv('LOCAL_WORLD_SIZE', '2')
     with pytest.raises(SystemExit):
-        run('--help')
-    assert 'processes (2)' in capsys.readouterr().out
+        run(tmp_path / 'list.txt')
+    assert used == [2]

@@ -64,3 +64,20 @@ def test_examples_can_be_pasted(script: Path):
         if in_command and goes_on:
             assert line.endswith('\\'), line
         in_command = in_command and line.endswith('\\')
+
+
+def test_what_the_tools_state_without_the_package_is_true():
+    from cvrl_mm import convert
+    from cvrl_mm.convert.export_graph import DTYPES
+    from cvrl_mm.evaluation.cached_linear_probe import WEIGHT_DECAYS
+    from cvrl_mm.preparation.repack_video import RepackSettings
+
+    def read(tool: str) -> dict:
+        return runpy.run_path(str(TOOLS / tool))
+
+    defaults = {name: value for name, (value, _) in read('data/repack.py')['SETTINGS'].items()}
+    assert RepackSettings(**defaults) == RepackSettings()
+    converter = read('convert_checkpoint.py')
+    assert set(converter['DTYPES']) == set(DTYPES)
+    assert all(hasattr(convert, name) for name, _ in converter['COMMANDS'].values())
+    assert read('linear_probe.py')['WEIGHT_DECAYS'] == WEIGHT_DECAYS

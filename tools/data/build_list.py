@@ -20,23 +20,15 @@ Example:
         --exclude data/kinetics400/annotations/val.csv
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cvrl_mm.command_line import plain_errors
-from cvrl_mm.datasets.find_videos import find_videos
-from cvrl_mm.files import replacing
-from cvrl_mm.preparation.class_folders import list_class_folders, split_lines
-from cvrl_mm.preparation.official_lists import (
-    Splits,
-    group_videos,
-    leave_out_ids,
-    match,
-    read_hmdb51,
-    read_kinetics,
-    read_ucf101,
-)
+if TYPE_CHECKING:
+    from cvrl_mm.preparation.official_lists import Splits
 
 HINT = (
     'The training set of Kinetics-600 contains validation videos of Kinetics-400. Before an '
@@ -80,6 +72,10 @@ def parse_args() -> argparse.Namespace:
 
 def write_folder_lists(root: Path, test_percent: float) -> None:
     """Write the classes, the training list and the test list of a folder of class folders."""
+    from cvrl_mm.datasets.find_videos import find_videos
+    from cvrl_mm.files import replacing
+    from cvrl_mm.preparation.class_folders import list_class_folders, split_lines
+
     if not root.is_dir():
         raise FileNotFoundError(f'There is no folder {root}.')
     classes, lines = list_class_folders(root, find_videos(root))
@@ -93,6 +89,8 @@ def write_folder_lists(root: Path, test_percent: float) -> None:
 
 def read_splits(dataset: str, annotations: Path) -> tuple[list[str], Splits]:
     """Read the official files of a data set."""
+    from cvrl_mm.preparation.official_lists import read_hmdb51, read_kinetics, read_ucf101
+
     if dataset == 'ucf101':
         return read_ucf101(annotations)
     if dataset == 'hmdb51':
@@ -106,10 +104,10 @@ def read_splits(dataset: str, annotations: Path) -> tuple[list[str], Splits]:
     return read_kinetics(*csvs)
 
 
-@plain_errors()
-def main() -> None:
+def run(args: argparse.Namespace) -> None:
     """Write the lists and report missing videos."""
-    args = parse_args()
+    from cvrl_mm.preparation.official_lists import group_videos, leave_out_ids, match
+
     if args.dataset == 'folders':
         percent = 30 if args.test_percent is None else args.test_percent
         write_folder_lists(args.root, percent)
@@ -145,6 +143,15 @@ def main() -> None:
         num_missing += len(missing)
     if num_missing and not args.allow_missing:
         sys.exit(1)
+
+
+def main() -> None:
+    """Read the command line, then import what is needed and work."""
+    args = parse_args()
+    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
+
+    with plain_errors():
+        run(args)
 
 
 if __name__ == '__main__':

@@ -17,16 +17,15 @@ with --join then writes the lists:
     python tools/data/check_videos.py LIST --root FOLDER --join
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from cvrl_mm.command_line import plain_errors
-from cvrl_mm.preparation.list_check import CheckedList, check_list, join_checks
-from cvrl_mm.progress import progress
-from cvrl_mm.shares import cores_per_process, rank_and_size
+if TYPE_CHECKING:
+    from cvrl_mm.preparation.list_check import CheckedList
 
 
 def parse_args() -> argparse.Namespace:
@@ -38,9 +37,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--root', help="folder of the list's videos (the list's own)")
     parser.add_argument('--out', help='the clean list; beside LIST unless given')
     parser.add_argument('--join', action='store_true', help='write the lists of finished shares')
-    parser.add_argument(
-        '--workers', type=int, default=cores_per_process(), help='processes (%(default)s)'
-    )
+    parser.add_argument('--workers', type=int, help='processes (one per core)')
     parser.add_argument(
         '--lenient', action='store_true', help='accept damage that the decoder conceals'
     )
@@ -48,13 +45,19 @@ def parse_args() -> argparse.Namespace:
     args = parser.parse_args()
     if args.root is None:
         args.root = os.path.dirname(args.list)
-    if args.workers < 1 or args.timeout <= 0:
+    if (args.workers is not None and args.workers < 1) or args.timeout <= 0:
         parser.error('--workers must be at least 1 and --timeout above 0')
     return args
 
 
 def check(args: argparse.Namespace) -> CheckedList | None:
     """Check this process's share."""
+    from rich.console import Console
+
+    from cvrl_mm.preparation.list_check import check_list
+    from cvrl_mm.progress import progress
+    from cvrl_mm.shares import cores_per_process, rank_and_size
+
     rank, size = rank_and_size()
     title = 'Checking' if size == 1 else f'Checking part {rank} of {size}'
     with progress(title, Console(stderr=True)) as on_progress:
@@ -63,7 +66,7 @@ def check(args: argparse.Namespace) -> CheckedList | None:
             args.root,
             args.out,
             strict=not args.lenient,
-            num_processes=args.workers,
+            num_processes=args.workers or cores_per_process(),
             timeout_seconds=args.timeout,
             rank=rank,
             size=size,
@@ -71,10 +74,10 @@ def check(args: argparse.Namespace) -> CheckedList | None:
         )
 
 
-@plain_errors()
-def main() -> None:
+def run(args: argparse.Namespace) -> None:
     """Check or join, and say what was found."""
-    args = parse_args()
+    from cvrl_mm.preparation.list_check import join_checks
+
     found = join_checks(args.list, args.root, args.out) if args.join else check(args)
     if found is None:
         print('This part is done; when all are, start the same command with --join.')
@@ -85,6 +88,15 @@ def main() -> None:
         print(f'{num_bad} are not: {found.report}')
     if num_bad == found.num_videos:
         sys.exit('None of the videos is good: see that --root and the list belong together.')
+
+
+def main() -> None:
+    """Read the command line, then import what is needed and work."""
+    args = parse_args()
+    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
+
+    with plain_errors():
+        run(args)
 
 
 if __name__ == '__main__':

@@ -12,78 +12,74 @@ and --join writes the list:
     python tools/data/repack.py LIST TARGET --root FOLDER --join
 """
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from cvrl_mm.preparation.repack import RepackReport
 
-from cvrl_mm.command_line import plain_errors
-from cvrl_mm.datasets.find_videos import find_videos
-from cvrl_mm.preparation.repack import RepackReport, join_repacked, repack
-from cvrl_mm.preparation.repack_list import join_list, repack_list
-from cvrl_mm.preparation.repack_video import RepackSettings
-from cvrl_mm.progress import progress
-from cvrl_mm.shares import cores_per_process, rank_and_size
+SETTINGS = dict(  # defaults of RepackSettings, and help
+    short_side=(256, 'pixels of the shorter side'),
+    key_frame_interval=(16, 'frames between key frames'),
+    crf=(23, "x264's quality, lower is better and larger"),
+    preset=('medium', "x264's effort"),
+    tune=('fastdecode', 'fastdecode, or none for files that are smaller and slower to decode'),
+)
 
 
 def parse_args() -> argparse.Namespace:
     """Parse the arguments."""
-    default = RepackSettings()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('source', type=Path, help='list of videos, or a folder')
     parser.add_argument('target', type=Path, help='folder to write')
     parser.add_argument('--root', type=Path, help="folder of a list's videos (the list's own)")
-    for name, text in dict(
-        short_side='pixels of the shorter side',
-        key_frame_interval='frames between key frames',
-        crf="x264's quality, lower is better and larger",
-        preset="x264's effort",
-        tune='fastdecode, or none for files that are smaller and slower to decode',
-    ).items():
-        value = getattr(default, name)
+    for name, (value, text) in SETTINGS.items():
         flag = f'--{name.replace("_", "-")}'
         parser.add_argument(flag, type=type(value), default=value, help=f'{text} (%(default)s)')
-    parser.add_argument(
-        '--workers', type=int, default=cores_per_process(), help='processes (%(default)s)'
-    )
+    parser.add_argument('--workers', type=int, help='processes (one per core)')
     parser.add_argument('--join', action='store_true', help='join finished shares')
-    args = parser.parse_args()
-    try:
-        names = ('short_side', 'key_frame_interval', 'crf', 'preset', 'tune')
-        args.settings = RepackSettings(**{name: getattr(args, name) for name in names})
-    except ValueError as mistake:
-        parser.error(str(mistake))
-    return args
+    return parser.parse_args()
 
 
-@plain_errors()
-def main() -> None:
+def run(args: argparse.Namespace) -> None:
     """Repack and say what became of the videos."""
-    args = parse_args()
     root = args.source if args.source.is_dir() else args.root or args.source.parent
-    report = join(args, root) if args.join else run(args, root)
+    report = join(args, root) if args.join else repack_share(args, root)
     if report is None:
         print('This part is done; when all are, start the same command with --join.')
     else:
         show(report, root, args.target)
 
 
-def run(args: argparse.Namespace, root: Path) -> RepackReport | None:
+def repack_share(args: argparse.Namespace, root: Path) -> RepackReport | None:
     """Repack this process's share."""
+    from cvrl_mm.preparation.repack import repack
+    from cvrl_mm.preparation.repack_list import repack_list
+    from cvrl_mm.preparation.repack_video import RepackSettings
+    from cvrl_mm.progress import progress
+    from cvrl_mm.shares import cores_per_process, rank_and_size
+
+    settings = RepackSettings(**{name: getattr(args, name) for name in SETTINGS})
+    workers = cores_per_process() if args.workers is None else args.workers
     rank, size = rank_and_size()
     title = 'videos' if size == 1 else f'videos of part {rank} of {size}'
     with progress(title) as on_progress:
-        options = dict(num_workers=args.workers, on_progress=on_progress, rank=rank, size=size)
+        options = dict(num_workers=workers, on_progress=on_progress, rank=rank, size=size)
         if args.source.is_dir():
-            return repack(root, videos_below(root), args.target, args.settings, **options)
-        return repack_list(args.source, root, args.target, args.settings, **options)
+            return repack(root, videos_below(root), args.target, settings, **options)
+        return repack_list(args.source, root, args.target, settings, **options)
 
 
 def join(args: argparse.Namespace, root: Path) -> RepackReport:
     """Join finished shares."""
+    from cvrl_mm.preparation.repack import join_repacked
+    from cvrl_mm.preparation.repack_list import join_list
+
     if args.source.is_dir():
         return join_repacked(root, videos_below(root), args.target)
     return join_list(args.source, root, args.target)
@@ -91,11 +87,16 @@ def join(args: argparse.Namespace, root: Path) -> RepackReport:
 
 def videos_below(root: Path) -> list[str]:
     """Find the videos of a folder, relative to it."""
+    from cvrl_mm.datasets.find_videos import find_videos
+
     return [path.relative_to(root).as_posix() for path in find_videos(root)]
 
 
 def show(report: RepackReport, root: Path, target: Path) -> None:
     """Print the failures and the sizes."""
+    from rich.console import Console
+    from rich.table import Table
+
     console = Console()
     if report.failures:
         table = Table(title='Not repacked')
@@ -114,6 +115,15 @@ def show(report: RepackReport, root: Path, target: Path) -> None:
         f'{len(report.failures)} not; '
         f'{before / 1e6:.1f} MB -> {after / 1e6:.1f} MB.'
     )
+
+
+def main() -> None:
+    """Read the command line, then import what is needed and work."""
+    args = parse_args()
+    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
+
+    with plain_errors():
+        run(args)
 
 
 if __name__ == '__main__':
