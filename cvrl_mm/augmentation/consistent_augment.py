@@ -1,12 +1,15 @@
 """Augmentation with one random draw per clip, frame or video."""
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import numpy as np
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
 from .clip_transform import ClipTransform
+from .operations import apply_on_host
+from .step import Step
 
 # Keys of data that would have to be transformed together with the images.
 TIED_TO_IMAGES = ('keypoint', 'gt_bboxes', 'proposals', 'lazy')
@@ -71,12 +74,12 @@ class ConsistentAugment(BaseTransform):
             group = {**results, 'imgs': imgs[start : start + group_len]}
             if self.over != 'video':
                 group['clip_index'] = start // clip_len
-            augmented = self._run(group)
+            augmented, steps = self._run(group)
             if augmented is None:
                 return None
             if start == 0:
                 out = np.empty((len(imgs), *augmented[0].shape), augmented[0].dtype)
-            _fill(out[start : start + group_len], augmented)
+            _fill(out[start : start + group_len], augmented, steps)
         results['imgs'] = out
         results['img_shape'] = out.shape[1:3]
         return results
@@ -86,14 +89,19 @@ class ConsistentAugment(BaseTransform):
         clip_len = num_imgs // num_clips
         return {'clip': clip_len, 'frame': 1, 'video': num_imgs}[self.over], clip_len
 
-    def _run(self, group: dict) -> np.ndarray | Sequence[np.ndarray] | None:
-        for transform in self.transforms:
+    def _run(self, group: dict) -> tuple[np.ndarray | Sequence[np.ndarray] | None, list[Step]]:
+        """Return the images before the last photometric transforms, and the steps of these."""
+        num_last = len(list(takewhile(_is_photometric, reversed(self.transforms))))
+        first = len(self.transforms) - num_last
+        for transform in self.transforms[:first]:
             group = transform(group)
             if group is None:
-                return None
+                return None, []
         if 'lazy' in group:
             raise ValueError('Lazy transforms within ConsistentAugment must be followed by Fuse.')
-        return group['imgs']
+        index = group.get('clip_index')
+        steps = [step for t in self.transforms[first:] for step in t.draw(np.random, index)]
+        return group['imgs'], steps
 
     def _check(self, results: dict) -> None:
         tied = [key for key in TIED_TO_IMAGES if results.get(key) is not None]
@@ -112,8 +120,12 @@ class ConsistentAugment(BaseTransform):
         return f'{self.__class__.__name__}(transforms={self.transforms}, over={self.over!r})'
 
 
-def _fill(out: np.ndarray, imgs: np.ndarray | Sequence[np.ndarray]) -> None:
-    """Copy a group's images, (T, H, W, C) or a list of (H, W, C), into the output array."""
+def _is_photometric(transform: Callable[[dict], dict]) -> bool:
+    return isinstance(transform, ClipTransform)
+
+
+def _fill(out: np.ndarray, imgs: np.ndarray | Sequence[np.ndarray], steps: list[Step]) -> None:
+    """Write a group's images, (T, H, W, C) or a list of (H, W, C), into the output array."""
     shapes = {img.shape for img in imgs}
     if len(imgs) != len(out) or shapes != {out.shape[1:]}:
         raise ValueError(
@@ -121,7 +133,9 @@ def _fill(out: np.ndarray, imgs: np.ndarray | Sequence[np.ndarray]) -> None:
             f'{len(out)}, but the first group has {out.shape[1:]}; resize all images to one '
             'size with Resize(keep_ratio=False).'
         )
-    if isinstance(imgs, np.ndarray):
+    if steps:
+        apply_on_host(imgs, steps, out)
+    elif isinstance(imgs, np.ndarray):
         out[:] = imgs
     else:
         np.stack(imgs, out=out)

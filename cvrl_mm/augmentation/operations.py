@@ -20,11 +20,11 @@ class Operation(NamedTuple):
     """The two implementations of an operation.
 
     Attributes:
-        host: Maps frames (T, H, W, 3), uint8, and the values of a step to new frames.
+        host: Takes frames, an array to write into and the values of a step.
         device: Implementation for batches, or None if the operation runs only on the host.
     """
 
-    host: Callable[..., np.ndarray]
+    host: Callable[..., None]
     device: device.DeviceOperation | None
 
 
@@ -38,12 +38,15 @@ OPERATIONS = {
 }
 
 
-def apply_on_host(imgs: np.ndarray | Sequence[np.ndarray], steps: Sequence[Step]) -> np.ndarray:
+def apply_on_host(
+    imgs: np.ndarray | Sequence[np.ndarray], steps: Sequence[Step], out: np.ndarray | None = None
+) -> np.ndarray:
     """Apply the steps of one clip in order.
 
     Args:
         imgs: Frames of one size: a list of (H, W, 3) or an array (T, H, W, 3), uint8 RGB.
         steps: The drawn steps.
+        out: Array for the result, (T, H, W, 3) uint8; default: a new one.
 
     Returns:
         The augmented frames, (T, H, W, 3) uint8; the input is not modified.
@@ -51,15 +54,21 @@ def apply_on_host(imgs: np.ndarray | Sequence[np.ndarray], steps: Sequence[Step]
     Raises:
         ValueError: The frames have a different type or shape.
     """
-    frames = np.ascontiguousarray(imgs)
-    if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[-1] != 3:
+    kinds = sorted({f'{img.dtype} {img.shape}' for img in imgs})
+    if len(kinds) != 1 or imgs[0].dtype != np.uint8 or imgs[0].shape[2:] != (3,):
         raise ValueError(
-            'Photometric transforms need uint8 RGB frames (T, H, W, 3), got '
-            f'{frames.dtype} {frames.shape}; place them before formatting and normalising.'
+            'Photometric transforms need uint8 RGB frames (H, W, 3) of one size, got '
+            f'{", ".join(kinds)}; place them before formatting and normalising.'
         )
+    if out is None:
+        out = np.empty((len(imgs), *imgs[0].shape), np.uint8)
+    frames: Sequence[np.ndarray] | np.ndarray = [np.ascontiguousarray(img) for img in imgs]
     for step in merge_steps(steps):
-        frames = OPERATIONS[step.name].host(frames, *step.values)
-    return frames
+        OPERATIONS[step.name].host(frames, out, *step.values)
+        frames = out
+    if frames is not out:  # without any step
+        np.stack(imgs, out=out)
+    return out
 
 
 def apply_on_device(

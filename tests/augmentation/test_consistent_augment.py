@@ -1,3 +1,5 @@
+import random
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,25 @@ def test_over_video_draws_once():
     imgs = ConsistentAugment(SPATIAL + PHOTOMETRIC[:3], over='video')(sample())['imgs']
     assert len({img.tobytes() for img in imgs}) == 1
     assert not same(imgs[0], FRAME)
+
+
+@pytest.mark.parametrize(
+    'names', [PHOTOMETRIC, PHOTOMETRIC[:1] + SPATIAL + PHOTOMETRIC[1:], SPATIAL]
+)
+def test_the_result_is_that_of_one_transform_after_another(names: list[dict]):
+    rng = np.random.RandomState(1)
+    frames = list(rng.randint(0, 256, (8, 20, 26, 3)).astype(np.uint8))
+    augment = ConsistentAugment(names)
+    np.random.seed(0)
+    random.seed(0)
+    out = augment(sample([f.copy() for f in frames]))['imgs']
+    np.random.seed(0)
+    random.seed(0)
+    for clip in range(2):
+        group = sample([f.copy() for f in frames[4 * clip : 4 * clip + 4]]) | dict(clip_index=clip)
+        for transform in augment.transforms:
+            group = transform(group)
+        assert same(out[4 * clip : 4 * clip + 4], group['imgs'])
 
 
 def test_a_seed_repeats():

@@ -1,13 +1,20 @@
 import numpy as np
 import pytest
 
-from cvrl_mm.augmentation.pillow_operations import OPERATIONS, WITHIN_A_FRAME, apply, argument
+from cvrl_mm.augmentation import pillow_operations
+from cvrl_mm.augmentation.pillow_operations import OPERATIONS, WITHIN_A_FRAME, argument
 
 DATA_DEPENDENT = ('auto_contrast', 'equalize', 'identity')
 
 
 def noise(*shape: int) -> np.ndarray:
     return np.random.RandomState(0).randint(40, 200, shape).astype(np.uint8)
+
+
+def apply(frames: np.ndarray, name: str, value: float) -> np.ndarray:
+    out = np.empty_like(frames)
+    pillow_operations.apply(frames, out, name, value)
+    return out
 
 
 @pytest.mark.parametrize('name', OPERATIONS)
