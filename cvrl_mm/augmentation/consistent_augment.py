@@ -91,17 +91,15 @@ class ConsistentAugment(BaseTransform):
 
     def _run(self, group: dict) -> tuple[np.ndarray | Sequence[np.ndarray] | None, list[Step]]:
         """Return the images before the last photometric transforms, and the steps of these."""
-        num_last = len(list(takewhile(_is_photometric, reversed(self.transforms))))
-        first = len(self.transforms) - num_last
-        for transform in self.transforms[:first]:
+        last = list(takewhile(lambda t: isinstance(t, ClipTransform), reversed(self.transforms)))
+        for transform in self.transforms[: len(self.transforms) - len(last)]:
             group = transform(group)
             if group is None:
                 return None, []
         if 'lazy' in group:
             raise ValueError('Lazy transforms within ConsistentAugment must be followed by Fuse.')
         index = group.get('clip_index')
-        steps = [step for t in self.transforms[first:] for step in t.draw(np.random, index)]
-        return group['imgs'], steps
+        return group['imgs'], [step for t in reversed(last) for step in t.draw(np.random, index)]
 
     def _check(self, results: dict) -> None:
         tied = [key for key in TIED_TO_IMAGES if results.get(key) is not None]
@@ -118,10 +116,6 @@ class ConsistentAugment(BaseTransform):
 
     def __repr__(self) -> str:
         return f'{self.__class__.__name__}(transforms={self.transforms}, over={self.over!r})'
-
-
-def _is_photometric(transform: Callable[[dict], dict]) -> bool:
-    return isinstance(transform, ClipTransform)
 
 
 def _fill(out: np.ndarray, imgs: np.ndarray | Sequence[np.ndarray], steps: list[Step]) -> None:

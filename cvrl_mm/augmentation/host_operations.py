@@ -18,8 +18,8 @@ Frames = Sequence[np.ndarray] | np.ndarray
 def contrast(frames: Frames, out: np.ndarray, factor: float) -> None:
     """Scale by ``factor`` about each channel's mean over the whole clip."""
     # The L1 norm sums bytes three times as fast as cv2.mean and twenty times as fast as numpy
-    sums = sum(np.array([cv2.norm(x, cv2.NORM_L1) for x in cv2.split(f)]) for f in frames)
-    means = sums / (out.size / 3)
+    sums = [[cv2.norm(plane, cv2.NORM_L1) for plane in cv2.split(frame)] for frame in frames]
+    means = np.sum(sums, axis=0) / (out.size / 3)
     for frame, changed in zip(frames, out, strict=True):
         planes = cv2.split(frame)
         for plane, mean in zip(planes, means, strict=True):

@@ -67,7 +67,7 @@ def apply_on_host(
         OPERATIONS[step.name].host(frames, out, *step.values)
         frames = out
     if frames is not out:  # without any step
-        np.stack(imgs, out=out)
+        np.stack(list(imgs), out=out)
     return out
 
 
