@@ -77,17 +77,16 @@ def index_frames(
     needs_data = name in ('mpeg4', 'vp8')
     rows = []
     num_vops = num_packed = num_placeholders = 0
-    for packet in packets:
-        is_hidden = packet.is_discard
+    for p in packets:
+        is_hidden = p.is_discard
         if needs_data:
-            data = bytes(packet)
+            data = bytes(p)
             is_hidden |= name == 'vp8' and not data[0] & 0x10
             # the second VOP of a packet is only decoded if another packet follows
             num_packed += num_vops == 2
             num_vops = data.count(VOP_CODE)
             num_placeholders += name == 'mpeg4' and len(data) <= PLACEHOLDER_BYTES
-        row = packet.pts, packet.dts, packet.duration, packet.is_keyframe, packet.is_corrupt
-        rows.append((*row, is_hidden))
+        rows.append((p.pts, p.dts, p.duration, p.is_keyframe, p.is_corrupt, is_hidden))
     if not rows:
         return FrameCount(0)
     pts, dts, durations, is_key, is_corrupt, hidden = zip(*rows, strict=True)

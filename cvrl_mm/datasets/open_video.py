@@ -107,7 +107,9 @@ class OpenVideo:
         # PyAV does not release a packet if its generator is left without being closed.
         packets = cast('Generator[av.Packet, None, None]', self.container.demux(self.stream))
         with closing(packets):
-            yield from (packet for packet in packets if packet.size)
+            for packet in packets:
+                if packet.size:
+                    yield packet
 
     def decode(self, packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
         """Decode packets to the last frame; packets that cannot be decoded are left out."""
