@@ -129,6 +129,4 @@ def load_backbone(network: nn.Module, checkpoint: Mapping[str, Any], name: str) 
             raise CheckpointMisfitError(
                 f'{name}: {PREFIX}{key} is {weights[key].dtype} instead of floating point.'
             )
-    network.load_state_dict(
-        weights, strict=False
-    )  # strict=False: num_batches_tracked may be missing
+    network.load_state_dict(weights, strict=False)  # num_batches_tracked may be missing

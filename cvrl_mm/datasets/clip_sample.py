@@ -1,4 +1,4 @@
-"""The base of the transforms that choose the frames of a video's clips."""
+"""Base class of the transforms that choose the frames of clips."""
 
 import numpy as np
 from mmcv.transforms import BaseTransform
@@ -6,11 +6,11 @@ from mmengine.utils import is_seq_of
 
 
 class ClipSample(BaseTransform):
-    """Choose the frames of clips whose first frames a subclass chooses in ``starts``.
+    """Choose the frames of clips; subclasses choose the first frames in :meth:`starts`.
 
-    A clip that reaches beyond the end of the video continues at its first frame.
+    A clip that reaches beyond the end of the video continues at the first frame of the video.
 
-    Required keys: ``total_frames`` and, where frames are not counted from 0, ``start_index``.
+    Required keys: ``total_frames`` and, if frames are not counted from 0, ``start_index``.
     Added keys: ``frame_inds`` (num_clips * clip_len,), ``clip_len``, ``frame_interval``,
     ``num_clips``.
 
@@ -43,10 +43,10 @@ class ClipSample(BaseTransform):
         raise NotImplementedError
 
     def transform(self, results: dict) -> dict:
-        """Add the frame numbers of the clips, clip by clip.
+        """Add the frame numbers of all clips, one clip after the other.
 
         Args:
-            results: The sample's dict in the pipeline.
+            results: Result dict of the pipeline.
 
         Returns:
             The same dict with the added keys.
@@ -66,3 +66,7 @@ class ClipSample(BaseTransform):
         results['frame_interval'] = self.frame_interval
         results['num_clips'] = len(starts)
         return results
+
+    def __repr__(self) -> str:
+        settings = ', '.join(f'{name}={value!r}' for name, value in vars(self).items())
+        return f'{self.__class__.__name__}({settings})'

@@ -1,4 +1,4 @@
-"""Training batches from workers that go on into the next epoch."""
+"""Load training batches without a pause between epochs."""
 
 from collections.abc import Iterator
 from copy import copy
@@ -8,31 +8,31 @@ from typing import Any
 from torch.utils.data import Sampler
 
 
-# Any: torch's types hide what the samplers of a DataLoader have of their own
+# Any: torch's types do not include the additional methods of the samplers
 def continuous_batches(loader: Any, epoch: int, num_steps: int) -> Iterator[Any]:
-    """Iterate over an epoch and the ones after it with one set of workers.
+    """Iterate over several epochs with one set of workers.
 
-    A ``DataLoader`` begins to load an epoch when it is iterated over, so that the first batch of
-    each epoch takes as long as one worker needs for a whole batch. Here the workers load the
-    first batches of an epoch while the last ones of the epoch before are trained on.
+    A ``DataLoader`` starts to load an epoch when the iteration begins, so that the first batch of
+    each epoch takes as long as one worker needs for a whole batch. This iterator has no such
+    pause: the workers load the first batches of an epoch during the last steps of the previous one.
 
     Args:
         loader: A ``DataLoader`` whose batch sampler draws from a :class:`SeededSampler`.
         epoch: First epoch, counted from 0.
-        num_steps: Number of batches; no more are loaded.
+        num_steps: Number of batches over all epochs.
 
     Returns:
         The batches.
     """
     continuous = copy(loader)
     batches = _EpochBatches(loader.batch_sampler, epoch, num_steps)
-    # torch refuses to set these attributes, and a new DataLoader would lose a subclass
+    # DataLoader does not allow setting these attributes, and a new one would not be of a subclass
     vars(continuous).update(batch_sampler=batches, persistent_workers=False, _iterator=None)
     return iter(continuous)
 
 
 class _EpochBatches(Sampler):
-    """The batches of a batch sampler, epoch after epoch."""
+    """The batches of a batch sampler over several epochs."""
 
     def __init__(self, batch_sampler: Any, epoch: int, num_steps: int) -> None:
         self.batch_sampler, self.epoch, self.num_steps = batch_sampler, epoch, num_steps
@@ -50,10 +50,10 @@ class _EpochBatches(Sampler):
 
 
 class ContinuousLoader:
-    """A loader for epoch-based training whose workers go on into the next epoch.
+    """A loader for epoch-based training without a pause between epochs.
 
-    An iteration that follows :meth:`start_epoch` gives the batches of that epoch. Everything else,
-    further iterations included, is the loader's.
+    The iteration after :meth:`start_epoch` yields the batches of that epoch
+    (:func:`continuous_batches`). In all other respects this is the wrapped loader.
 
     Args:
         loader: A ``DataLoader`` whose batch sampler draws from a :class:`SeededSampler`.
@@ -63,7 +63,7 @@ class ContinuousLoader:
     def __init__(self, loader: Any, num_epochs: int) -> None:
         self.loader = loader
         self.num_epochs = num_epochs
-        self.position = 0  # batches of the epoch that were given or left out
+        self.position = 0  # number of batches of the epoch that were yielded or skipped
         self._started: int | None = None
         self._skip = 0
         self._next = -1
@@ -73,15 +73,15 @@ class ContinuousLoader:
         return getattr(self.loader, name)
 
     def __len__(self) -> int:
-        """Number of batches of an epoch."""
+        """Return the number of batches per epoch."""
         return len(self.loader)
 
     def start_epoch(self, epoch: int, skip: int = 0) -> None:
-        """Let the next iteration give the batches of an epoch.
+        """Let the next iteration yield the batches of an epoch.
 
         Args:
-            epoch: Counted from 0.
-            skip: Number of batches to leave out, which a run made before it was resumed.
+            epoch: Epoch, counted from 0.
+            skip: Number of batches to skip, because a resumed run has already trained on them.
         """
         self._started, self._skip = epoch, skip
 

@@ -1,4 +1,4 @@
-"""Videos that were decoded beforehand."""
+"""Read videos that were decoded before the training."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from mmcv.transforms import BaseTransform
 
 
 class DecodedVideo:
-    """The frames of a video in an array file, with the readers' methods.
+    """A reader for the frames of a video in an array file.
 
     Args:
         path: An ``.npy`` file, (T, H, W, 3) uint8 RGB.
@@ -22,24 +22,24 @@ class DecodedVideo:
         return len(self._frames)
 
     def read(self, indices: np.ndarray) -> list[np.ndarray]:
-        """Copy frames (N,) out of the file, as :meth:`VideoFile.read` does."""
+        """Copy frames (N,) from the file; the interface of :meth:`VideoFile.read`."""
         return list(np.asarray(self._frames[indices]))
 
     def close(self) -> None:
         """Do nothing; the file is closed with the last reference to its memory."""
 
     def get_batch(self, frame_inds: np.ndarray) -> SimpleNamespace:
-        """Copy frames (N,) out of the file; ``asnumpy()`` of the result gives them."""
+        """Copy frames (N,) from the file; the interface of decord, with ``asnumpy()``."""
         frames = np.asarray(self._frames[frame_inds])
         return SimpleNamespace(asnumpy=lambda: frames)
 
 
 @TRANSFORMS.register_module()
 class DecodedVideoInit(BaseTransform):
-    """Open ``video.npy``, which lies beside ``video.mp4``, in place of ``VideoFileInit``.
+    """Open the decoded frames ``video.npy`` instead of ``video.mp4``; replaces ``VideoFileInit``.
 
-    For small videos that are read in hundreds of epochs; tools/miniature.py writes the files.
-    ``VideoFileDecode`` and ``DecordDecode`` read from it.
+    This is for small videos that are read in hundreds of epochs. tools/miniature.py writes the
+    files. ``VideoFileDecode`` and ``DecordDecode`` can be used after it.
     """
 
     reads_files = True
@@ -48,10 +48,10 @@ class DecodedVideoInit(BaseTransform):
         """Open the frames.
 
         Args:
-            results: With ``filename``, the video's.
+            results: Result dict of the pipeline, with the video's ``filename``.
 
         Returns:
-            With ``video_reader`` and ``total_frames``.
+            The same dict with ``video_reader`` and ``total_frames``.
         """
         results['video_reader'] = DecodedVideo(Path(results['filename']).with_suffix('.npy'))
         results['total_frames'] = len(results['video_reader'])

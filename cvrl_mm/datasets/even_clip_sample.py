@@ -1,4 +1,4 @@
-"""Clips at even distances, for testing."""
+"""Evenly spaced clips for testing."""
 
 import numpy as np
 from mmaction.registry import TRANSFORMS
@@ -12,8 +12,8 @@ class EvenClipSample(ClipSample):
     """Choose clips that cover a video evenly (Section 4.1: 10 clips), as the released code does.
 
     In a video of L frames, the clips start at floor(linspace(0, max(0, L - clip_len *
-    frame_interval), num_clips)). MMAction2's ``SampleFrames`` reaches one frame further and
-    rounds.
+    frame_interval), num_clips)). MMAction2's ``SampleFrames`` rounds instead, and its last clip may
+    start one frame later.
 
     The required and added keys are those of :class:`ClipSample`.
 
@@ -36,9 +36,3 @@ class EvenClipSample(ClipSample):
         """Return the first frames of the clips, counted from 0, (num_clips,)."""
         last = max(0, num_frames - self.clip_len * self.frame_interval)
         return np.linspace(0, last, self.num_clips, dtype=np.float32).astype(int)
-
-    def __repr__(self) -> str:
-        return (
-            f'{self.__class__.__name__}(clip_len={self.clip_len}, '
-            f'frame_interval={self.frame_interval}, num_clips={self.num_clips})'
-        )

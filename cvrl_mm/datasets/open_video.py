@@ -1,4 +1,4 @@
-"""An open video file: packets in, frames out."""
+"""Demux and decode an open video file."""
 
 import os
 import stat
@@ -21,16 +21,16 @@ FORMATS = (
 
 
 class OpenVideo:
-    """A video that is open at some position.
+    """An open video with a read position.
 
     Only regular files and formats of :data:`FORMATS` are opened.
 
     Args:
         source: Path of a regular file, or a seekable binary file object.
-        name: The file's name in errors.
-        num_threads: Number of threads for decoding.
-        strict: Leave out frames with damage that the decoder notices. By default the decoder
-            conceals what it can.
+        name: Name of the file in error messages.
+        num_threads: Number of decoding threads.
+        strict: Drop frames in which the decoder detects errors. By default the decoder conceals
+            errors if it can.
 
     Attributes:
         container: PyAV's container.
@@ -39,7 +39,7 @@ class OpenVideo:
         last_error: The last error in the last call of :meth:`decode`, in brackets, or ''.
 
     Raises:
-        UnreadableVideoError: The file does not exist, is no regular file, or holds no video.
+        UnreadableVideoError: The file does not exist, is not a regular file, or contains no video.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class OpenVideo:
 
     def _open(self) -> None:
         with self.errors():
-            # The options are the container's alone: PyAV before version 19 crashes on FLV and
-            # MPEG files if it gets options for streams that these formats announce late.
+            # Only options of the container: PyAV before version 19 crashes on FLV and MPEG files if
+            # it gets options for streams that these formats announce late.
             options = dict(format_whitelist=','.join(FORMATS))
             source = self._source
             if isinstance(source, str | Path):
@@ -99,9 +99,9 @@ class OpenVideo:
         self.container.seek(time, stream=self.stream)
 
     def demux(self) -> Iterator[av.Packet]:
-        """Read packets from the present position on.
+        """Read packets from the current position on.
 
-        Empty packets are left out: the end of the file, and orders to repeat the last frame.
+        Empty packets are skipped: the end of the file, and requests to repeat the last frame.
         """
         self._is_at_start = False
         # PyAV does not release a packet if its generator is left without being closed.
@@ -112,10 +112,10 @@ class OpenVideo:
                     yield packet
 
     def decode(self, packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
-        """Decode packets to the last frame; packets that cannot be decoded are left out."""
+        """Decode packets, including delayed frames; packets with errors are skipped."""
         context = self.stream.codec_context
         self.last_error = ''
-        for packet in chain(packets, [None]):  # None: the frames that the decoder holds back
+        for packet in chain(packets, [None]):  # None: the frames that the decoder has delayed
             if packet is None:
                 context.skip_frame = 'DEFAULT'
             try:
@@ -131,7 +131,7 @@ class OpenVideo:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turn what PyAV raises for a broken file into :class:`UnreadableVideoError`."""
+        """Convert errors of PyAV for broken files to :class:`UnreadableVideoError`."""
         try:
             yield
         except UnreadableVideoError:

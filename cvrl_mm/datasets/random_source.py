@@ -1,8 +1,8 @@
-"""What transforms draw from."""
+"""The type of random sources."""
 
 from types import ModuleType
 
 import numpy as np
 
-# A random state, or the module numpy.random itself, which has the draws of the global one.
+# A random state, or the module numpy.random, whose functions use the global random state.
 RandomSource = np.random.RandomState | ModuleType

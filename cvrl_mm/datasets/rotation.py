@@ -1,4 +1,4 @@
-"""Rotation of videos, which phones store as a note beside the frames."""
+"""Rotation of videos, which phones store as metadata."""
 
 import av
 
@@ -7,12 +7,12 @@ def quarter_turns(frame: av.VideoFrame) -> int:
     """Read from a frame's display matrix how many times ``np.rot90`` makes it upright.
 
     Raises:
-        RuntimeError: The angle is no multiple of 90 degrees.
+        RuntimeError: The angle is not a multiple of 90 degrees.
     """
     turns, remainder = divmod(frame.rotation, 90)
     if remainder:
         raise RuntimeError(
-            f'The video is rotated by {frame.rotation} degrees, no multiple of 90; write it again '
-            'with ffmpeg.'
+            f'The video is rotated by {frame.rotation} degrees, which is not a multiple of '
+            '90; encode it again with ffmpeg.'
         )
     return turns % 4

@@ -1,4 +1,4 @@
-"""Draws that depend on the run's seed, the epoch and the sample alone."""
+"""Random draws that depend only on the seed of the run, the epoch and the sample."""
 
 import random
 from collections.abc import Iterator
@@ -9,18 +9,18 @@ import torch
 
 
 class SampleIndex(int):
-    """A sample's place in its dataset that also says for which run and epoch it is drawn.
+    """The index of a sample, with the seed and the epoch for which the sample is drawn.
 
-    It is an ordinary index to any dataset. It travels to the loader's workers with the batch,
-    so that neither their number nor how far they run ahead can change what they draw. mmengine's
-    ``ConcatDataset`` and ``RepeatDataset`` turn it into one of the dataset within, for which
-    the same is drawn.
+    Datasets can use it like any other index. It is sent to the workers of the loader with the
+    batch, so the draws depend neither on the number of workers nor on how many batches they load
+    in advance. mmengine's ``ConcatDataset`` and ``RepeatDataset`` convert it to an index of the
+    wrapped dataset, which keeps the draws.
 
     Args:
-        index: Place in the dataset.
+        index: Index in the dataset.
         seed: Seed of the run, the same on all ranks.
-        epoch: Pass over the data, counted from 0.
-        outermost: Place in the dataset around it; ``index`` where there is none.
+        epoch: Epoch, counted from 0.
+        outermost: Index in the outermost dataset, if datasets are nested. Default: ``index``.
     """
 
     key: tuple[int, int, int]
@@ -28,12 +28,12 @@ class SampleIndex(int):
     def __new__(
         cls, index: int, seed: int, epoch: int, outermost: int | None = None
     ) -> 'SampleIndex':
-        """Make an int that has ``key``, what its draws are a function of."""
+        """Create an int with the attribute ``key``, which determines the draws."""
         self = super().__new__(cls, index)
         self.key = seed, epoch, int(index if outermost is None else outermost)
         return self
 
-    # int's own takes one argument, and pickle any number of them
+    # int.__new__ takes one argument, but pickle can pass several
     def __getnewargs__(self) -> tuple[int, int, int, int]:  # type: ignore[override]
         return int(self), *self.key
 
@@ -45,18 +45,22 @@ class SampleIndex(int):
 
 
 def seed_generators(*key: int) -> None:
-    """Seed Python's, numpy's and torch's global generators from a tuple of numbers >= 0.
+    """Seed the global generators of Python, numpy and torch (all devices).
 
-    Torch's are those of all devices.
+    Args:
+        *key: Integers of at least 0.
     """
     torch.manual_seed(_seed_on_cpu(key))
 
 
 @contextmanager
 def draws_of(*key: int) -> Iterator[None]:
-    """Within it the CPU's global generators are seeded by ``key``; after it they are as before.
+    """Seed the global generators of the CPU within a block, and restore them after it.
 
-    Those of other devices are the model's, and are left alone.
+    The generators of other devices, which only the model uses, are not changed.
+
+    Args:
+        *key: Integers of at least 0.
     """
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()
     torch.default_generator.manual_seed(_seed_on_cpu(key))

@@ -1,4 +1,4 @@
-"""Indices that carry the seed and the epoch for which a sample is drawn."""
+"""A sampler whose indices contain the seed and the epoch."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -11,39 +11,39 @@ from torch.utils.data import Sampler
 
 from .sample_index import SampleIndex, draws_of
 
-ORDER = 1001  # in the place where the key of a sample has the number of the attempt, at most 20
+ORDER = 1001  # last number of the key for the order; the keys of samples have 0 to 20 there
 
 
 class SeededSampler(Sampler):
     """Yield the indices of another sampler as :class:`SampleIndex`, from any position on.
 
-    An ``InfiniteSampler`` is endless and cannot be rewound. Its order is computed here from its own
-    seed, and an epoch of it is a pass over the data by all ranks. The order of a sampler without
-    an epoch, such as torch's ``RandomSampler``, depends on (seed, rank, epoch).
+    An ``InfiniteSampler`` cannot be rewound. Its order is therefore computed here from its seed,
+    and an epoch is one pass over the data by all ranks. The order of a sampler without an epoch,
+    such as torch's ``RandomSampler``, depends on the seed, the rank and the epoch.
 
     Args:
-        sampler: One of mmengine's samplers, or any other.
+        sampler: A sampler of mmengine or any other one.
         seed: Seed of the run, the same on all ranks.
     """
 
     def __init__(self, sampler: Sampler, seed: int) -> None:
-        self.sampler: Any = sampler  # torch's Sampler promises no length
+        self.sampler: Any = sampler  # torch's Sampler does not define a length
         self.seed = seed
         self.epoch = 0
         self._skip = 0
 
     def skip(self, num_samples: int) -> None:
-        """Let the next iteration leave out the first samples of this rank."""
+        """Let the next iteration skip the first samples of this rank."""
         self._skip = num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration, also in the other sampler if it has one."""
+        """Set the epoch of the next iteration, also in the wrapped sampler if it has one."""
         self.epoch = epoch
         if hasattr(self.sampler, 'set_epoch'):
             self.sampler.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[SampleIndex]:
-        """Iterate over this rank's samples."""
+        """Iterate over the samples of this rank."""
         skip, self._skip = self._skip, 0
         if isinstance(self.sampler, InfiniteSampler):
             yield from self._endless(self.sampler, skip)
@@ -55,7 +55,7 @@ class SeededSampler(Sampler):
             yield SampleIndex(index, self.seed, epoch)
 
     def __len__(self) -> int:
-        """Length of the other sampler."""
+        """Return the length of the wrapped sampler."""
         return len(self.sampler)
 
     def _endless(self, sampler: InfiniteSampler, skip: int) -> Iterator[SampleIndex]:

@@ -1,4 +1,4 @@
-"""Decoding with decord in the order of the file."""
+"""Decode with decord in the order of the file."""
 
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:  # decord is optional
 class SortedDecordDecode(DecordDecode):
     """Decode each referenced frame once and in the order of the file, with decord.
 
-    The stock decoder follows ``frame_inds``: where the second clip starts before the first
-    one ends, it seeks back to a key frame and decodes again from there. The images are the
-    same; keys and arguments are the stock decoder's. Only ``mode='accurate'`` differs.
+    ``DecordDecode`` decodes in the order of ``frame_inds``. If the second clip starts before the
+    first one ends, it seeks back to a key frame and decodes the frames again. This class gives the
+    same images and has the same keys and arguments. Only ``mode='accurate'`` differs.
     ``VideoFileInit`` and ``VideoFileDecode`` are faster and do not need decord.
     """
 
@@ -29,7 +29,7 @@ class SortedDecordDecode(DecordDecode):
         frames = container.get_batch(distinct).asnumpy()
         imgs, used = [], set()
         for i in place.tolist():
-            # a copy for the second clip: the stock flip writes into its input
+            # a copy for the second clip, because MMAction2's Flip modifies its input
             imgs.append(frames[i].copy() if i in used else frames[i])
             used.add(i)
         return imgs

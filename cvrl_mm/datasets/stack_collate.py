@@ -26,17 +26,17 @@ def stack_collate(samples: Sequence[dict]) -> dict:
     """Stack the inputs of a batch into one tensor.
 
     mmengine's ``pseudo_collate`` sends one tensor per sample from the worker to the training
-    process, each with a file descriptor of its own, and the training process maps and unmaps
-    its memory. Here a worker writes the batch into shared memory that it uses again once the
-    training process holds no reference to the batch. The training process maps each
-    buffer once and, if CUDA is initialised, page-locks it, so that copies to the device can be
-    asynchronous. A buffer keeps its memory as long as its worker lives.
+    process, each with its own file descriptor, and the training process maps and unmaps its
+    memory. With this function, a worker writes the batch into shared memory and reuses the memory
+    when the training process holds no reference to the batch any more. The training process maps
+    each buffer once. If CUDA is initialised, the buffer is also page-locked, so that copies to the
+    device can be asynchronous. A buffer is freed when its worker ends.
 
-    The data preprocessor has to accept a stacked batch, as :class:`ClipDataPreprocessor` does.
+    The data preprocessor must accept a stacked batch, as :class:`ClipDataPreprocessor` does.
 
     Args:
-        samples: N dicts with ``inputs``, a tensor of the same shape and type in all of them, and
-            ``data_samples``, as ``PackActionInputs`` returns them.
+        samples: N dicts, as returned by ``PackActionInputs``, with ``data_samples`` and ``inputs``,
+            a tensor of the same shape and type in all dicts.
 
     Returns:
         ``inputs``: (N, …); ``data_samples``: a list of N samples.
@@ -71,7 +71,7 @@ def _check(inputs: list[Any], data_samples: list[Any]) -> None:
 
 
 class _Layout:
-    """Shape, type and order in memory of a batch, which is the order of its first sample."""
+    """Shape, type and memory order of a batch. The memory order is that of the first sample."""
 
     def __init__(self, inputs: Sequence[Tensor]) -> None:
         first = inputs[0]
@@ -87,7 +87,7 @@ class _Layout:
 
 
 class _Buffer:
-    """Shared memory of a worker for one batch at a time."""
+    """Shared memory of a worker that holds one batch at a time."""
 
     serial = count()
 
@@ -98,11 +98,11 @@ class _Buffer:
         self.was_sent = False
 
 
-_own_buffers: list[_Buffer] = []  # of this worker
+_own_buffers: list[_Buffer] = []  # the buffers of this worker
 
 
 def _free_buffer(num_bytes: int) -> _Buffer:
-    """Find a buffer that is not in use, or make one."""
+    """Return a buffer that is not in use; create one if there is none."""
     fitting = (b for b in _own_buffers if len(b.memory) >= HEADER + num_bytes)
     buffer = next((b for b in fitting if not b.state[0]), None)
     if buffer is None:
@@ -132,8 +132,8 @@ class _Batch:
 class _Packed:
     """Samples, which become a list when the training process unpickles them.
 
-    Their tensors, such as labels, are sent by value: torch sends a tensor between processes as
-    shared memory with a file descriptor.
+    Their tensors, such as labels, are sent by value, because torch would send each of them as
+    shared memory with its own file descriptor.
     """
 
     def __init__(self, samples: list[Any]) -> None:
@@ -158,7 +158,7 @@ _mapped: dict[tuple[int, int], Tensor] = {}  # the workers' buffers, in the trai
 
 
 def _receive(key: tuple[int, int], memory: Tensor | None, layout: _Layout) -> Tensor:
-    """Return the batch in a worker's buffer; the buffer is free once no view of it is left."""
+    """Return the batch in a worker's buffer, and free the buffer after its last reference."""
     if memory is not None:
         forget_ended_workers()
         _page_lock(memory)
@@ -174,7 +174,7 @@ def _release(state: np.ndarray) -> None:
 
 
 def forget_ended_workers() -> None:
-    """Unmap the buffers of workers that have ended, except for batches still referred to."""
+    """Unmap the buffers of ended workers; batches with references remain mapped."""
     alive = {process.pid for process in active_children()}
     for key in [key for key in _mapped if key[0] not in alive]:
         del _mapped[key]

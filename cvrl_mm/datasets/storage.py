@@ -21,8 +21,8 @@ PAUSES_SECONDS = (1, 2, 4)  # before the second, third and fourth attempt
 class Storage:
     """Read files from a storage backend, and retry after failures that may be temporary.
 
-    A read is attempted 4 times, with pauses of 1, 2 and 4 seconds, each changed at
-    random by up to 50 % so that processes do not retry simultaneously. Missing files and denied
+    A read is attempted 4 times, with pauses of 1, 2 and 4 seconds. Each pause is changed at random
+    by up to 50 %, so that processes do not retry simultaneously. Missing files and denied
     access are not retried. A forked process or a pickled copy opens its own connections.
 
     Args:
@@ -42,9 +42,8 @@ class Storage:
     def _backend(self) -> Any:
         pid = os.getpid()
         if pid not in self._backends:
-            kind = BACKENDS.get(self.io_backend)
-            made = FileClient(self.io_backend, **self.kwargs) if kind is None else None
-            self._backends = {pid: kind(**self.kwargs) if kind else made}
+            backend = BACKENDS.get(self.io_backend, partial(FileClient, self.io_backend))
+            self._backends = {pid: backend(**self.kwargs)}
         return self._backends[pid]
 
     def get(self, name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Two clips of one video, their interval drawn from a chosen density."""
+"""Sample two clips of a video with a random temporal interval."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from mmaction.registry import TRANSFORMS
 from .clip_sample import ClipSample
 from .random_source import RandomSource
 
-# F(t): the probability that the interval is below t frames, for a power b over [0, T].
+# F(t): probability that the interval is less than t frames, for an exponent b and the span [0, T].
 CDFS: dict[str, Callable[[float | np.ndarray, float, float], float | np.ndarray]] = {
     'decreasing': lambda t, span, b: ((b + 1) * (t / span) - (t / span) ** (b + 1)) / b,
     'uniform': lambda t, span, b: t / span,
@@ -19,10 +19,10 @@ CDFS: dict[str, Callable[[float | np.ndarray, float, float], float | np.ndarray]
 
 @TRANSFORMS.register_module()
 class TemporalIntervalSample(ClipSample):
-    """Draw two clips whose starts lie a random interval apart (Section 3.3, Appendix A).
+    """Draw two clips with a random interval between their starts (Section 3.3, Appendix A).
 
-    The interval t between the starts has a density over [0, T], T being the number of
-    starts at which a clip fits into the video:
+    The interval t has a density over [0, T], where T is the number of frames at which a clip can
+    start and still fit into the video:
 
     - ``decreasing``: P(t) ~ 1 - (t/T)^power, Figure 3 (a) to (c) for powers 1, 0.5 and 2;
     - ``uniform``: P(t) ~ 1, Figure 3 (d);
@@ -30,20 +30,20 @@ class TemporalIntervalSample(ClipSample):
     - ``none``: t = 0, two clips of the same frames, for baselines without temporal augmentation
       (Table 9; with ``clip_len=1``, SimCLR on frames).
 
-    The earlier clip then starts uniformly where both fit, and the two clips come in random
-    order. In a video too short for one clip both starts are uniform over its frames and
-    the clips wrap around its end, as in the released code.
+    The start of the earlier clip is then uniform over all frames for which both clips fit, and the
+    order of the two clips is random. If the video is shorter than a clip, both starts are uniform
+    over its frames and the clips wrap around its end, as in the released code.
 
     The required and added keys are those of :class:`ClipSample`.
 
     Args:
-        clip_len: Frames of a clip.
-        frame_interval: Distance of a clip's neighbouring frames, in frames of the video.
-        density: How the probability goes with the interval.
-        power: Exponent of the density, where it has one.
+        clip_len: Frames per clip.
+        frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
+        density: Name of the density of the interval.
+        power: Exponent of the densities ``decreasing`` and ``increasing``.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: An argument is out of range.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class TemporalIntervalSample(ClipSample):
             rng: Random source: a ``RandomState``, or ``numpy.random`` itself.
 
         Returns:
-            First frame of the first clip and of the second, in random order.
+            First frame of the first clip and first frame of the second clip.
         """
         span_frames = self._span_frames(num_frames)
         if span_frames < 1:
@@ -84,14 +84,14 @@ class TemporalIntervalSample(ClipSample):
         return starts if rng.random_sample() < 0.5 else starts[::-1]
 
     def interval_pmf(self, num_frames: int) -> np.ndarray:
-        """Probability of every interval that can occur in a video.
+        """Return the probability of each interval that can occur in a video.
 
         Args:
             num_frames: Length of the video in frames.
 
         Returns:
-            Probabilities, (K,) float64, summing to 1: element t belongs to an interval of
-            t frames between the clips' starts, whichever clip comes first.
+            Probabilities, (K,) float64. Element t is the probability that the starts of the two
+            clips are t frames apart, in either order.
         """
         span_frames = self._span_frames(num_frames)
         if self.density == 'none':
@@ -103,7 +103,7 @@ class TemporalIntervalSample(ClipSample):
         return np.diff(self._cdf(np.arange(span_frames + 1), span_frames))
 
     def _span_frames(self, num_frames: int) -> int:
-        """The paper's T: how many starts leave room for a whole clip; below 1 for none."""
+        """Return the paper's T, the number of frames at which a whole clip can start, or < 1."""
         return num_frames - (self.clip_len - 1) * self.frame_interval
 
     def _cdf(self, t: float | np.ndarray, span_frames: int) -> float | np.ndarray:
@@ -119,9 +119,3 @@ class TemporalIntervalSample(ClipSample):
             else:
                 lower = t
         return lower
-
-    def __repr__(self) -> str:
-        return (
-            f'{self.__class__.__name__}(clip_len={self.clip_len}, '
-            f'frame_interval={self.frame_interval}, density={self.density!r}, power={self.power})'
-        )

@@ -222,9 +222,7 @@ class VideoFile:
         spans = _merge(index.start[wanted].tolist(), index.shown[wanted].tolist())
         for first, last in spans:
             self._decode_span(index, first, last, by_pts, found)
-        if len(found) < len(
-            wanted
-        ):  # for example after a packet that is wrongly marked as a key frame
+        if len(found) < len(wanted):  # for example, a packet is wrongly marked as a key frame
             self._video.rewind()
             self._decode_span(index, 0, spans[-1][1], by_pts, found)
         return found

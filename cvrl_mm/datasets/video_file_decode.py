@@ -1,4 +1,4 @@
-"""Decoding videos in a pipeline."""
+"""Decode videos in a pipeline."""
 
 import numpy as np
 from mmaction.registry import TRANSFORMS
@@ -7,14 +7,14 @@ from mmcv.transforms import BaseTransform
 
 @TRANSFORMS.register_module()
 class VideoFileDecode(BaseTransform):
-    """Decode the frames that a sampler chose; takes the place of ``DecordDecode``.
+    """Decode the frames that a sampler has chosen; replaces ``DecordDecode``.
 
-    Each distinct frame is decoded once, and no two images share memory. As in the stock
-    decoder, relative boxes (``gt_bboxes``, ``proposals``) become pixels.
+    Each distinct frame is decoded once, and images do not share memory. As in ``DecordDecode``,
+    relative boxes (``gt_bboxes``, ``proposals``) are converted to pixels.
 
     Required keys: ``video_reader`` of ``VideoFileInit`` or ``DecodedVideoInit``,
     ``frame_inds``. Added keys: ``imgs``, ``original_shape``, ``img_shape``. ``video_reader``
-    is closed and becomes None.
+    is closed and set to None.
     """
 
     reads_files = True
@@ -23,7 +23,7 @@ class VideoFileDecode(BaseTransform):
         """Decode the frames.
 
         Args:
-            results: A sample on its way through the pipeline.
+            results: Result dict of the pipeline.
 
         Returns:
             The same dict with the added keys; ``imgs`` is a list of (H, W, 3) RGB uint8.

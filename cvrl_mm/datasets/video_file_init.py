@@ -1,4 +1,4 @@
-"""Opening videos in a pipeline."""
+"""Open videos in a pipeline."""
 
 import os
 from io import BytesIO
@@ -12,18 +12,18 @@ from .video_file import VideoFile
 
 @TRANSFORMS.register_module()
 class VideoFileInit(BaseTransform):
-    """Open a video with :class:`VideoFile`; takes the place of ``DecordInit``.
+    """Open a video with :class:`VideoFile`; replaces ``DecordInit``.
 
-    Local files are opened by their path. Files of other back ends are read into memory as a
-    whole, up to 1 GiB, with retries (:class:`.storage.Storage`).
+    Files of remote storage are read into memory as a whole, up to 1 GiB, with retries
+    (:class:`.storage.Storage`).
 
     Required keys: ``filename``. Added keys: ``video_reader``, ``total_frames``, ``avg_fps``.
 
     Args:
         io_backend: Where files are stored: ``'disk'``, ``'http'`` (:class:`.HTTPBackend`),
-            ``'s3'`` (:class:`.S3Backend`), or another back end of mmengine's ``FileClient``.
-        num_threads: Threads for decoding.
-        **kwargs: Arguments of the back end.
+            ``'s3'`` (:class:`.S3Backend`), or another backend of mmengine's ``FileClient``.
+        num_threads: Number of decoding threads.
+        **kwargs: Arguments of the backend.
     """
 
     reads_files = True
@@ -37,7 +37,7 @@ class VideoFileInit(BaseTransform):
         """Open the file and count its frames.
 
         Args:
-            results: A sample on its way through the pipeline.
+            results: Result dict of the pipeline.
 
         Returns:
             The same dict with the added keys.
@@ -57,7 +57,7 @@ class VideoFileInit(BaseTransform):
         return results
 
     def exists(self, filename: str) -> bool:
-        """Whether a file exists; True where its storage cannot tell.
+        """Return whether a file exists; True for backends without such a check.
 
         Raises:
             OSError: The storage cannot be reached.

@@ -1,4 +1,4 @@
-"""Videos named by a list, with or without labels."""
+"""A dataset of the videos in a list, with or without labels."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -15,22 +15,22 @@ from .video_list import VideoList
 from .video_reading import HangingVideoError, UnreadableVideoError, read, reads_files
 
 PROBED_FILES = 100
-LOOKING_THREADS = 8  # remote storage answers slowly
+CHECKING_THREADS = 8  # remote storage answers slowly
 MAX_MISSING = 0.05
 MAX_REPLACEMENTS = 20
 
 
 @DATASETS.register_module()
 class VideoListDataset(VideoDataset):
-    """MMAction2's ``VideoDataset`` for lists with missing labels and files with faults.
+    """MMAction2's ``VideoDataset`` for lists with or without labels and for unreadable files.
 
     A line of the list is ``path`` or ``path label``. The path is relative to
-    ``data_prefix['video']`` and may contain spaces. Pre-training needs no labels. The dataset
-    checks that 100 files, spread over the list, exist, so that a wrong prefix is found before the
-    first epoch.
+    ``data_prefix['video']`` and may contain spaces. Pre-training needs no labels. When the dataset
+    is built, it checks whether 100 files of the list exist, so that a wrong prefix is found before
+    the first epoch.
 
     In a run with :class:`SampleSeedHook`, the draws of a sample depend only on the seed, the epoch
-    and the index. A video that cannot be read is replaced by another one, drawn from the same
+    and the index. A video that cannot be read is replaced by another one, which depends on the same
     three numbers. The meta information of the sample has its ``filename`` and, in ``unreadable``,
     pairs of a file and a reason for :class:`BadVideosHook`. Without :class:`SampleSeedHook`, as in
     evaluation, a video that cannot be read is an error.
@@ -41,9 +41,9 @@ class VideoListDataset(VideoDataset):
         **kwargs: The arguments of ``VideoDataset``: ``ann_file``, ``pipeline``, ``data_prefix``, …
 
     Raises:
-        FileNotFoundError: the list, or more than 5 % of the files looked for, do not exist.
-        OSError: remote storage cannot be reached.
-        ValueError: the list is empty, or a line names no file.
+        FileNotFoundError: The list or more than 5 % of the checked files do not exist.
+        OSError: Remote storage cannot be reached.
+        ValueError: The list is empty, or a line names no file.
     """
 
     serialize_data: bool
@@ -57,8 +57,9 @@ class VideoListDataset(VideoDataset):
         """Load a sample, or its replacement.
 
         Raises:
-            UnreadableVideoError: the index is a plain one and its video cannot be read.
-            RuntimeError: the 20 videos drawn in its place cannot be read either.
+            UnreadableVideoError: The index is not a :class:`SampleIndex`, and the video cannot be
+                read.
+            RuntimeError: Neither the video nor the 20 replacements can be read.
         """
         if not isinstance(idx, SampleIndex):
             return super().__getitem__(idx)
@@ -82,7 +83,7 @@ class VideoListDataset(VideoDataset):
         """Run the pipeline, with a time limit for opening and decoding.
 
         Raises:
-            UnreadableVideoError: the video cannot be read.
+            UnreadableVideoError: The video cannot be read.
         """
         results = self.get_data_info(idx)
         filename = results['filename']
@@ -120,7 +121,7 @@ class VideoListDataset(VideoDataset):
         return data
 
     def full_init(self) -> None:
-        """Load the list. A :class:`VideoList` is compact already and is not serialised."""
+        """Load the list; a :class:`VideoList` is already compact and is not serialised."""
         if self._fully_initialized:
             return
         serialize, self.serialize_data = self.serialize_data, False
@@ -133,25 +134,25 @@ class VideoListDataset(VideoDataset):
         """Read the list.
 
         Returns:
-            One dict a line with ``filename`` and ``label``, -1 without one.
+            One dict per line, with ``filename`` and ``label``, which is -1 if there is none.
         """
         videos = VideoList(self.ann_file, self.delimiter, self.data_prefix['video'] or '')
         if self.multi_class:
             videos = super().load_data_list()
-        self._look_for_files(videos)
+        self._check_files(videos)
         return videos
 
-    def _look_for_files(self, videos: Sequence[dict]) -> None:
+    def _check_files(self, videos: Sequence[dict]) -> None:
         places = np.unique(np.linspace(0, len(videos) - 1, PROBED_FILES).astype(int))
         files = [videos[i]['filename'] for i in places]
         openers = (t for t in self.pipeline.transforms if hasattr(t, 'io_backend'))
         look = _existence_check(next(openers, None))
-        with ThreadPoolExecutor(LOOKING_THREADS) as pool:
+        with ThreadPoolExecutor(CHECKING_THREADS) as pool:
             missing = places[~np.array(list(pool.map(look, files)))]
         if len(missing) > MAX_MISSING * len(places):
             first = missing[0]
             raise FileNotFoundError(
-                f'{self.ann_file}: {len(missing)} of {len(places)} files looked for do not exist, '
+                f'{self.ann_file}: {len(missing)} of {len(places)} checked files do not exist, '
                 f'the first one in line {first + 1}: {videos[first]["filename"]}; '
                 f'correct the list or data_prefix={dict(self.data_prefix)}.'
             )

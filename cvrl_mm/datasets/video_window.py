@@ -1,4 +1,4 @@
-"""A part of a long video as a video of its own."""
+"""Treat a part of a long video as a separate video."""
 
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
@@ -8,15 +8,15 @@ from mmcv.transforms import BaseTransform
 class VideoWindow(BaseTransform):
     """Restrict sampling to one window of a long video.
 
-    A file of L frames has n = max(1, L // ``window_frames``) windows of L // n frames each. A list
-    for pre-training, which needs no labels, names the file n times, with the numbers 0 to n - 1 in
-    the place of the label. Two lines of one file then never give the same frames, as those of two
-    videos never do. Stands between opening and sampling.
+    A file of L frames has n = max(1, L // ``window_frames``) windows of L // n frames each. In a
+    list for pre-training, which needs no labels, the file has n lines with the numbers 0 to n - 1
+    in place of the label. The lines of a file then yield different frames. Use this transform
+    between opening and sampling.
 
     Required keys: ``total_frames``, ``label``. Modified keys: ``total_frames``, ``start_index``.
 
     Args:
-        window_frames: Least length of a window in frames.
+        window_frames: Minimal length of a window in frames.
 
     Raises:
         ValueError: ``window_frames`` is below 1.
@@ -31,7 +31,7 @@ class VideoWindow(BaseTransform):
         """Set the first frame and the number of frames to those of the window.
 
         Args:
-            results: A sample on its way through the pipeline.
+            results: Result dict of the pipeline.
 
         Returns:
             The same dict.

@@ -64,7 +64,7 @@ def test_a_missing_list_is_named(folder: Path):
 
 
 def test_missing_files_are_named_before_the_first_epoch(folder: Path):
-    with pytest.raises(FileNotFoundError, match=r'1 of 2 files .* line 2: .*gone\.mp4'):
+    with pytest.raises(FileNotFoundError, match=r'1 of 2 checked files .* line 2: .*gone\.mp4'):
         dataset(folder, 'a.mp4 0\ngone.mp4 1\n')
 
 

@@ -1,10 +1,10 @@
-"""Processor time and memory that a long list of videos takes, beside MMAction2's dataset.
+"""Measure processor time and memory of a long list of videos, compared with MMAction2.
 
 Example:
     python tools/benchmarks/list_loading.py --lines 10000000 --stock-lines 1000000
 
-Each dataset is built in a process of its own; its peak is counted from before the list is
-read. The stock dataset gets fewer lines, as its time and memory grow with them.
+Each dataset is built in a separate process. The peak of the memory does not include the imports.
+MMAction2's dataset gets fewer lines, because its time and memory grow with their number.
 """
 
 import argparse
@@ -34,13 +34,13 @@ def write_list(folder: Path, num_lines: int) -> Path:
 
 
 def peak_bytes() -> int:
-    """Largest resident memory of this process so far."""
+    """Return the peak of the resident memory of this process."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == 'darwin' else peak * 1024
 
 
 def load(cls: type[VideoDataset], ann_file: Path) -> tuple[float, float, int, float]:
-    """Build a dataset; returns seconds, peak in GB, its length and us for one entry."""
+    """Build a dataset; return seconds, peak in GB, its length and us per entry."""
     before, start = peak_bytes(), time.process_time()
     dataset = cls(str(ann_file), [], data_prefix=dict(video='data/kinetics/videos_train'))
     seconds, peak = time.process_time() - start, peak_bytes() - before
@@ -51,9 +51,9 @@ def load(cls: type[VideoDataset], ann_file: Path) -> tuple[float, float, int, fl
 
 
 class Unchecked(VideoListDataset):
-    """The list without a look at files that the benchmark does not have."""
+    """The dataset without the check of files, which the benchmark does not have."""
 
-    def _look_for_files(self, videos: list[dict]) -> None:
+    def _check_files(self, videos: list[dict]) -> None:
         pass
 
 
@@ -66,9 +66,9 @@ def main() -> None:
     parser.add_argument('--stock-lines', type=int, default=1_000_000, help='(%(default)s)')
     args = parser.parse_args()
     table = Table(title=f'cvrl_mm {cvrl_mm.__version__}: loading a list of videos')
-    for heading in ('dataset', 'lines', 'seconds', 'peak GB', 'us an entry'):
+    for heading in ('dataset', 'lines', 'seconds', 'peak GB', 'us per entry'):
         table.add_column(heading, justify='left' if heading == 'dataset' else 'right')
-    context = multiprocessing.get_context('spawn')  # a fork would inherit this one's peak
+    context = multiprocessing.get_context('spawn')  # a fork would inherit the peak of this process
     with tempfile.TemporaryDirectory() as folder:
         for name, cls, num_lines in (
             ('VideoDataset', VideoDataset, args.stock_lines),
