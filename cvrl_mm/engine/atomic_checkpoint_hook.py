@@ -1,14 +1,12 @@
-"""Checkpoints that survive a kill and a full disk."""
+"""Checkpoints that are not damaged by a kill or a full disk."""
 
 from pathlib import Path
 
 from mmengine.dist import all_gather_object, broadcast_object_list, is_main_process
 from mmengine.fileio import BaseStorageBackend
 from mmengine.hooks import CheckpointHook
-from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, Runner
-from torch import nn
 
 from .checkpoint_files import (
     PART,
@@ -21,17 +19,18 @@ from .checkpoint_files import (
 from .folder_lock import FolderLock
 from .launch import end_with_launcher, launch_id, was_restarted
 from .start_error import StartError
+from .unwrapped_model import unwrapped_model
 
-PREEMPTED = 'preempted_{}.pth'  # a checkpoint out of turn, by the number of steps
-STARTED_ANEW = '.started_anew'  # the number of the last checkpoint before the last new start
+PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that of steps
+STARTED_ANEW = '.started_anew'  # contains the number of the last checkpoint before the last start
 
 
 @HOOKS.register_module()
 class AtomicCheckpointHook(CheckpointHook):
-    """mmengine's ``CheckpointHook``, made safe against kills, full disks and mistakes.
+    """``CheckpointHook`` of mmengine with protection against kills, full disks and mistakes.
 
-    - A checkpoint appears whole or not at all. Outdated checkpoints are removed after the new one
-      is written, not before.
+    - A checkpoint has a temporary name until it is complete. Outdated checkpoints are removed after
+      the new one is written, not before.
     - A checkpoint with weights or momenta that are not finite is not written; the run stops.
     - ``--resume`` uses the newest checkpoint that is whole and finite. It is loaded as weights
       only (``torch.load(weights_only=True)``), unless the environment variable
@@ -39,8 +38,8 @@ class AtomicCheckpointHook(CheckpointHook):
     - A job that torchrun or Slurm has restarted resumes by itself, but only from checkpoints that
       the same launch has written. Each checkpoint stores its launch and a number that grows with
       each checkpoint in the folder; file times are not used.
-    - One run per folder: a second one is refused. Ranks end when torchrun is killed.
-    - A warning says so when a new training starts in a folder with checkpoints, and when
+    - A folder is used by one run at a time. Ranks end when torchrun is killed.
+    - A warning is logged when a new training starts in a folder with checkpoints, and when
       ``--resume`` uses a checkpoint that is older than the last such start.
 
     Args:
@@ -60,9 +59,9 @@ class AtomicCheckpointHook(CheckpointHook):
         """Lock the folder and choose the checkpoint to resume from.
 
         Raises:
-            StartError: another run uses the folder, or no checkpoint can be used.
+            StartError: Another run uses the folder, or no checkpoint can be used.
         """
-        # Tests also come here, possibly in the folder of a training run that is in progress
+        # Also called for testing, possibly in the folder of a training run that is in progress
         if not isinstance(runner._train_loop, BaseLoop) or runner.iter > 0:
             return
         end_with_launcher()
@@ -82,14 +81,14 @@ class AtomicCheckpointHook(CheckpointHook):
             runner._resume, runner._load_from = choice[0]
 
     def _choose(self, runner: Runner, restarted: bool) -> tuple[bool, str | None] | None:
-        """Return what the runner shall resume and load, None to leave it as it is."""
+        """Return the values for ``_resume`` and ``_load_from`` of the runner, None to keep them."""
         self._lock = FolderLock(Path(runner.work_dir))
         if self.out_dir not in (None, runner.work_dir):
             return None
         folder = Path(runner.work_dir)
         for part in folder.glob('*' + PART):
             part.unlink()
-        trained = trained_names(_unwrapped(runner))
+        trained = trained_names(unwrapped_model(runner))
         patterns = [self.filename_tmpl, PREEMPTED]
         everything = newest_first(folder, patterns)
         self._origin['number'] = max([number for number, _ in everything], default=0)
@@ -116,7 +115,7 @@ class AtomicCheckpointHook(CheckpointHook):
                 runner.logger.warning(f'{error} Trying the checkpoint before it.')
             else:
                 unread = [p for n, p in everything if n == 0 and p != path]
-                _warn_of(runner, path, number, unread if number else [])
+                _warn_about(runner, path, number, unread if number else [])
                 return True, str(path)
         if problems:
             raise StartError(
@@ -138,12 +137,12 @@ class AtomicCheckpointHook(CheckpointHook):
         self.file_backend = _LateRemoval(self.file_backend)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Store where the checkpoint comes from.
+        """Store the launch and the number of the checkpoint.
 
         Raises:
-            FloatingPointError: weights or momenta are not finite.
+            FloatingPointError: Weights or momenta are not finite.
         """
-        broken = non_finite(checkpoint, trained_names(_unwrapped(runner)))
+        broken = non_finite(checkpoint, trained_names(unwrapped_model(runner)))
         if broken:
             raise FloatingPointError(
                 f'After step {checkpoint["meta"]["iter"]} values are not finite in {len(broken)} '
@@ -154,16 +153,16 @@ class AtomicCheckpointHook(CheckpointHook):
         checkpoint['meta']['origin'] = dict(self._origin)
 
     def save_out_of_turn(self, runner: Runner, epoch: int, step: int, meta: dict) -> str:
-        """Write a checkpoint that the next regular one replaces.
+        """Write an additional checkpoint, which the next regular one replaces.
 
         Args:
             runner: The runner.
             epoch: Number of complete epochs.
-            step: Number of steps made.
+            step: Number of complete steps.
             meta: Further entries of the checkpoint's ``meta``.
 
         Returns:
-            Its path.
+            Path of the checkpoint.
         """
         name = PREEMPTED.format(step)
         runner.save_checkpoint(
@@ -201,8 +200,8 @@ class AtomicCheckpointHook(CheckpointHook):
                 path.unlink()
 
 
-def _warn_of(runner: Runner, chosen: Path, number: int, unread: list[Path]) -> None:
-    """Log what a user may not expect of the checkpoint that was chosen."""
+def _warn_about(runner: Runner, chosen: Path, number: int, unread: list[Path]) -> None:
+    """Warn about damaged checkpoints and about a checkpoint of an earlier training."""
     for path in unread:
         if not is_whole(path):
             runner.logger.warning(f'{path} is damaged and is not used.')
@@ -213,10 +212,6 @@ def _warn_of(runner: Runner, chosen: Path, number: int, unread: list[Path]) -> N
             f'{chosen} is of an earlier training: the last one in this folder started anew and '
             'ended before its first checkpoint. To start anew again, leave out --resume.'
         )
-
-
-def _unwrapped(runner: Runner) -> nn.Module:
-    return runner.model.module if is_model_wrapper(runner.model) else runner.model
 
 
 class _LateRemoval:

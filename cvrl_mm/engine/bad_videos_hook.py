@@ -16,29 +16,29 @@ from .batches import samples_of
 class BadVideosHook(Hook):
     """Report videos that were replaced because they cannot be read; stop if they are too many.
 
-    ``VideoListDataset`` reports these videos with the samples. Each is logged once and written to
-    ``bad_videos.txt`` in the work dir as path, tab, reason, whichever rank and worker found it.
-    Ranks exchange what they found every ``interval`` steps, so that all stop at the same step.
+    ``VideoListDataset`` reports these videos with the samples. Each video is logged once and added
+    to ``bad_videos.txt`` in the work dir as path, tab, reason. Ranks exchange their reports every
+    ``interval`` steps, so that all of them stop at the same step.
 
     Args:
         max_share: Largest share of an epoch's samples that may be replaced.
         interval: Steps between two exchanges.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: An argument is out of range.
     """
 
     def __init__(self, max_share: float = 0.05, interval: int = 50) -> None:
         if not 0 <= max_share <= 1 or interval < 1:
             raise ValueError(
-                'max_share lies in [0, 1] and interval is at least 1, got '
+                'max_share must be in [0, 1] and interval at least 1, got '
                 f'max_share={max_share}, interval={interval}.'
             )
         self.max_share = max_share
         self.interval = interval
 
     def before_train(self, runner: Runner) -> None:
-        """Open the record, which has what earlier starts of the run found."""
+        """Open the record, which contains the videos that earlier starts of the run have found."""
         self.record = BadVideoRecord(Path(runner.work_dir) / 'bad_videos.txt')
         self._found: dict[str, str] = {}  # by this rank since the last exchange
         self._seen = self._replaced = 0
@@ -65,7 +65,7 @@ class BadVideosHook(Hook):
             self._exchange(runner)
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Report the epoch's share."""
+        """Report the share of the epoch."""
         self._exchange(runner)
         replaced, seen = self._totals
         if replaced:
@@ -75,10 +75,10 @@ class BadVideosHook(Hook):
             )
 
     def _exchange(self, runner: Runner) -> None:
-        """Collect what all ranks found.
+        """Collect the reports of all ranks.
 
         Raises:
-            RuntimeError: too many videos cannot be read.
+            RuntimeError: Too many videos cannot be read.
         """
         reports = all_gather_object((self._seen, self._replaced, self._found))
         self._seen, self._replaced, self._found = 0, 0, {}

@@ -13,14 +13,14 @@ from torch.utils.data import DataLoader
 
 @HOOKS.register_module()
 class BatchTimeoutHook(Hook):
-    """End a run whose loader workers no longer deliver, which would otherwise wait for ever.
+    """End a run whose loader workers no longer return batches, instead of waiting for ever.
 
-    torch notices a worker that has ended, but not one that was stopped or that hangs. Loaders
-    whose config sets ``timeout`` keep it. A loader without workers has no limit.
+    torch detects a worker that has ended, but not one that was stopped or that hangs. If the config
+    of a loader sets ``timeout``, it is not changed. A loader without workers has no limit.
 
     Args:
-        timeout_seconds: Longest time to wait for a batch. It must be longer than the slowest
-            batch takes, also just after the start, when nothing is in the file system's cache.
+        timeout_seconds: Longest time to wait for a batch. It must be longer than the time for the
+            slowest batch, including the first batches, for which no file is cached.
 
     Raises:
         ValueError: ``timeout_seconds`` is not positive.
@@ -46,9 +46,9 @@ class BatchTimeoutHook(Hook):
                 f'The run ends if a batch is not loaded within {self.timeout_seconds:g} s '
                 '(default_hooks.batch_timeout.timeout_seconds)'
             )
-        # multiprocessing waits at exit for workers that it has asked to end, and a stopped worker
-        # never does. Finalizers run before it waits, also in a process that multiprocessing has
-        # started, where Python before 3.13 runs no function of atexit.
+        # At exit, multiprocessing waits for the workers to end, which a stopped worker never does.
+        # Finalizers run before that, also in a process that multiprocessing has started, in which
+        # Python before 3.13 does not run functions of atexit.
         Finalize(None, _kill_workers, exitpriority=0)
 
 

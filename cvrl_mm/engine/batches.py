@@ -1,8 +1,8 @@
-"""What hooks read out of a batch."""
+"""Access to the samples of a batch."""
 
 from mmengine.structures import BaseDataElement
 
 
 def samples_of(data_batch: object) -> list[BaseDataElement]:
-    """Return the data samples of a batch as the loader gives it, none if it has no such."""
+    """Return the data samples of a batch from the loader; empty if it has none."""
     return data_batch.get('data_samples', []) if isinstance(data_batch, dict) else []

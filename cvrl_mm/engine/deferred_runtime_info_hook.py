@@ -1,4 +1,4 @@
-"""mmengine's hook for logged values, without waiting for the device."""
+"""Log the outputs of a step without waiting for the device."""
 
 from mmengine.hooks import RuntimeInfoHook
 from mmengine.registry import HOOKS
@@ -10,10 +10,10 @@ from .deferred_scalars import log_scalar
 
 @HOOKS.register_module()
 class DeferredRuntimeInfoHook(RuntimeInfoHook):
-    """``RuntimeInfoHook`` that reads the outputs of a step when they are logged.
+    """A ``RuntimeInfoHook`` that reads the outputs of a step only when they are logged.
 
-    mmengine's own reads each output in each step; every read makes the host wait until the device
-    has computed it.
+    mmengine's ``RuntimeInfoHook`` reads each output in each step, and each read makes the host wait
+    until the device has computed the value.
     """
 
     def after_train_iter(

@@ -5,18 +5,18 @@ import torch
 from mmengine.logging import HistoryBuffer, MessageHub
 from torch import Tensor
 
-MAX_PENDING = 10_000  # values, if nothing reads them
+MAX_PENDING = 10_000  # maximal number of values that are not read
 
 
 def log_scalar(hub: MessageHub, name: str, value: Tensor) -> None:
     """Append a value to a history of the message hub without reading it.
 
-    ``MessageHub.update_scalar`` reads a value at once, and the host then waits for the device. Here
-    it is read when somebody looks at a history, in one copy with all others that are
-    pending: usually the logger, once per logging interval.
+    ``MessageHub.update_scalar`` reads a value immediately, for which the host waits for the device.
+    This function defers the reading until a history is accessed, usually by the logger once per
+    logging interval. All pending values are then read in one copy.
 
     Args:
-        hub: The runner's message hub.
+        hub: Message hub of the runner.
         name: Name of the history, such as ``train/loss``.
         value: A tensor with one element.
     """
@@ -31,7 +31,7 @@ def log_scalar(hub: MessageHub, name: str, value: Tensor) -> None:
 class DeferredHistory(HistoryBuffer):
     """A history whose latest values may still be on the device."""
 
-    # (history, value), of all histories
+    # (history, value) of all histories
     pending: list[tuple['DeferredHistory', Tensor]] = []
 
     def append(self, value: Tensor) -> None:
@@ -86,5 +86,5 @@ class DeferredHistory(HistoryBuffer):
         self._counts = counts
 
     def __reduce__(self) -> tuple:
-        """Copies and checkpoints hold an ordinary history."""
+        """Copy and pickle as an ordinary history."""
         return HistoryBuffer, (*self.data, self.max_length)

@@ -1,4 +1,4 @@
-"""Detection of losses that are NaN or infinite."""
+"""Detect losses that are NaN or infinite."""
 
 import math
 from dataclasses import dataclass
@@ -15,13 +15,14 @@ from .batches import samples_of
 
 @HOOKS.register_module()
 class FiniteLossHook(Hook):
-    """Stop at a loss that is NaN or infinite, and name the step and its files.
+    """Stop at a loss that is NaN or infinite, with an error that names the step and its files.
 
     The loss of a step is read after the next step has been launched, so that the device does not
-    run idle, and before a checkpoint is saved or a validation begins.
+    become idle, and before a checkpoint is saved or a validation begins.
 
-    A loss scaler skips such steps and lowers its scale; this is how it finds the range of fp16.
-    It may skip as many steps in a row as lead from a scale of 65536 to 1.
+    With a loss scaler, the hook only warns about such steps, because the scaler skips them and
+    lowers its scale to find the range of fp16. It stops after more than 16 such steps in a row,
+    which lower a scale of 65536 to 1.
     """
 
     max_skipped_steps = 16
@@ -38,10 +39,10 @@ class FiniteLossHook(Hook):
         data_batch: dict | None,
         outputs: dict,
     ) -> None:
-        """Check the loss of the step before.
+        """Check the loss of the previous step.
 
         Raises:
-            FloatingPointError: It is not finite, and no loss scaler is in use.
+            FloatingPointError: The loss is not finite, and no loss scaler is in use.
         """
         self._check_last(runner)
         files = [s.get('filename', 'a file without a name') for s in samples_of(data_batch)]
@@ -91,7 +92,7 @@ class FiniteLossHook(Hook):
 
 
 class _HostCopy:
-    """A scalar on its way to the host."""
+    """An asynchronous copy of a scalar to the host."""
 
     def __init__(self, value: Tensor) -> None:
         self.event = None
@@ -103,7 +104,7 @@ class _HostCopy:
             self.event.record()
 
     def read(self) -> float:
-        """Wait for this copy alone, not for what was launched after it."""
+        """Wait for this copy, but not for operations that were launched after it, and return it."""
         if self.event is not None:
             self.event.synchronize()
         return float(self.host.numpy()[0])

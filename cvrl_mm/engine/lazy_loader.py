@@ -1,15 +1,15 @@
-"""Open the loader of a training that is counted in steps when its first batch is needed."""
+"""Start the workers of an iteration-based training when the first batch is needed."""
 
 import torch
 from mmengine.runner.loops import _InfiniteDataloaderIterator as Batches
 
 
 def open_loaders_at_the_first_step() -> None:
-    """Let a training that is counted in steps open its loader when it needs the first batch.
+    """Make ``IterBasedTrainLoop`` start the workers when it needs the first batch.
 
-    mmengine 0.10 does so on building the loop, before any hook: workers then begin on samples
-    that no seed has ordered. Opening takes a number from torch's generator, which is still
-    taken where it was.
+    mmengine 0.10 starts them when it builds the loop, before any hook. The workers then load
+    samples before :class:`SampleSeedHook` has set their order. Starting the workers draws a number
+    from torch's generator. This number is still drawn when the loop is built.
     """
     if Batches.__init__.__module__ == __name__:
         return

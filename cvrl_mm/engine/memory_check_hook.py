@@ -1,4 +1,4 @@
-"""Comparison of the memory of a training with that of the GPU."""
+"""Compare the memory of a training with that of the GPU."""
 
 import torch
 from mmengine.hooks import Hook
@@ -10,15 +10,15 @@ from cvrl_mm.models.training_memory import GIB, USABLE_SHARE, memory_advice, tra
 
 @HOOKS.register_module()
 class MemoryCheckHook(Hook):
-    """Refuse, before the first step, a training that does not fit into the GPU's memory.
+    """Stop before the first step if a training does not fit into the memory of the GPU.
 
-    The memory is counted by :func:`cvrl_mm.models.training_memory.training_memory`. A training
-    that leaves little for what is not counted is reported as a warning. Nothing is checked
-    without a GPU, nor if the pipeline does not tell the size of a sample.
+    The memory is counted by :func:`cvrl_mm.models.training_memory.training_memory`. If the training
+    fits but leaves little memory for the parts that are not counted, the hook logs a warning.
+    Nothing is checked without a GPU, or if the pipeline does not determine the size of a sample.
     """
 
     def before_train(self, runner: Runner) -> None:
-        """Count and compare.
+        """Count the memory and compare it with the GPU.
 
         Raises:
             RuntimeError: The training needs more memory than the GPU has.

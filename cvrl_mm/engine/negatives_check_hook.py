@@ -1,24 +1,26 @@
-"""A check of the batches before a contrastive training starts."""
+"""Check the batches before a contrastive training starts."""
 
 from mmengine.dist import all_gather_object, get_world_size
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
+from .unwrapped_model import unwrapped_model
+
 
 @HOOKS.register_module()
 class NegativesCheckHook(Hook):
-    """Refuse, before training, an empty epoch and batches without negatives.
+    """Check before training that an epoch is not empty and that all batches have negatives.
 
-    The head is told whether the batches of all ranks have one size, which then need not be
-    exchanged in each step.
+    If the batches of all ranks always have the same size, the hook sets ``equal_batches`` of the
+    head, so that the ranks do not exchange the sizes in each step.
     """
 
     def before_train(self, runner: Runner) -> None:
-        """Check the train loader.
+        """Check the training loader.
 
         Raises:
-            ValueError: An epoch has no step, or a step with a single video.
+            ValueError: An epoch has no steps, or a batch has a single video.
         """
         loader, ranks = runner.train_dataloader, get_world_size()
         videos, batch = len(loader.dataset), loader.batch_size * ranks
@@ -40,6 +42,6 @@ class NegativesCheckHook(Hook):
                 'no negatives; set train_dataloader.drop_last=True.'
             )
         sizes = all_gather_object((loader.batch_size, loader.drop_last))
-        head = getattr(getattr(runner.model, 'module', runner.model), 'cls_head', None)
+        head = getattr(unwrapped_model(runner), 'cls_head', None)
         if head is not None and hasattr(head, 'equal_batches'):
             head.equal_batches = len(set(sizes)) == 1 and loader.drop_last

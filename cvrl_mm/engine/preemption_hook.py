@@ -1,4 +1,4 @@
-"""Checkpoints on request: preemption, time limits and Ctrl-C."""
+"""Save a checkpoint on preemption, before a time limit and on Ctrl-C."""
 
 import os
 import signal
@@ -24,37 +24,38 @@ SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
 
 @HOOKS.register_module()
 class PreemptionHook(Hook):
-    """Save a checkpoint and end when the job is asked to end.
+    """Save a checkpoint and end the run when the process receives a signal.
 
     On SIGTERM (preemption, ``kill``), SIGUSR1 (Slurm, ahead of a time limit) or SIGINT (Ctrl-C),
     the run writes ``preempted_STEP.pth`` after the current training or validation step and ends
-    with exit code 75, after Ctrl-C with 130. ``--resume`` continues with the next batch, within an
-    epoch too, and gets the same weights as a run that was not interrupted. The next regular
-    checkpoint replaces the file. A second Ctrl-C ends the run at once.
+    with exit code 75, or 130 after Ctrl-C. ``--resume`` continues with the next batch, also within
+    an epoch, and gives the same weights as a run without interruption. The next regular
+    checkpoint replaces the file. A second Ctrl-C ends the run immediately.
 
-    Loader workers get these signals as well, because they belong to the same process group. They
-    continue, so that the step can be completed. Other forked processes end as usual.
+    Loader workers receive these signals as well, because they belong to the same process group.
+    They continue, so that the step can be completed. Other forked processes end as usual.
 
-    Needs :class:`AtomicCheckpointHook`; to continue within an epoch also :class:`SampleSeedHook`.
+    This hook needs :class:`AtomicCheckpointHook` and, to continue within an epoch,
+    :class:`SampleSeedHook`.
 
     Args:
-        interval: Steps between two exchanges of ranks, which all must save at the same step. By
-            default the interval of the log, as a logged step waits for the device anyway. A
-            single process reacts after each step.
-        continue_with: What continues the run, for the message.
+        interval: Number of steps between two exchanges of ranks, which must all save at the same
+            step. Default: the interval of the log, because a logged step waits for the device in
+            any case. A single process reacts after each step.
+        continue_with: Description in the log of how to continue the run.
 
     Raises:
         ValueError: ``interval`` is below 1.
     """
 
-    priority = 'LOWEST'  # after all that changes the state in a step
+    priority = 'LOWEST'  # after all hooks that change the state in a step
 
     def __init__(self, interval: int | None = None, continue_with: str = '--resume') -> None:
         if interval is not None and interval < 1:
             raise ValueError(f'interval counts steps and must be at least 1, got {interval}.')
         self.interval = interval
         self.continue_with = continue_with
-        self._signum = 0  # that this process got
+        self._signum = 0  # the signal that this process has received
         self._previous: dict[int, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
@@ -87,14 +88,14 @@ class PreemptionHook(Hook):
         data_batch: dict | None = None,
         outputs: dict | None = None,
     ) -> None:
-        """End after the step if asked to.
+        """End the run after the step if a rank has received a signal.
 
         Raises:
-            SystemExit: the checkpoint is written.
+            SystemExit: The checkpoint is written.
         """
         step = runner.iter + 1
         accumulates = step % getattr(runner.optim_wrapper, '_accumulative_counts', 1)
-        if step >= runner.max_iters or accumulates or not self._is_asked(step):
+        if step >= runner.max_iters or accumulates or not self._has_signal(step):
             return
         meta: dict[str, int] = {}
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
@@ -110,12 +111,16 @@ class PreemptionHook(Hook):
         data_batch: dict | None = None,
         outputs: object = None,
     ) -> None:
-        """End within a validation that belongs to training if asked to.
+        """End the run within a validation if a rank has received a signal.
 
         Raises:
-            SystemExit: the checkpoint is written.
+            SystemExit: The checkpoint is written.
         """
-        if self._previous and 0 < runner.iter < runner.max_iters and self._is_asked(batch_idx + 1):
+        if (
+            self._previous
+            and 0 < runner.iter < runner.max_iters
+            and self._has_signal(batch_idx + 1)
+        ):
             self._end(runner, runner.iter, {})
 
     def after_train(self, runner: Runner) -> None:
@@ -135,7 +140,7 @@ class PreemptionHook(Hook):
             return
         while frame is not None and frame.f_locals.get('self') is not self._loop:
             frame = frame.f_back
-        if frame is None:  # training has ended by an error, after which no hook is called
+        if frame is None:  # an error has ended the training; then mmengine calls no hook
             self._restore()
             os.kill(self._pid, signum)
             return
@@ -143,8 +148,8 @@ class PreemptionHook(Hook):
             raise KeyboardInterrupt
         self._signum = signum
 
-    def _is_asked(self, step: int) -> bool:
-        """Whether any rank got a signal."""
+    def _has_signal(self, step: int) -> bool:
+        """Return whether any rank has received a signal."""
         if not self._previous:
             return False
         if get_world_size() > 1:

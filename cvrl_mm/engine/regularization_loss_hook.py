@@ -1,4 +1,4 @@
-"""The regularisation loss among the logged curves."""
+"""Log the regularisation loss."""
 
 from collections import defaultdict
 
@@ -16,8 +16,7 @@ class RegularizationLossHook(Hook):
     """Log the contribution of weight decay to the objective (CVRL, Figure 5).
 
     ``regularization_loss`` is half the weight decay times the squared norm of the decayed
-    parameters. The optimiser applies the decay itself; nothing is added to the loss that is
-    differentiated.
+    parameters. It is only logged; the optimiser applies the weight decay.
     """
 
     @torch.no_grad()
@@ -29,7 +28,8 @@ class RegularizationLossHook(Hook):
         outputs: dict | None = None,
     ) -> None:
         """Update the logged scalar."""
-        decayed: dict[float, list[Tensor]] = defaultdict(list)  # mmengine: one group per parameter
+        # Groups with the same decay are merged: mmengine may make one group per parameter
+        decayed: dict[float, list[Tensor]] = defaultdict(list)
         for group in runner.optim_wrapper.optimizer.param_groups:
             decayed[group['weight_decay']] += group['params']
         penalties = [

@@ -1,4 +1,4 @@
-"""Measures of what pre-training has learned, while it runs."""
+"""Measure the quality of the representation during pre-training."""
 
 import random
 from collections.abc import Iterator
@@ -9,7 +9,6 @@ import torch
 from mmaction.models import BaseRecognizer
 from mmengine.dist import collect_results
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor, nn
@@ -17,12 +16,13 @@ from torch import Tensor, nn
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
 from ..evaluation.features import clip_features
 from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours, neighbour_hits
+from .unwrapped_model import unwrapped_model
 from .worker_signals import outlive_sigterm
 
-MAX_NEIGHBOURS = 20  # that vote
+MAX_NEIGHBOURS = 20  # of the weighted vote
 RECALLS = (1, 5, 10)
 MIN_VIDEOS = 3
-MIN_STD = 0.1  # of the embedding; 1 where it is spread evenly
+MIN_STD = 0.1  # of the embedding; 1 if it is spread evenly
 MIN_RANK_SHARE = 0.02  # of the possible directions
 
 
@@ -30,21 +30,23 @@ MIN_RANK_SHARE = 0.02  # of the possible directions
 class RepresentationHook(Hook):
     """Measure a CVRL model on a small list of videos at regular intervals.
 
-    Without labels: ``clip_retrieval`` is the share of videos whose last clip has the first clip of
-    the same video as its nearest one. ``feature_…`` and ``embedding_…`` show a collapse, of the
-    backbone's output and of the projection's, with one clip per video. With labels: ``knn_top1``
-    is the accuracy of a weighted vote of each video's neighbours among the others (20 of them,
-    or all in shorter lists), ``R@k`` the share of videos with one of their class among the k
-    nearest. Both compare backbone features, averaged over a video's clips. The log and the
-    visualizer's backends get all of them as ``representation/…``.
+    Measures without labels: ``clip_retrieval`` is the share of videos for which the first clip is
+    the nearest neighbour of the last clip. ``feature_…`` (output of the backbone) and
+    ``embedding_…`` (output of the projection) show a collapse; they use one clip per video.
+
+    Measures with labels: ``knn_top1`` is the accuracy of a weighted vote of the 20 nearest
+    neighbours among the other videos. ``R@k`` is the share of videos with a video of the same class
+    among the k nearest neighbours. Both use backbone features, averaged over the clips of a video.
+
+    All measures are logged and passed to the visualizer's backends as ``representation/…``.
 
     Weights, batch-norm statistics, modes and random states are unchanged afterwards.
 
     Args:
         dataloader: Config of a loader of two clips per video, as
             ``EvenClipSample(num_clips=2)`` gives them, with a sampler that does not shuffle.
-        interval: Epochs between two measurements, or steps where ``by_epoch`` is False. The end
-            of the training is always measured.
+        interval: Number of epochs, or of steps if ``by_epoch`` is False, between two
+            measurements. The end of the training is always measured.
         by_epoch: Count epochs; set it to False with an ``IterBasedTrainLoop``.
 
     Raises:
@@ -63,7 +65,7 @@ class RepresentationHook(Hook):
         """Build the loader.
 
         Raises:
-            ValueError: the list is too short to have neighbours, or only some videos have a label.
+            ValueError: The list is too short, or only some of the videos have a label.
         """
         with untouched_state(runner.model):
             self.loader = runner.build_dataloader(self.dataloader)
@@ -104,17 +106,17 @@ class RepresentationHook(Hook):
             self._measure(runner, runner.iter + 1, 'step')
 
     def represent(self, model: BaseRecognizer) -> list[tuple[Tensor, Tensor, Tensor]] | None:
-        """Encode the list; each rank encodes its share.
+        """Encode the videos of the list; each rank encodes its share.
 
         Args:
             model: A CVRL model in evaluation mode.
 
         Returns:
-            On the main process features (2, C), embeddings (2, D) and label of each video, in
-            the order of the list; None on the others.
+            On the main process: features (2, C), embeddings (2, D) and label of each video, in the
+            order of the list. On other processes: None.
 
         Raises:
-            ValueError: the loader does not give two clips per video.
+            ValueError: The loader does not yield two clips per video.
         """
         videos: list[tuple[Tensor, Tensor, Tensor]] = []
         for feats, labels in clip_features(model, self.loader):
@@ -126,11 +128,11 @@ class RepresentationHook(Hook):
             with torch.no_grad():
                 z = model.cls_head(feats.flatten(0, 1)).float().unflatten(0, (-1, 2))
             videos += zip(feats.cpu(), z.cpu(), labels, strict=True)
-        # 'gpu' means by the ranks' backend, 'cpu' through files in the working directory
+        # 'gpu' uses the communication backend, 'cpu' uses files in the working directory
         return collect_results(videos, len(self.loader.dataset), device='gpu')
 
     def _measure(self, runner: Runner, count: int, unit: str) -> None:
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        model = unwrapped_model(runner)
         with untouched_state(model):
             model.eval()
             results = self.represent(model)
@@ -148,7 +150,7 @@ class RepresentationHook(Hook):
         if not (std >= MIN_STD and rank >= max(2, MIN_RANK_SHARE * directions)):  # NaN, too
             runner.logger.warning(
                 f'The embedding collapses: after {unit} {count} its standard deviation is '
-                f'{std:.3g} (1 where it is spread evenly) and its effective rank {rank:.3g} of '
+                f'{std:.3g} (1 if it is spread evenly) and its effective rank {rank:.3g} of '
                 f'{directions}. Check the learning rate and the loss curve (NaN, or constant at '
                 'the logarithm of twice the batch), sync_bn over all ranks, the temperature, and '
                 'that the two clips of a video are augmented independently.'
@@ -156,15 +158,15 @@ class RepresentationHook(Hook):
 
 
 def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
-    """Compute everything that is reported.
+    """Compute all measures.
 
     Args:
         feats: Backbone features of two clips of each video, (N, 2, C).
         z: Their embeddings, (N, 2, D).
-        labels: (N,); all -1 where the videos have none.
+        labels: (N,); all -1 if the videos have no labels.
 
     Returns:
-        Numbers by name.
+        Values by name.
     """
     scalars = dict(clip_retrieval=clip_retrieval(feats[:, 1], feats[:, 0]))
     if (labels >= 0).all():
@@ -182,15 +184,15 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
 
 
 def clip_retrieval(queries: Tensor, gallery: Tensor) -> float:
-    """Retrieve a video by another part of it, which needs no labels.
+    """Retrieve videos by another part of them, without labels.
 
     Args:
         queries: Features of one part of each video, (N, C).
         gallery: Features of another part of the same videos, (N, C).
 
     Returns:
-        The share of videos whose query has their own feature as its nearest in the gallery; 1 / N
-        by chance.
+        Share of queries whose nearest neighbour in the gallery is of the same video; 1 / N for
+        random features.
     """
     _, indices = nearest_neighbours(queries, gallery, 1)
     return (indices[:, 0] == torch.arange(len(queries))).double().mean().item()
@@ -198,7 +200,7 @@ def clip_retrieval(queries: Tensor, gallery: Tensor) -> float:
 
 @contextmanager
 def untouched_state(model: nn.Module) -> Iterator[None]:
-    """Restore modes and random states that are changed within."""
+    """Restore the modes of modules and the random states after a block."""
     modes = {module: module.training for module in model.modules()}
     states = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():

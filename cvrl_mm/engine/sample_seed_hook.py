@@ -17,30 +17,30 @@ from cvrl_mm.datasets.stack_collate import forget_ended_workers
 
 from .lazy_loader import open_loaders_at_the_first_step
 
-MODEL = 1000  # in the place where the key of a sample has the number of the attempt, at most 20
+MODEL = 1000  # last number of the key for the model; the keys of samples have 0 to 20 there
 
 
 @HOOKS.register_module()
 class SampleSeedHook(Hook):
     """Make random draws independent of workers and restarts.
 
-    The draws of a sample depend on (seed, epoch, index), those of the model, such as dropout, on
-    (seed, rank, step). Samples need a dataset that supports :class:`SampleIndex`, as
-    ``VideoListDataset`` does; other datasets take it for an ordinary index, and their draws are
-    not changed.
+    The draws of a sample depend on (seed, epoch, index). The draws of the model, such as dropout,
+    depend on (seed, rank, step). The dataset must support :class:`SampleIndex`, like
+    ``VideoListDataset``. Other datasets use it like an ordinary index, and their draws are not
+    changed.
 
-    Because the draws do not depend on the process, the workers of mmengine's training loops also
-    go on into the next epoch (:class:`ContinuousLoader`), whatever ``persistent_workers`` says. A
-    resumed ``IterBasedTrainLoop`` continues with the next batch; mmengine alone loads and drops the
-    batches of all steps that were made before. An ``EpochBasedTrainLoop`` continues within the
-    epoch after :class:`PreemptionHook`.
+    Because the draws do not depend on the process, the workers can load the next epoch in advance
+    (:class:`ContinuousLoader`); ``persistent_workers`` has no effect. A resumed
+    ``IterBasedTrainLoop`` continues with the next batch, whereas mmengine loads and drops the
+    batches of all earlier steps. An ``EpochBasedTrainLoop`` continues within the epoch after
+    :class:`PreemptionHook`.
     """
 
     priority = 'VERY_HIGH'
-    _meta: dict = {}  # of the checkpoint to resume from
+    _meta: dict = {}  # meta of the checkpoint from which the run is resumed
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Note how far into an epoch :class:`PreemptionHook` has written the checkpoint."""
+        """Store the position within an epoch at which :class:`PreemptionHook` has saved."""
         self._meta = checkpoint['meta'] if runner._resume else {}
 
     def __init__(self) -> None:
@@ -63,10 +63,10 @@ class SampleSeedHook(Hook):
         broadcast_object_list(seeds)  # diff_rank_seed adds the rank
         self.seed = seeds[0]
         asked = runner.cfg.get('randomness', {}).get('seed')
-        if asked not in (None, self.seed):  # mmengine takes the checkpoint's, after the samplers
+        if asked not in (None, self.seed):  # mmengine restores the seed after building samplers
             raise ValueError(
                 f'The run to resume had the seed {self.seed}, this one is given {asked}; '
-                f'go on with --cfg-options randomness.seed={self.seed}.'
+                f'continue with --cfg-options randomness.seed={self.seed}.'
             )
         self.sampler = SeededSampler(loader.batch_sampler.sampler, self.seed)
         loader.batch_sampler.sampler = self.sampler
@@ -75,13 +75,13 @@ class SampleSeedHook(Hook):
             loop.dataloader_iterator = self._batches(loader, loop.iter, loop.max_iters)
         elif isinstance(loop, EpochBasedTrainLoop):
             loop.dataloader = ContinuousLoader(loader, loop.max_epochs)
-        # The same share of the epoch if it has another number of steps now
+        # The share of the epoch is kept if the number of steps per epoch has changed
         share = self._meta.get('steps_in_epoch', 0) / self._meta.get('steps_per_epoch', 1)
         self._skip = round(share * len(loader)) if isinstance(loop, EpochBasedTrainLoop) else 0
 
-    # Any: torch's types hide what the samplers of a DataLoader have of their own
+    # Any: torch's types do not include the additional methods of the samplers
     def _batches(self, loader: Any, step: int, max_steps: int) -> Iterator[list | dict | None]:
-        """Yield None for the steps already made, for which the loop asks, then batches."""
+        """Yield None for earlier steps, whose batches the loop drops, and then batches."""
         yield from repeat(None, step)
         batches_in_epoch, epoch = step, 0
         if not isinstance(loader.sampler, InfiniteSampler):
@@ -90,7 +90,7 @@ class SampleSeedHook(Hook):
         yield from continuous_batches(loader, epoch, max_steps - step)
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Pass on the epoch."""
+        """Set the epoch of the sampler and the loader."""
         self.sampler.epoch = runner.epoch
         if isinstance(runner.train_dataloader, ContinuousLoader):
             runner.train_dataloader.start_epoch(runner.epoch, self._skip)

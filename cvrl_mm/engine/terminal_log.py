@@ -1,4 +1,4 @@
-"""What a training prints on the terminal; its log file holds everything."""
+"""Shorten the output of a training on the terminal; the log file contains all messages."""
 
 import logging
 from pathlib import Path
@@ -12,13 +12,13 @@ MAX_LINES = 3
 
 
 class ShortMessages(logging.Filter):
-    """Leave out long tables and the messages of :mod:`cvrl_mm.quiet`.
+    """Remove long tables and the messages of :mod:`cvrl_mm.quiet`.
 
-    Environment, config and list of hooks take 450 to 600 lines before the first step. One line says
-    where they are instead.
+    The environment, the config and the list of hooks have 450 to 600 lines. They are replaced by
+    one line that names the log file.
 
     Args:
-        log_file: Of the run, None if there is none.
+        log_file: Log file of the run, or None if there is none.
     """
 
     def __init__(self, log_file: str | None) -> None:
@@ -41,17 +41,17 @@ class ShortMessages(logging.Filter):
 
 
 def shorten(logger: MMLogger, level: int = logging.NOTSET) -> MMLogger:
-    """Shorten what a logger prints on the terminal.
+    """Shorten the output of a logger on the terminal.
 
     Args:
-        logger: Of a runner.
-        level: Of the least severe messages that are printed.
+        logger: Logger of a runner.
+        level: Minimal level of the printed messages.
     """
     files = [h.baseFilename for h in logger.handlers if isinstance(h, logging.FileHandler)]
     log_file = str(Path(files[0])) if files else None
     for handler in logger.handlers:
         if type(handler) is logging.StreamHandler:
-            handler.setLevel(max(level, handler.level))  # mmengine's ranks above 0: errors only
+            handler.setLevel(max(level, handler.level))  # mmengine: only errors on ranks above 0
             if not any(isinstance(f, ShortMessages) for f in handler.filters):
                 handler.addFilter(ShortMessages(log_file))
     return logger
@@ -68,5 +68,5 @@ def shorten_all() -> None:
 
 
 def print_warnings_only() -> None:
-    """Print nothing but the warnings of mmengine's logger, in a program without a runner."""
+    """Print only warnings of mmengine's logger, in a program without a runner."""
     shorten(MMLogger.get_current_instance(), logging.WARNING)

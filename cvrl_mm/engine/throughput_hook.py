@@ -11,6 +11,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 from ..shares import usable_cores
+from .unwrapped_model import unwrapped_model
 
 
 @HOOKS.register_module()
@@ -45,8 +46,7 @@ class ThroughputHook(Hook):
         self.pending: deque[list[Any]] = deque()
         self.steps = 0
         self.warned = False
-        model = getattr(runner.model, 'module', runner.model)
-        self.handle = model.data_preprocessor.register_forward_hook(self._moved)
+        self.handle = unwrapped_model(runner).data_preprocessor.register_forward_hook(self._moved)
         runner.register_hook(_AfterOtherHooks(self), priority='LOWEST')
         self.start()
 

@@ -11,7 +11,7 @@ from mmengine.utils import apply_to
 
 @HOOKS.register_module()
 class WeightsOnlyCheckpointHook(Hook):
-    """Store the log history as tensors, so that ``torch.load(weights_only=True)`` reads it.
+    """Store the log history as tensors, so that ``torch.load(weights_only=True)`` can load it.
 
     mmengine pickles ``HistoryBuffer`` objects into every checkpoint (open-mmlab/mmengine#1655).
     With torch 2.6 and later, ``init_cfg`` and ``load_from`` of a downstream run could not load
@@ -33,7 +33,7 @@ class WeightsOnlyCheckpointHook(Hook):
 
 
 def is_foreign(x: object) -> bool:
-    """Whether weights-only loading refuses a value."""
+    """Return whether weights-only loading rejects a value."""
     return isinstance(x, (np.generic, HistoryBuffer))
 
 

@@ -10,15 +10,15 @@ from typing import Any
 
 
 def outlive_sigterm(loader: Any) -> None:
-    """Let the workers of a loader end by a SIGTERM of their parent alone.
+    """Make the workers of a loader ignore SIGTERM unless their parent has sent it.
 
-    Slurm, ``timeout`` and container engines send SIGTERM to all processes of a job. torch's workers
-    end by it, and the parent then raises an error in the middle of a step, which it could otherwise
-    complete. Must be called before the workers are started. Without ``sigwaitinfo``, as on macOS,
-    nothing is changed.
+    Slurm, ``timeout`` and container engines send SIGTERM to all processes of a job. It would end
+    the workers, and the parent would then raise an error before it can complete the step. This
+    function must be called before the workers are started. On systems without ``sigwaitinfo``,
+    such as macOS, it has no effect.
 
     Args:
-        loader: A ``DataLoader``, or a wrapper that has it as ``loader``.
+        loader: A ``DataLoader``, or a wrapper with the attribute ``loader``.
     """
     loader = getattr(loader, 'loader', loader)
     if hasattr(signal, 'sigwaitinfo') and getattr(loader, 'num_workers', 0) > 0:
@@ -26,7 +26,7 @@ def outlive_sigterm(loader: Any) -> None:
 
 
 def _init_worker(init: Callable[[int], None] | None, worker_id: int) -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # in the threads that follow, too
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # also in later threads
     parent = parent_process()  # not os.getppid(), which may be a fork server
     assert parent is not None
     Thread(target=_wait_for, args=(parent.pid,), daemon=True, name='SIGTERM').start()
@@ -35,7 +35,7 @@ def _init_worker(init: Callable[[int], None] | None, worker_id: int) -> None:
 
 
 def _wait_for(parent: int | None) -> None:
-    """Take the signals from a thread, which is not held up by a decoder that hangs."""
+    """Wait for SIGTERM of the parent, in a thread, which a hanging decoder does not block."""
     while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
         pass
     os._exit(0)
