@@ -1,4 +1,4 @@
-"""Videos with the detected people and their actions drawn in."""
+"""Draw detected people and their actions into a video."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,13 +28,13 @@ def write_annotated_video(
 
     Args:
         video: File to read.
-        out: Mp4 file to write. It gets this name when it is complete.
+        out: Mp4 file to write. It is written under a temporary name until it is complete.
         detect: Returns the detections at a second of the video.
         actions: Names of the actions, in the order of their scores.
         threshold: Lowest score of an action that is drawn. A person without such an action is
             not drawn.
         top: Largest number of actions per person.
-        on_progress: Called with the number of finished frames and an estimate of all.
+        on_progress: Called with the number of finished frames and the estimated total.
 
     Returns:
         Number of drawn boxes, counted once per second.

@@ -192,7 +192,7 @@ class AVAKeyframeDataset(AVADataset):
         if source is None:
             self.left_out['movie missing'] += 1
         elif not 0 <= second - self.timestamp_start < source.seconds:
-            self.left_out['outside the seconds that there are of the movie'] += 1
+            self.left_out['outside the duration of the movie'] += 1
         elif not records and not (self.test_mode and self.key_seconds):
             self.left_out['no box within the frame'] += 1
         else:

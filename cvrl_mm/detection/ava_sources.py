@@ -1,4 +1,4 @@
-"""The folders of frames or the video files of the movies, with their durations."""
+"""Find the frames or the video file of each movie, and its duration."""
 
 import os.path as osp
 from dataclasses import dataclass
@@ -31,20 +31,20 @@ def find_frames(folder: str, template: str, start_index: int, most: int, fps: in
         folder: Path of the folder.
         template: Template of the file names, such as 'img_{:05}.jpg'.
         start_index: Number of the first frame.
-        most: Largest possible number of frames.
+        most: Maximal number of frames.
         fps: Frames per second.
     """
 
-    def there_is(frame: int) -> bool:
+    def is_there(frame: int) -> bool:
         return exists(osp.join(folder, template.format(frame + start_index)))
 
-    if not there_is(0):
+    if not is_there(0):
         return None
     # Bisection: frame low exists, frame high does not. About 15 look-ups instead of 27,000
     low, high = 0, most
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if there_is(middle) else (low, middle)
+        low, high = (middle, high) if is_there(middle) else (low, middle)
     return Source(folder, high, high / fps)
 
 

@@ -1,4 +1,4 @@
-"""Removal of boxes that a crop has made too small."""
+"""Remove boxes that a crop has made too small."""
 
 import numpy as np
 from mmaction.registry import TRANSFORMS

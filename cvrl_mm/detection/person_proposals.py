@@ -1,4 +1,4 @@
-"""Detection of people in videos with any detector of mmdet."""
+"""Detect people in videos with a detector of mmdet."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
@@ -32,7 +32,7 @@ def make_proposals(
         wanted: Key frames as (movie, second). None for every whole second of every video.
         start: Second of the movie at which its file starts.
         min_score: Lowest score of a box that is kept.
-        on_progress: Called with the numbers of finished and of all key frames.
+        on_progress: Called with the number of finished key frames and the total.
 
     Returns:
         Boxes as fractions of the frame with their scores, (N, 5), by 'MOVIE,TTTT', in descending
@@ -51,7 +51,7 @@ def make_proposals(
         try:
             image = read_frames(str(path), [second - start])[0]
         except RuntimeError as error:
-            MMLogger.get_current_instance().warning(f'Left out {key}: {error}')
+            MMLogger.get_current_instance().warning(f'Skipped {key}: {error}')
         else:
             proposals[key] = find_people(detector, image, person, min_score)
         on_progress(done, len(frames))

@@ -1,4 +1,4 @@
-"""Reading of clips around one second of a long video."""
+"""Read clips around one second of a long video."""
 
 from collections.abc import Sequence
 
@@ -14,16 +14,16 @@ class ReadAVAClip(BaseTransform):
     """Read the clip centred on a key frame from the video file of the movie.
 
     This replaces ``SampleAVAFrames`` and ``RawFrameDecode``. It returns the frames that the movie
-    shows at multiples of ``1/fps`` seconds, whatever its own frame rate is, with the key frame in
-    the middle. (MMAction2's sampler adds the number of the first frame twice and is therefore one
-    frame late.) Beyond the ends of the video, its first or last frame is repeated.
+    shows at multiples of ``1/fps`` seconds, independently of the frame rate of the movie, with the
+    key frame in the middle. (MMAction2's sampler adds the number of the first frame twice and is
+    therefore one frame late.) Beyond the ends of the video, its first or last frame is repeated.
 
-    It seeks by time, so that only the part around the clip is read. Numbering the frames, as
-    ``VideoFileInit`` does, would read the whole movie for every clip.
+    The file is read by time, which reads only the part around the clip. ``VideoFileInit`` counts
+    the frames and would read the whole movie for every clip.
 
     Required keys: filename, timestamp, timestamp_start, fps. Added keys: imgs,
     original_shape, img_shape, frame_inds, clip_len, frame_interval, num_clips,
-    crop_quadruple. Boxes become pixels.
+    crop_quadruple. Boxes are converted to pixels.
 
     Args:
         clip_len: Frames per clip.

@@ -14,4 +14,4 @@ if missing and missing != ['torchvision']:
         '"pip install -c constraints.txt \'.[lite,detection]\'" in the repository of cvrl_mm.'
     )
 if without_ops:
-    torchvision_ops()  # the torchvision that is installed must match torch
+    torchvision_ops()  # raises an error if torchvision does not match torch

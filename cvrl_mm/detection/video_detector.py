@@ -1,4 +1,4 @@
-"""Detection of actions in any video."""
+"""Detect actions in any video."""
 
 from dataclasses import dataclass
 from os import PathLike
@@ -14,7 +14,7 @@ from mmengine.runner import load_checkpoint
 from cvrl_mm.command_line import read_config
 from cvrl_mm.models.pretrained import check_pretrained
 
-# The steps of the configs' pipelines that read frames; ReadAVAClip replaces them here
+# Steps that read frames in the pipelines of configs; ReadAVAClip replaces them
 READING = ('SampleAVAFrames', 'RawFrameDecode', 'ReadAVAClip')
 
 

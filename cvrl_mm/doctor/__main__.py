@@ -1,4 +1,4 @@
-"""Check an installation; every line is ok or says what to do.
+"""Check an installation, the machine and a config; each line is ok or gives advice.
 
 Example:
     python -m cvrl_mm.doctor
@@ -30,8 +30,6 @@ from .versions import check_versions
 from .video import check_video
 
 COLOURS = dict(ok='green', note='yellow', problem='red')
-
-
 PROG = 'python -m cvrl_mm.doctor'
 
 
@@ -50,10 +48,10 @@ def main(argv: Sequence[str] | None = None, prog: str = PROG) -> int:
         description=str(__doc__).replace(PROG, prog),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument('--config', help='of a training run, to be looked at as well')
+    parser.add_argument('--config', help='config of a training run to check')
     ranks = max(torch.cuda.device_count(), 1)
     parser.add_argument(
-        '--ranks', type=int, default=ranks, help='processes that will train (%(default)s)'
+        '--ranks', type=int, default=ranks, help='number of processes of the training (%(default)s)'
     )
     args = parser.parse_args(argv)
     config = None
@@ -63,7 +61,7 @@ def main(argv: Sequence[str] | None = None, prog: str = PROG) -> int:
         except (OSError, ValueError) as error:
             parser.error(str(error))
     register_all_modules()
-    MMLogger.get_current_instance().setLevel('ERROR')  # the report is all that is asked for
+    MMLogger.get_current_instance().setLevel('ERROR')  # only the report is displayed
     findings = examine(config, args.ranks)
     console = Console(soft_wrap=True, highlight=False)
     for finding in findings:
@@ -74,7 +72,7 @@ def main(argv: Sequence[str] | None = None, prog: str = PROG) -> int:
 
 
 def examine(config: Config | None, ranks: int) -> list[Finding]:
-    """Run all checks, those of a config if there is one."""
+    """Run all checks; those of a config only if there is one."""
     findings = [
         *check_versions(),
         *check_compiled(),

@@ -10,19 +10,19 @@ def check_learning_rate(config: Config, ranks: int) -> Finding:
 
     Args:
         config: A training config.
-        ranks: Processes that will train.
+        ranks: Number of processes of the training.
     """
     name = 'learning rate'
     lr = config.optim_wrapper.optimizer.lr
     per_rank = config.train_dataloader.batch_size
     steps = config.optim_wrapper.get('accumulative_counts', 1)
     batch = ranks * per_rank * steps
-    said = f'{lr:g} with {ranks} x {per_rank} = {batch} videos a step'
+    said = f'{lr:g} with {ranks} x {per_rank} = {batch} videos per step'
     scaling = config.get('auto_scale_lr') or {}
     base = scaling.get('base_batch_size')
     if base is None:
-        advice = 'set auto_scale_lr.base_batch_size to the videos that the rate is for'
-        return Finding('note', name, f'{said}; the config names no batch for it', advice)
+        advice = 'set auto_scale_lr.base_batch_size to the batch size of this learning rate'
+        return Finding('note', name, f'{said}; the config does not name its batch size', advice)
     if base == batch:
         return Finding('ok', name, f'{said}, as the config expects')
     scaled = lr * batch / base

@@ -1,4 +1,4 @@
-"""Measurement of the rate at which the samples of a config are loaded."""
+"""Measure how fast the samples of a config are loaded."""
 
 import time
 
@@ -18,7 +18,7 @@ def check_loader(config: Config, ranks: int) -> Finding:
 
     Args:
         config: A training config.
-        ranks: Processes on this machine that will train.
+        ranks: Number of training processes on this machine.
     """
     name = 'loader'
     loader = config.train_dataloader

@@ -11,6 +11,7 @@ from mmengine.config import Config
 
 from cvrl_mm.datasets.sample_shape import sample_shape
 from cvrl_mm.models.training_memory import (
+    GIB,
     USABLE_SHARE,
     TrainingMemory,
     memory_advice,
@@ -19,21 +20,20 @@ from cvrl_mm.models.training_memory import (
 
 from .finding import Finding
 
-GIB = 2**30
 PREFETCH_FACTOR = 2  # torch's default
-FILES_OF_A_PROCESS = 200  # libraries, logs, pipes to the workers: more than was seen
+FILES_OF_A_PROCESS = 200  # libraries, logs, pipes to the workers; an upper bound
 FILES_PER_STACKED_BATCH = 4
 MAX_ELEMENTS = 2**31  # of a tensor with 32-bit indices
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
 
 
 def check_gpus() -> list[Finding]:
-    """Name the GPUs and check that torch can use them."""
+    """List the GPUs and check that torch can use them."""
     if not torch.cuda.is_available():
         if shutil.which('nvidia-smi') and torch.version.cuda is None:
             advice = 'install a torch that is compiled for CUDA (pytorch.org)'
-            return [Finding('problem', 'GPU', 'there is a driver, but torch has no CUDA', advice)]
-        return [Finding('note', 'GPU', 'none; all runs on the CPU', 'fit for tests and miniatures')]
+            return [Finding('problem', 'GPU', 'torch was built without CUDA', advice)]
+        return [Finding('note', 'GPU', 'none', 'train on the CPU only in tests and miniatures')]
     found = []
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)
@@ -89,7 +89,7 @@ def _compare_with_indices(config: Config, memory: TrainingMemory) -> Finding:
     seen = f'{memory.largest_tensor:,} elements for {videos} videos'
     if memory.largest_tensor < MAX_ELEMENTS:
         return Finding('ok', name, seen)
-    seen += ', beyond 32-bit indices; CUDA kernels are slower there or refuse'
+    seen += ', too many for 32-bit indices; some CUDA kernels are slower or fail'
     if fitting < 1:
         return Finding('note', name, seen, 'use shorter or smaller clips')
     advice = f'at most {fitting} videos per GPU'
@@ -99,10 +99,10 @@ def _compare_with_indices(config: Config, memory: TrainingMemory) -> Finding:
 
 
 def check_open_files(config: Config) -> Finding:
-    """Compare the files that waiting batches keep open with the limit of a process.
+    """Compare the number of files that waiting batches keep open with the limit of a process.
 
-    Loader processes hand over each tensor of a batch in shared memory of its own, which is an
-    open file of the receiving process.
+    Workers send each tensor in a separate block of shared memory, which is an open file of the
+    training process.
 
     Args:
         config: A training config.
@@ -125,16 +125,15 @@ def check_shared_memory(
 ) -> list[Finding]:
     """Check that waiting batches fit into shared memory.
 
-    Loader processes hand their batches over in shared memory; containers often come with
-    64 MiB of it.
+    Workers send batches in shared memory, of which containers often have only 64 MiB.
 
     Args:
-        config: Of a training run; without it the need is not known.
-        ranks: Processes on this machine that train.
-        place: Where shared memory is mounted.
+        config: A training config. Without it, 1 GiB is required.
+        ranks: Number of training processes on this machine.
+        place: Mount point of shared memory.
     """
     if not place.is_dir():
-        return [Finding('note', 'shared memory', f'there is no {place} to look at')]
+        return [Finding('note', 'shared memory', f'there is no {place} to check')]
     free = shutil.disk_usage(place).free
     seen = f'{free / GIB:.1f} GiB free'
     waiting = waiting_bytes(config) if config is not None else None
@@ -142,7 +141,7 @@ def check_shared_memory(
     if waiting is not None:
         seen += f', up to {need / GIB:.1f} GiB needed'
     elif config is not None:
-        seen += '; its pipeline does not tell how much is needed'
+        seen += '; the need is unknown for this pipeline'
     if free >= need:
         return [Finding('ok', 'shared memory', seen)]
     advice = 'docker run --ipc=host (or --shm-size), or lower train_dataloader.num_workers'
@@ -152,8 +151,8 @@ def check_shared_memory(
 def waiting_bytes(config: Config) -> int | None:
     """Return the maximal size of the batches in shared memory per rank, or None if unknown.
 
-    Each worker keeps the batches that it loads ahead. With ``stack_collate`` it keeps the memory
-    of one more, which the training process may still use.
+    Each worker keeps the batches that it loads in advance. With ``stack_collate``, it also keeps
+    the memory of one more batch, which the training process may still use.
     """
     loader = config.train_dataloader
     shape = sample_shape(loader.dataset.pipeline)

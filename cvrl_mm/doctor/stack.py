@@ -1,4 +1,4 @@
-"""Checks of compiled parts and of known incompatibilities of the installed versions."""
+"""Check compiled parts and known incompatibilities of the installed versions."""
 
 import importlib
 import importlib.util
@@ -24,15 +24,15 @@ from .finding import Finding
 def check_compiled() -> list[Finding]:
     """Report for which devices torch and mmcv were compiled."""
     cuda = torch.version.cuda
-    torch_line = f'compiled for CUDA {cuda}' if cuda else 'compiled for the CPU alone'
+    torch_line = f'compiled for CUDA {cuda}' if cuda else 'compiled only for the CPU'
     return [Finding('ok', 'torch', torch_line), *check_cudnn(), check_mmcv_ops()]
 
 
 def check_cudnn() -> list[Finding]:
-    """Find the versions of torch and cuDNN that do not run Conv3d in bfloat16 through cuDNN.
+    """Find versions of torch and cuDNN with which Conv3d in bfloat16 does not use cuDNN.
 
-    torch 2.9 bypasses cuDNN 9.8 to 9.14 there, whose results were wrong (pytorch#163539), which
-    is slow and takes more memory (pytorch#166643).
+    torch 2.9 does not use cuDNN 9.8 to 9.14 for it, because the results were wrong
+    (pytorch#163539). This is slower and takes more memory (pytorch#166643).
     """
     if torch.version.cuda is None or not torch.__version__.startswith('2.9.'):
         return []
@@ -47,12 +47,12 @@ def check_cudnn() -> list[Finding]:
 
 
 def check_mmcv_ops() -> Finding:
-    """Check whether the operators for detection are installed, also for the GPU."""
+    """Check whether the operators for detection are installed, on a GPU also for CUDA."""
     if importlib.util.find_spec('mmcv._ext') is None:
         try:
             torchvision_ops()
         except RuntimeError as error:
-            return Finding('note', 'mmcv operators', 'none, which only AVA needs', str(error))
+            return Finding('note', 'mmcv operators', 'none; only for AVA detection', str(error))
         return Finding('ok', 'mmcv operators', "mmcv-lite; AVA detection uses torchvision's")
     try:
         ops = importlib.import_module('mmcv.ops')
@@ -62,7 +62,7 @@ def check_mmcv_ops() -> Finding:
     compiled_for = ops.get_compiling_cuda_version()
     if torch.cuda.is_available() and compiled_for == 'not available':
         advice = 'AVA detection on the GPU needs mmcv built with FORCE_CUDA=1'
-        return Finding('note', 'mmcv operators', 'compiled for the CPU alone', advice)
+        return Finding('note', 'mmcv operators', 'compiled only for the CPU', advice)
     return Finding('ok', 'mmcv operators', f'compiled, CUDA {compiled_for}')
 
 
@@ -120,10 +120,10 @@ def check_place_for_mim() -> list[Finding]:
     try:
         beside = Path(str(metadata.distribution('cvrl_mm').locate_file('cvrl_mm')))
     except metadata.PackageNotFoundError:
-        seen = 'mim does not see cvrl_mm, which is on the PYTHONPATH alone'
+        seen = 'mim does not find cvrl_mm, which is only on the PYTHONPATH'
         return [Finding('note', 'mim', seen, 'pip install . to run "mim train cvrl_mm"')]
     if beside.exists():
         return [Finding('ok', 'mim', f'finds cvrl_mm in {beside}')]
     package = Path(compat.__file__).resolve().parent
     advice = f'ln -s {package} {beside}'
-    return [Finding('note', 'mim', 'does not find an editable install by itself', advice)]
+    return [Finding('note', 'mim', 'does not find editable installs without a link', advice)]

@@ -1,4 +1,4 @@
-"""Comparison of the installed versions with the tested ones."""
+"""Compare the installed versions with the tested ones."""
 
 from collections.abc import Iterator
 from importlib import metadata
@@ -8,23 +8,23 @@ from packaging.requirements import Requirement
 
 from .finding import Finding
 
-# Shipped with the package, as pip's constraints file.
+# The constraints file of pip that is part of the package
 TESTED = Path(__file__).parents[1] / '.mim' / 'constraints.txt'
 OPTIONAL = {
-    'matplotlib': 'needed for the quickstart and for pictures alone',
-    'mmdet': 'needed for AVA detection alone',
-    'mypy': 'needed by developers alone',
-    'onnx': 'needed for the export to ONNX alone',
-    'onnxruntime': 'needed for the export to ONNX alone',
-    'onnxscript': 'needed for the export to ONNX alone',
-    'opencv-contrib-python': 'opencv-python does as well',
-    'opencv-python': 'opencv-contrib-python does as well',
-    'pandas': 'needed by mmdet and mim alone',
-    'pyarrow': 'needed for Parquet files alone',
-    'pytest': 'needed by developers alone',
-    'ruff': 'needed by developers alone',
-    'scikit-learn': 'needed for the quickstart alone',
-    'torchvision': 'needed for AVA detection with mmcv-lite alone',
+    'matplotlib': 'only needed for the quickstart and for pictures',
+    'mmdet': 'only needed for AVA detection',
+    'mypy': 'only needed by developers',
+    'onnx': 'only needed for the export to ONNX',
+    'onnxruntime': 'only needed for the export to ONNX',
+    'onnxscript': 'only needed for the export to ONNX',
+    'opencv-contrib-python': 'opencv-python also works',
+    'opencv-python': 'opencv-contrib-python also works',
+    'pandas': 'only needed by mmdet and mim',
+    'pyarrow': 'only needed for Parquet files',
+    'pytest': 'only needed by developers',
+    'ruff': 'only needed by developers',
+    'scikit-learn': 'only needed for the quickstart',
+    'torchvision': 'only needed for AVA detection with mmcv-lite',
 }
 
 
@@ -69,7 +69,7 @@ def check_mmcv() -> Finding:
         return Finding('problem', 'mmcv', 'mmcv and mmcv-lite overwrite each other', advice)
     if not installed:
         return Finding('note', 'mmcv', 'importable, but no installed distribution', '')
-    return Finding('ok', 'mmcv', f'{installed[0]} alone')
+    return Finding('ok', 'mmcv', f'only {installed[0]}')
 
 
 def check_version(tested: Requirement) -> Finding:

@@ -1,4 +1,4 @@
-"""Checks of the decoders and of the pre-training pipeline."""
+"""Check the decoders and the pre-training pipeline."""
 
 import importlib.util
 import tempfile
@@ -47,6 +47,4 @@ def try_pipeline(path: Path) -> Finding:
         np.random.set_state(state)
     seconds = time.perf_counter() - start
     shape = 'x'.join(map(str, sample['inputs'].shape))
-    return Finding(
-        'ok', 'decode and augment', f'{shape} in {1000 * seconds:.0f} ms, the first time'
-    )
+    return Finding('ok', 'decode and augment', f'{shape} in {1000 * seconds:.0f} ms, first run')

@@ -128,7 +128,7 @@ def test_seconds_outside_the_movie_are_left_out_and_counted(
     folder = movies / ('frames' if use_frames else 'videos')
     data = build(rows, use_frames=use_frames, data_prefix=dict(img=str(folder)))
     assert keys(data) == ['m0,0901', 'm1,0902', 'm2,0900', 'm0,0903']
-    assert 'left out 3: outside the seconds that there are of the movie' in log.text
+    assert 'left out 3: outside the duration of the movie' in log.text
 
 
 def test_boxes_are_cut_or_left_out_and_counted(build: Builder, log: pytest.LogCaptureFixture):
@@ -228,7 +228,7 @@ def test_a_few_missing_movies_are_left_out_and_counted(
 
 
 def test_a_set_without_a_frame_is_refused(build: Builder):
-    with pytest.raises(ValueError, match=r'leaves no key frame: .*outside the seconds'):
+    with pytest.raises(ValueError, match=r'leaves no key frame: .*outside the duration'):
         build([row('m0', 1000)])
 
 

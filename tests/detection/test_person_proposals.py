@@ -86,7 +86,7 @@ def test_a_damaged_spot_costs_one_key_frame(
         detector, [tmp_path / 'a.mp4'], on_progress=lambda *p: done.append(p)
     )
     assert list(proposals) == ['a,0000', 'a,0002'] and done[-1] == (3, 3)
-    assert said == [f'Left out a,0001: Cannot read the video {tmp_path}/a.mp4: Invalid data']
+    assert said == [f'Skipped a,0001: Cannot read the video {tmp_path}/a.mp4: Invalid data']
     damaged |= {0, 2}
     with pytest.raises(RuntimeError, match='None of 3 key frames can be decoded'):
         make_proposals(detector, [tmp_path / 'a.mp4'])

@@ -15,7 +15,7 @@ K400 = Path(__file__).parents[2] / 'configs' / 'cvrl' / 'pretrain_k400.py'
         (2, {}, 'note', 'lr=0.08'),
         (2, {'auto_scale_lr.enable': True}, 'ok', 'scaled to 0.08'),
         (2, {'optim_wrapper.accumulative_counts': 4}, 'ok', 'as the config expects'),
-        (8, {'auto_scale_lr': None}, 'note', 'names no batch'),
+        (8, {'auto_scale_lr': None}, 'note', 'does not name its batch'),
     ],
 )
 def test_compares_with_the_base_batch(ranks: int, changes: dict, status: str, words: str):

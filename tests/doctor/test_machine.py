@@ -36,7 +36,7 @@ def test_a_sample_is_as_large_as_its_crop(step: dict, pixels: int | None, tmp_pa
     needed = None if pixels is None else 2 * 2 * 8 * 3 * pixels
     assert machine.waiting_bytes(config) == needed
     (found,) = machine.check_shared_memory(config, 1, tmp_path)
-    assert ('does not tell how much' in str(found)) == (pixels is None)
+    assert ('the need is unknown' in str(found)) == (pixels is None)
 
 
 @pytest.mark.parametrize(('ranks', 'status'), [(1, 'ok'), (2, 'problem')])
