@@ -1,4 +1,4 @@
-"""Features of a long list, written part by part (:mod:`cvrl_mm.list_parts`)."""
+"""Write the features of a long list in parts (:mod:`cvrl_mm.list_parts`)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,9 +12,9 @@ FLOAT_BYTES = 4
 
 
 class FeaturePart(ListPart):
-    """The features of one process's share of a list, float32 data of its rows.
+    """The features of one process's share of a list; the data is float32.
 
-    A row holds ``channels``, or ``error`` if the video could not be read.
+    A row has ``channels``, or ``error`` if the video cannot be read.
     """
 
     contents = 'features'
@@ -31,31 +31,31 @@ class FeaturePart(ListPart):
         """Add features of videos.
 
         Args:
-            indices: Places in the list, (n,).
-            feats: (n, C).
+            indices: Indices in the list, (n,).
+            feats: Features, (n, C).
         """
         rows = {i: dict(channels=feats.shape[1]) for i in indices}
         self.write(rows, np.ascontiguousarray(feats, '<f4').tobytes())
 
     def fail(self, reasons: Mapping[int, str]) -> None:
-        """Note videos that cannot be read: by place in the list, the reason."""
+        """Add videos that cannot be read, with the reasons by index in the list."""
         self.write({i: dict(error=why) for i, why in reasons.items()})
 
 
 def join_parts(out: str | Path) -> dict[str, str]:
-    """Write the output file of finished parts and remove them.
+    """Write the output file from the finished parts, and remove the parts.
 
     Args:
         out: The output file; its parts are in ``OUT.parts``.
 
     Returns:
-        By name, why a video could not be read; those are left out.
+        The videos that cannot be read, with the reasons. The output does not contain them.
 
     Raises:
-        FileNotFoundError: there are no parts, or one is missing.
-        ValueError: a part is unfinished or damaged, parts do not belong together, or no video
-            could be read.
-        BlockingIOError: a process still works on a part.
+        FileNotFoundError: There are no parts, or one is missing.
+        ValueError: A part is unfinished or damaged, parts do not belong together, or no video
+            can be read.
+        BlockingIOError: A process still works on a part.
     """
     file = FeatureFile(out)
     with FeaturePart.finished(out) as (_, parts):

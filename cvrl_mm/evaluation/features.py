@@ -45,7 +45,7 @@ def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> Ba
     parts = copy.deepcopy(config.model)
     weights = None
     if checkpoint is not None:
-        # read before the network is built, so that a wrong file is reported at once
+        # read before the network is built, so that a wrong file is reported immediately
         if str(checkpoint) != UNTRAINED:
             weights = extract_backbone(locate_weights(checkpoint))
         for key in ('init_cfg', 'pretrained'):

@@ -89,7 +89,7 @@ def knn_classify(
     Raises:
         ValueError: Features and labels do not match, or ``k`` or ``temperature`` is out of range.
     """
-    if not temperature > 0:  # also refuses NaN
+    if not temperature > 0:  # also rejects NaN
         raise ValueError(f'temperature must be > 0, got {temperature}.')
     _check_labels(gallery, gallery_labels)
     sims, indices = nearest_neighbours(queries, gallery, k, chunk_size)

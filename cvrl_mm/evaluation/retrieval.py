@@ -37,7 +37,7 @@ def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
     datasets = dict(train=cfg.train_dataloader.dataset, test=loader.dataset)
     for dataset in datasets.values():
         check_labels(dataset, None)
-    _warn_of_overlap(**datasets)
+    _warn_about_overlap(**datasets)
     model, source = frozen_recognizer(cfg, checkpoint)
     sets = {}
     for name, dataset in datasets.items():
@@ -48,8 +48,8 @@ def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
     return write_result(result, out / 'retrieval.json')
 
 
-def _warn_of_overlap(train: ConfigDict, test: ConfigDict) -> None:
-    """Warn if test videos are among the training videos, where each would retrieve itself."""
+def _warn_about_overlap(train: ConfigDict, test: ConfigDict) -> None:
+    """Warn if test videos are also training videos, because each of them retrieves itself."""
     test_paths = _paths(test)
     shared = _paths(train) & test_paths
     if shared:

@@ -1,4 +1,4 @@
-"""The paper's claims as comparisons of two rows, each with what it predicts and why.
+"""The paper's claims as comparisons of two rows, with a reason for each prediction.
 
 The predictions were written before the runs that test them.
 """
@@ -11,14 +11,14 @@ from .paired_difference import PairedDifference, paired_difference
 
 @dataclass(frozen=True)
 class Claim:
-    """One row is claimed to have a higher accuracy than another.
+    """The claim that one row has a higher accuracy than another.
 
     Attributes:
-        what: The claim, in words.
-        source: Where the paper makes it.
-        higher: Run and measure that are claimed to be higher.
-        lower: Run and measure that they are compared with.
-        why: Why the claim should hold on the generated videos, or what speaks against it.
+        what: Text of the claim.
+        source: Table or figure of the paper.
+        higher: Run and measure with the higher accuracy.
+        lower: Run and measure with the lower accuracy.
+        why: Why the claim should hold on the generated videos, or why it may not.
     """
 
     what: str
@@ -40,7 +40,7 @@ def fine_tuned(what: str, higher: str, lower: str, percent: int) -> Claim:
         'Table 3',
         (higher, f'labels_{percent}pct'),
         (lower, f'labels_{percent}pct'),
-        'Features learnt without labels leave less for the few labels to teach.',
+        'Features learned without labels need fewer labels for the classes.',
     )
 
 
@@ -181,7 +181,7 @@ def compare(
         results: Accuracies, 0 to 1, by run, seed and measure.
 
     Returns:
-        The difference in percentage points, or None where fewer than two seeds have both.
+        The difference in percentage points, or None if fewer than two seeds have both.
     """
 
     def percent(run: str, measure: str) -> dict[int, float]:

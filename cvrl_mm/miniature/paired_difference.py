@@ -16,7 +16,7 @@ class PairedDifference:
         mean: Mean of the differences, in the unit of the values.
         low: Lower end of the interval.
         high: Upper end of the interval.
-        num_seeds: Seeds that both rows have.
+        num_seeds: Number of seeds of both rows.
     """
 
     mean: float
@@ -26,7 +26,7 @@ class PairedDifference:
 
     @property
     def verdict(self) -> str:
-        """'shown', 'opposite', or 'no difference' where the interval holds zero."""
+        """'shown', 'opposite', or 'no difference' if the interval contains zero."""
         if self.low > 0:
             return 'shown'
         return 'opposite' if self.high < 0 else 'no difference'
@@ -35,18 +35,18 @@ class PairedDifference:
 def paired_difference(
     higher: Mapping[int, float], lower: Mapping[int, float], confidence: float = 0.95
 ) -> PairedDifference | None:
-    """Compare two rows by Student's t-interval of their differences per seed.
+    """Compare two rows with Student's t-interval of the differences per seed.
 
-    Both rows of a seed see the same videos and start from the same seed, so that much of the
-    variation between seeds cancels in the difference.
+    For one seed, both rows use the same videos and the same random seed, so much of the variation
+    between seeds cancels in the difference.
 
     Args:
-        higher: The values by seed that are claimed to be higher.
-        lower: The values by seed that they are compared with.
+        higher: The values that are claimed to be higher, by seed.
+        lower: The values that are claimed to be lower, by seed.
         confidence: Coverage of the interval, between 0 and 1.
 
     Returns:
-        The difference, or None where fewer than two seeds have both values.
+        The difference, or None if fewer than two seeds have both values.
 
     Raises:
         ValueError: ``confidence`` is not between 0 and 1.

@@ -1,4 +1,4 @@
-"""The report of the miniature: the claims at the top, then the tables and their plots."""
+"""Write the report of the miniature: claims, tables and plots."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -22,7 +22,7 @@ def write_report(
         folder: Folder to write to.
         tables: Keys of ``TABLES``.
         results: Accuracies, 0 to 1. A run, a seed or a measure may be missing.
-        settings: Settings and machine of the runs, shown as given.
+        settings: Settings and machine of the runs, which are listed at the top.
 
     Returns:
         The path of ``miniature.md``.
@@ -31,8 +31,8 @@ def write_report(
         '# The paper in miniature',
         '',
         'Written by `tools/miniature.py`. Accuracy on the held-out generated videos in %, mean ± '
-        'standard deviation over the seeds. Each seed draws its own videos and weights, which all '
-        "rows share. The paper's number on Kinetics-400 is in brackets: compare the order, not "
+        'standard deviation over the seeds. All rows of a seed use the same videos and initial '
+        "weights. The paper's number on Kinetics-400 is in brackets: compare the order, not "
         'the value.',
         '',
         *(f'- {name}: {value}' for name, value in settings.items()),
@@ -51,13 +51,13 @@ def write_report(
 
 
 def values(results: Results, row: Row, measure: str) -> list[float]:
-    """The values of a row in percent, in the order of the seeds."""
+    """Return the values of a row in percent, in the order of the seeds."""
     seeds = sorted(results.get(row.run, {}).items())
     return [100 * result[measure] for _, result in seeds if measure in result]
 
 
 def _claims(results: Results) -> list[str]:
-    """Write the table of the claims whose two rows have been run."""
+    """Return the table of the claims for which both rows have been run."""
     compared = [(claim, compare(claim, results)) for claim in CLAIMS]
     rows = [
         f'| {claim.what} | {claim.source} | {d.mean:+.1f} [{d.low:+.1f}, {d.high:+.1f}] '
@@ -72,7 +72,7 @@ def _claims(results: Results) -> list[str]:
         "## The paper's claims",
         '',
         'Difference of accuracies in percentage points, paired by seed, with its 95 % interval '
-        "(Student's t). An order is stated only where the interval leaves out zero. The intervals "
+        "(Student's t). An order is stated only if the interval excludes zero. The intervals "
         'are not corrected for the number of claims.',
         '',
         '| claim | paper | difference | seeds | result |',
@@ -100,7 +100,7 @@ def _cell(measured: list[float], paper: float | None) -> str:
 
 
 def _orders(table: Table, results: Results) -> list[str]:
-    """Count the pairs of rows whose means stand in the paper's order, and name the others."""
+    """Count the pairs of rows whose means are in the paper's order, and list the other pairs."""
     lines = []
     for measure in table.measures:
         rows = [row for row in table.rows if measure in row.paper and values(results, row, measure)]

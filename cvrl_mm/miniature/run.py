@@ -1,4 +1,4 @@
-"""One run of the miniature: train, then measure."""
+"""Execute one run of the miniature: training and evaluation."""
 
 import json
 import time
@@ -39,12 +39,12 @@ class Run:
     Attributes:
         name: Name of the config, without folder and suffix.
         seed: Seed of the training and of its videos.
-        measures: Measures to take, keys of ``tables.MEASURES``.
+        measures: Measures to compute, keys of ``tables.MEASURES``.
         data: Folder of the generated videos and their decoded frames.
         transfer_data: Folder of the videos of other classes.
         folder: Output folder of this run.
         repository: The folder that holds ``configs`` and ``tools``.
-        budget: Factor on the config's number of steps or epochs.
+        budget: Factor for the number of steps or epochs in the config.
         num_workers: Workers per data loader.
     """
 
@@ -59,18 +59,18 @@ class Run:
     num_workers: int
 
     def results(self) -> dict[str, float]:
-        """Return the measures taken so far; a measure is there once its training has ended."""
+        """Return the measures of finished trainings."""
         path = self.folder / 'results.json'
         return json.loads(path.read_text()) if path.is_file() else {}
 
     def execute(self) -> dict[str, float]:
-        """Take the missing measures; an interrupted training goes on from its last checkpoint.
+        """Compute the missing measures; an interrupted training continues from its last checkpoint.
 
         Returns:
             Accuracies, 0 to 1, by measure, and ``seconds``, the time of all attempts.
 
         Raises:
-            RuntimeError: A training failed; the message holds the end of its log.
+            RuntimeError: A training failed; the message contains the end of its log.
         """
         torch.set_num_threads(1)
         register_all_modules()
@@ -166,7 +166,7 @@ class Run:
             loader.batch_size = min(loader.batch_size, videos)
 
     def _train(self, config: Config, folder: Path) -> None:
-        """Train; a training that was interrupted goes on from its last checkpoint."""
+        """Train; an interrupted training continues from its last checkpoint."""
         process = start_training(config, folder, self.repository, 1, '--resume', 'auto')
         if process.wait():
             log = folder / LOG

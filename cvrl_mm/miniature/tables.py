@@ -39,7 +39,7 @@ class Table:
         title: Title, with the number of the table in the paper.
         measures: Columns, keys of ``MEASURES``.
         rows: Rows.
-        note: What differs from the paper.
+        note: Differences from the paper.
     """
 
     title: str
@@ -48,8 +48,8 @@ class Table:
     note: str = ''
 
 
-FROZEN = ('linear', 'knn_top1', 'R@1')  # read off frozen features
-TRANSFER = 'transfer'  # linear, on a set whose motions and structures are all others
+FROZEN = ('linear', 'knn_top1', 'R@1')  # measures on frozen features
+TRANSFER = 'transfer'  # linear, on videos with other motions and structures
 TABLES = {
     'linear': Table(
         'Linear evaluation (Table 2)',
@@ -103,8 +103,8 @@ TABLES = {
             Row('4 motions, clips', 'supervised_clip_motion'),
             Row('4 motions, single frames', 'supervised_frame_motion'),
         ),
-        'Chance is 6.25 for the classes and 25 for the motions. A single frame above chance would '
-        'mean that one frame gives the motion away.',
+        'Chance is 6.25 for the classes and 25 for the motions. An accuracy of single frames above '
+        'chance would mean that one frame reveals the motion.',
     ),
     'interval': Table(
         'Density of the temporal interval (Figure 3)',
@@ -152,7 +152,7 @@ TABLES = {
         ),
     ),
     'data': Table(
-        'Videos to pre-train on, as many steps (Figure 4)',
+        'Number of videos for pre-training, with the same number of steps (Figure 4)',
         FROZEN,
         (
             Row('25 %', 'data_25pct_motion'),

@@ -56,12 +56,12 @@ class InfoNCEHead(BaseModule):
                 f'in_channels={in_channels}, hidden_channels={hidden_channels}, '
                 f'out_channels={out_channels}, num_hidden_layers={num_hidden_layers}.'
             )
-        if not 0 < temperature < float('inf'):  # also refuses NaN
+        if not 0 < temperature < float('inf'):  # also rejects NaN
             raise ValueError(
                 f'temperature must be positive and finite (the paper: 0.1), got {temperature}.'
             )
         self.temperature = temperature
-        self.equal_batches = False  # over all ranks; NegativesCheckHook knows the loader
+        self.equal_batches = False  # over all ranks; set by NegativesCheckHook
         norm_cfg = norm_cfg or dict(type='BN1d', momentum=0.003)
         layers, width = [], in_channels
         for _ in range(num_hidden_layers):

@@ -38,8 +38,8 @@ class R3DSlow(ResNet3dSlowOnly):
         width: Multiplies the number of channels of every layer. From 0.125 to 4; 64 * width
             must be a whole number.
         padding: ``'symmetric'`` pads as PyTorch does. ``'tf_same'`` pads as the released code
-            does, which weights converted from it require: where the stride is 2 and the size is
-            even, TensorFlow pads one element less in front.
+            does, which is required for weights converted from it: if the stride is 2 and the
+            size is even, TensorFlow pads one element less at the start.
         conv1_kernel: Kernel of the stem, (T, H, W).
         conv1_stride_t: Temporal stride of the stem.
         zero_init_residual: Initialise the last batch norm of each block to zero. The released
@@ -97,7 +97,7 @@ class R3DSlow(ResNet3dSlowOnly):
         self._check_recompute()
         if channels_last:
             self.to(memory_format=torch.channels_last_3d)
-        self._freeze_stages()  # before train(): the optimiser and DDP look at requires_grad
+        self._freeze_stages()  # not only in train(): the optimiser and DDP read requires_grad
 
     @property
     def out_channels(self) -> int:
@@ -155,7 +155,7 @@ class R3DSlow(ResNet3dSlowOnly):
         return x
 
     def train(self, mode: bool = True) -> 'R3DSlow':
-        """Set training mode, except for frozen stages and, with ``norm_eval``, all batch norms."""
+        """Set training mode and return this module; MMAction2's method returns None."""
         super().train(mode)
         return self
 

@@ -13,7 +13,8 @@ def same_padding(
 
     An axis of length ``size`` yields ``ceil(size / stride)`` outputs. If the number of padded
     elements is odd, the larger half is appended at the end. With stride 1 and an odd kernel, this
-    is the padding of PyTorch; with stride 2 and an even size, one element less is put in front.
+    is the padding of PyTorch; with stride 2 and an even size, one element less is
+    padded at the start.
 
     Args:
         sizes: Size of the input along each axis, (T, H, W).

@@ -61,8 +61,8 @@ def test_test_videos_among_the_training_videos_are_reported(tmp_path: Path, monk
         ConfigDict(ann_file=str(tmp_path / f'{name}.txt'), data_prefix=dict(video='videos'))
         for name in ('train', 'test')
     )
-    retrieval_module._warn_of_overlap(train, test)
+    retrieval_module._warn_about_overlap(train, test)
     assert '1 of 3 videos of ' in lines[0] and 'such as videos/b.mp4' in lines[0]
     test.data_prefix.video = 'other'
-    retrieval_module._warn_of_overlap(train, test)
+    retrieval_module._warn_about_overlap(train, test)
     assert len(lines) == 1
