@@ -8,10 +8,11 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from ..models import R3DSlow
+from .architecture import RESNET_STEM as STEM
 from .architecture import read_depth_and_width
 from .files import load_weights
 
-OUR_STEM, STEM = 'conv1.conv.weight', 'conv1.weight'
+OUR_STEM = 'conv1.conv.weight'
 # Prefixes in files of torchvision and timm, of mmpretrain and this package, and of DDP
 PREFIXES = ('', 'backbone.', 'module.', 'module.backbone.')
 

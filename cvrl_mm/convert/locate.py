@@ -83,7 +83,7 @@ def _unpack(archive: Path, folder: Path) -> None:
                         shutil.copyfileobj(packed, unpacked)
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
         raise ValueError(
-            f'{archive} is no readable archive: {error}. Download it again, or give the '
+            f'{archive} is not a readable archive: {error}. Download it again, or give the '
             f'prefix of an unpacked checkpoint.'
         ) from error
 

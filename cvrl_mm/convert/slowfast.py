@@ -10,10 +10,10 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from ..models import R3DSlow
+from .architecture import SLOWFAST_STEM as STEM
 from .clip_input import ClipInput
 from .files import load_weights
 
-STEM = 's1.pathway0_stem.conv.weight'
 BLOCK = re.compile(r's(\d)\.pathway0_res\d+\.branch2\.c\.weight')
 CONVS = dict(conv1='branch2.a', conv2='branch2.b', conv3='branch2.c', downsample='branch1')
 # Weights besides the encoder in checkpoints of MoCo, BYOL, SimCLR, SwAV and the memory bank

@@ -1,4 +1,4 @@
-"""Checking the videos of a list, by one or several processes."""
+"""Check the videos of a list with one or several processes."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from .video_check import find_fault, find_faults
 
 
 class CheckPart(ListPart):
-    """The checks of one process's share of a list; a row holds ``fault``, None for a good video."""
+    """The checks of one process's share of a list; a row has ``fault``, None for a good video."""
 
     contents = 'checks'
 
@@ -25,13 +25,13 @@ class CheckPart(ListPart):
 
 @dataclass(frozen=True)
 class CheckedList:
-    """What a check has found.
+    """The result of checking a list.
 
-    Args:
-        num_videos: Videos in the list.
+    Attributes:
+        num_videos: Number of videos in the list.
         faults: Path and fault of each bad video, in the order of the list.
-        clean: The written list without them.
-        report: The written list of them.
+        clean: Path of the written list without the bad videos.
+        report: Path of the written list of the bad videos.
     """
 
     num_videos: int
@@ -53,27 +53,29 @@ def check_list(
 ) -> CheckedList | None:
     """Check the videos of a list (:func:`.video_check.find_fault`).
 
-    What is checked is noted on disk at once: started again, this goes on where it was.
+    Each result is written to disk immediately, so another call with the same arguments continues an
+    interrupted check.
 
     Args:
-        ann_file: Lines of "path" or "path label".
-        prefix: Folder that the paths are relative to.
-        out: The clean list; by default LIST.clean.txt.
+        ann_file: Path of the list, with lines "path" or "path label".
+        prefix: Folder to which the paths are relative.
+        out: Path of the list without bad videos. Default: LIST.clean.txt.
         strict: Whether damage that the decoder conceals is a fault.
-        num_processes: Videos checked at a time.
+        num_processes: Number of videos that are checked at a time.
         timeout_seconds: Time limit per video.
-        rank: Number of this process; it checks every ``size``-th video.
+        rank: Rank of this process; it checks every ``size``-th video.
         size: Number of processes that share the list.
-        on_progress: Called with the number of checked videos and the number of this share.
+        on_progress: Called with the number of checked videos and the number of all videos of this
+            process.
 
     Returns:
-        What was found; None where several processes share the list: :func:`join_checks` then
-        writes the lists.
+        The result. None if several processes share the list; :func:`join_checks` then writes the
+        lists.
 
     Raises:
-        FileNotFoundError: the list does not exist.
-        ValueError: the list is damaged, or there are unfinished parts of another check.
-        BlockingIOError: another process checks this share.
+        FileNotFoundError: The list does not exist.
+        ValueError: The list is damaged, or there are unfinished parts of another check.
+        BlockingIOError: Another process checks this share.
     """
     files = _files(ann_file, prefix)
     clean = _clean_list(ann_file, out)
@@ -91,7 +93,7 @@ def check_list(
 def join_checks(
     ann_file: str | Path, prefix: str = '', out: str | Path | None = None
 ) -> CheckedList:
-    """Write the lists once all shares are checked, and remove the shares' folder.
+    """Write the lists from the finished shares, and remove the folder of the shares.
 
     Args:
         ann_file: As for :func:`check_list`.
@@ -99,9 +101,9 @@ def join_checks(
         out: As for :func:`check_list`.
 
     Raises:
-        FileNotFoundError: the list or a share does not exist.
-        ValueError: a share is unfinished or damaged, or of another list or prefix.
-        BlockingIOError: a process still checks a share.
+        FileNotFoundError: The list or a share does not exist.
+        ValueError: A share is unfinished or damaged, or belongs to another list or prefix.
+        BlockingIOError: A process still checks a share.
     """
     files = _files(ann_file, prefix)
     clean = _clean_list(ann_file, out)

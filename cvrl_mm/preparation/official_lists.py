@@ -245,9 +245,7 @@ def _read(path: Path) -> str:
     if not path.is_file():
         raise FileNotFoundError(f'The official split file {path} is missing.')
     try:
-        return path.read_text(
-            encoding='utf-8-sig'
-        )  # accepts files with and without a byte order mark
+        return path.read_text(encoding='utf-8-sig')  # with or without a byte order mark
     except UnicodeDecodeError as error:
         raise ValueError(
             f'The split file {path} is not a text file in UTF-8: {error.reason} at byte '

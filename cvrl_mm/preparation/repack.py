@@ -1,8 +1,11 @@
-"""Encode a set of videos again so that it loads quickly.
+"""Encode a set of videos again for faster loading.
 
-Beside the new videos lie ``repack.json``, the settings, ``repack_failures.jsonl``, the videos that
-could not be repacked, and until everything is done ``.unfinished`` with one folder per process:
-``part_0_of_2`` has the process's lock, unfinished files and ``failures.jsonl``.
+Besides the new videos, the target folder contains::
+
+    repack.json               settings
+    repack_failures.jsonl     videos that could not be repacked, with reasons
+    .unfinished/part_0_of_2   until all videos are finished: the lock of one process, its unfinished
+                              files and its ``failures.jsonl``
 """
 
 import json
@@ -27,12 +30,12 @@ PART_FAILURES = 'failures.jsonl'
 
 @dataclass(frozen=True)
 class RepackReport:
-    """What became of a set.
+    """The result of repacking a set of videos.
 
-    Args:
-        names: For each video its path in the new folder; None where there is no file.
-        failures: For each video that was copied as it is, or is missing, the reason.
-        num_skipped: Videos that an earlier run had repacked.
+    Attributes:
+        names: Path of each video in the new folder; None if there is no file.
+        failures: Reasons by video, for videos that were copied without changes or are missing.
+        num_skipped: Number of videos that an earlier run has repacked.
     """
 
     names: dict[str, str | None]
@@ -46,35 +49,36 @@ def repack(
     target: Path,
     settings: RepackSettings,
     num_workers: int = 1,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
     rank: int = 0,
     size: int = 1,
 ) -> RepackReport | None:
-    """Write a set of videos again into another folder (:func:`.repack_video.repack_video`).
+    """Encode a set of videos again in another folder (:func:`.repack_video.repack_video`).
 
-    A new file appears when it is whole and checked; a video that cannot be repacked is copied
-    as it is and noted in ``repack_failures.jsonl``. What an earlier run has finished is left
-    alone; what it could not repack is tried again.
+    A new file has a temporary name until it is complete and checked. A video that cannot be
+    repacked is copied without changes and listed in ``repack_failures.jsonl``. Videos that an
+    earlier run has repacked are skipped; its failures are retried.
 
     Args:
-        root: The folder of the videos.
-        videos: Their paths relative to it.
-        target: The folder to write: new, or of an earlier run with these settings.
-        settings: How to encode.
-        num_workers: Processes.
-        on_progress: Called with the videos done and the videos in all, of this share.
-        rank: Number of this job; it repacks every ``size``-th video.
+        root: Folder of the videos.
+        videos: Paths relative to ``root``.
+        target: Output folder; a new folder, or that of an earlier run with the same settings.
+        settings: Settings of the encoder.
+        num_workers: Number of processes.
+        on_progress: Called with the number of finished videos and the number of all videos of this
+            share.
+        rank: Rank of this job; it repacks every ``size``-th video.
         size: Number of jobs that share the set.
 
     Returns:
-        New names and failures; None where several jobs share the set: :func:`join_repacked`
-        then gives them.
+        New names and failures. None if several jobs share the set; :func:`join_repacked` then
+        returns them.
 
     Raises:
-        ValueError: no videos, one outside of the folder, two with the same new name, or shares
-            of another ``size``.
-        FileExistsError: the target holds something else.
-        BlockingIOError: another process works on this share.
+        ValueError: There are no videos, a video is outside of ``root``, two videos have the same
+            new name, or there are shares of another ``size``.
+        FileExistsError: The target contains other files.
+        BlockingIOError: Another process works on this share.
     """
     videos = _normal(videos)
     _check(root, videos, target, num_workers)
@@ -92,10 +96,9 @@ def repack(
             failures.pop(video, None)
             if reason:
                 failures[video] = reason
-                _keep(video, reason, root, target, part)
+                _copy_failed(video, reason, root, target, part)
             done += 1
-            if on_progress is not None:
-                on_progress(done, len(share))
+            on_progress(done, len(share))
         _write_failures(part / PART_FAILURES, failures)
     if size > 1:
         return None
@@ -103,7 +106,7 @@ def repack(
 
 
 def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackReport:
-    """Gather the failures of all shares and remove the folder of unfinished work.
+    """Collect the failures of all shares, and remove the folder of unfinished files.
 
     Args:
         root: As for :func:`repack`.
@@ -114,9 +117,9 @@ def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackRepo
         New names and failures.
 
     Raises:
-        FileNotFoundError: there are no shares, or one has not begun.
-        ValueError: a video is not done.
-        BlockingIOError: a process still works on a share.
+        FileNotFoundError: There are no shares, or one has not started.
+        ValueError: A video is not finished.
+        BlockingIOError: A process still works on a share.
     """
     videos = _normal(videos)
     folders = complete_parts(target / SCRATCH)
@@ -129,10 +132,10 @@ def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackRepo
         unfinished = [v for v in videos if not _is_done(v, failures, root, target)]
         if unfinished:
             raise ValueError(
-                f'{len(unfinished)} of {len(videos)} videos are not done, the first one '
-                f'{unfinished[0]}; start the processes again, which go on where they were.'
+                f'{len(unfinished)} of {len(videos)} videos are not finished, the first one is '
+                f'{unfinished[0]}; start the processes again to continue.'
             )
-        # Those of other lists, which were repacked into the same folder, stay.
+        # Failures of other lists, which were repacked into the same folder, are kept.
         of_others = _read_failures(target / FAILURES)
         for video in videos:
             of_others.pop(video, None)
@@ -145,7 +148,7 @@ def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackRepo
 
 
 def new_name(video: str) -> str:
-    """Name of the repacked file: the old one, with ``.mp4`` behind any other suffix."""
+    """Return the name of the repacked file; ``.mp4`` is appended to any other suffix."""
     return video if video.endswith('.mp4') else f'{video}.mp4'
 
 
@@ -155,38 +158,36 @@ def _check(root: Path, videos: list[str], target: Path, num_workers: int) -> Non
     if not videos:
         raise ValueError(f'There are no videos to repack in {root}.')
     if target.resolve().is_relative_to(root.resolve()):
-        raise ValueError(f'{target} lies in {root}; name a folder outside of the old videos.')
+        raise ValueError(f'{target} is in {root}; choose a folder outside of it.')
     outside = [v for v in videos if os.path.isabs(v) or v.split(os.sep)[0] == os.pardir]
     if outside:
-        raise ValueError(
-            f'{outside[0]} does not lie below {root}; name the folder that all videos lie in.'
-        )
+        raise ValueError(f'{outside[0]} is not in {root}; give a folder that contains all videos.')
     clashes = {new_name(v) for v in videos if v != new_name(v)}.intersection(videos)
     if clashes:
         raise ValueError(f'{min(clashes)} is the new name of another video; rename one of them.')
 
 
 def _claim(target: Path, settings: RepackSettings, rank: int, size: int) -> Path:
-    """Make the folder, or take up one that was begun with these settings.
+    """Create the target folder, or check that an existing one has these settings.
 
     Returns:
-        The folder of this share's unfinished work.
+        Folder of the unfinished files of this share.
     """
     written, scratch = target / SETTINGS, target / SCRATCH
     is_new = not written.is_file() and target.exists()
     if is_new and any(path.name not in (SCRATCH, SETTINGS) for path in target.iterdir()):
-        raise FileExistsError(f'{target} holds other files; name a new folder.')
+        raise FileExistsError(f'{target} holds other files; choose a new folder.')
     part = scratch / f'part_{rank}_of_{size}'
     check_size(scratch, size)
     part.mkdir(parents=True, exist_ok=True)
-    if not written.is_file():  # several processes may write the same
+    if not written.is_file():  # several processes may write the same file
         unfinished = part / SETTINGS
         unfinished.write_text(json.dumps(asdict(settings)) + '\n')
         unfinished.replace(written)
     begun = json.loads(written.read_text())
     if begun != asdict(settings):
         raise FileExistsError(
-            f'{target} was begun with {begun}, not with {asdict(settings)}: name another folder.'
+            f'{target} was started with {begun}, not {asdict(settings)}: choose another folder.'
         )
     return part
 
@@ -202,7 +203,7 @@ def _is_done(video: str, failures: Mapping[str, str], root: Path, target: Path) 
 
 
 def _read_failures(path: Path) -> dict[str, str]:
-    """Read failures; a line that a kill has left unfinished is left out."""
+    """Read failures, without an incomplete last line after a kill."""
     if not path.exists():
         return {}
     lines = path.read_text().splitlines(keepends=True)
@@ -219,7 +220,7 @@ def _line(failure: tuple[str, str]) -> str:
 
 
 def _run(videos: list[str], num_workers: int, *args: Any) -> Iterator[tuple[str, str]]:
-    """Repack in processes; yields each video with the reason of its failure, '' without one."""
+    """Repack in several processes; yield each video with the reason of its failure, or ''."""
     if not videos:
         return
     left, futures = [], {}
@@ -237,10 +238,10 @@ def _run(videos: list[str], num_workers: int, *args: Any) -> Iterator[tuple[str,
                 except BrokenProcessPool:
                     left.append(video)
         finally:
-            pool.shutdown(cancel_futures=True)  # an interrupt waits for what is running alone
+            pool.shutdown(cancel_futures=True)  # after an interrupt, wait only for running jobs
     if left == videos and len(videos) == 1:
         yield videos[0], 'the process that decoded it died'
-    else:  # halve those that the dead process took along, until the culprit is alone
+    else:  # split the jobs of the crashed pool in halves until the crashing video is alone
         yield from _run(left[: len(left) // 2], num_workers, *args)
         yield from _run(left[len(left) // 2 :], num_workers, *args)
 
@@ -255,12 +256,12 @@ def _repack_one(video: str, root: Path, target: Path, part: Path, settings: Repa
     finished.parent.mkdir(parents=True, exist_ok=True)
     unfinished.replace(finished)
     if finished != target / video:
-        (target / video).unlink(missing_ok=True)  # the copy of an earlier failure
+        (target / video).unlink(missing_ok=True)  # the copy after an earlier failure
     return ''
 
 
-def _keep(video: str, reason: str, root: Path, target: Path, part: Path) -> None:
-    """Note a failure, then copy the video as it is."""
+def _copy_failed(video: str, reason: str, root: Path, target: Path, part: Path) -> None:
+    """Write a failure to the log, and copy the video without changes."""
     with open(part / PART_FAILURES, 'a') as log:
         log.write(_line((video, reason)))
     if (root / video).is_file():

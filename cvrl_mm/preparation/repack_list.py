@@ -1,4 +1,4 @@
-"""Repacking the videos of a list, and writing the list for the new folder."""
+"""Repack the videos of a list, and write the list for the new folder."""
 
 import os
 from pathlib import Path
@@ -13,22 +13,22 @@ from .repack_video import RepackSettings
 def repack_list(
     ann_file: Path, root: Path, target: Path, settings: RepackSettings, **kwargs: Any
 ) -> RepackReport | None:
-    """Repack the videos of a list and write the list for the new folder, under its old name.
+    """Repack the videos of a list, and write a list with the same name in the new folder.
 
     Args:
-        ann_file: A list as :class:`VideoListDataset` reads it.
-        root: The folder to which its paths are relative.
+        ann_file: A list for :class:`VideoListDataset`.
+        root: Folder to which its paths are relative.
         target: As for :func:`repack`.
         settings: As for :func:`repack`.
         kwargs: As for :func:`repack`.
 
     Returns:
-        New names and failures; None where several jobs share the list: :func:`join_list` then
-        gives them and writes the list.
+        New names and failures. None if several jobs share the list; :func:`join_list` then returns
+        them and writes the list.
 
     Raises:
-        FileNotFoundError: the list, or more than 5 % of the files looked for, do not exist.
-        ValueError: as for :func:`repack`, or the list is no list.
+        FileNotFoundError: The list or more than 5 % of the checked files do not exist.
+        ValueError: See :func:`repack`; also if the list is malformed.
     """
     videos, labels = _read_list(ann_file, root)
     report = repack(root, videos, target, settings, **kwargs)
@@ -38,7 +38,7 @@ def repack_list(
 
 
 def join_list(ann_file: Path, root: Path, target: Path) -> RepackReport:
-    """Join the shares of a list (:func:`join_repacked`) and write it for the new folder.
+    """Join the shares of a list (:func:`join_repacked`), and write the list in the new folder.
 
     Args:
         ann_file: As for :func:`repack_list`.
@@ -49,9 +49,9 @@ def join_list(ann_file: Path, root: Path, target: Path) -> RepackReport:
         New names and failures.
 
     Raises:
-        FileNotFoundError: as for :func:`repack_list` and :func:`join_repacked`.
-        ValueError: as for :func:`join_repacked`, or the list is no list.
-        BlockingIOError: a process still works on a share.
+        FileNotFoundError: See :func:`repack_list` and :func:`join_repacked`.
+        ValueError: See :func:`join_repacked`; also if the list is malformed.
+        BlockingIOError: A process still works on a share.
     """
     videos, labels = _read_list(ann_file, root)
     report = join_repacked(root, videos, target)

@@ -1,4 +1,4 @@
-"""Encode one video again so that random clips of it are decoded quickly."""
+"""Encode a video again, so that random clips are decoded faster."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,39 +13,37 @@ from ..datasets.rotation import quarter_turns
 from ..datasets.video_file import ONE_THREAD, VideoFile
 from ..datasets.video_reading import UnreadableVideoError, one_line
 
-DECODED_SHARE = 0.95  # a source of which less can be decoded is truncated
-CLOCK_SECONDS = 2e-3  # MP4 rounds the times of frames to its own clock
-PRESETS = (  # x264's, fastest first
+DECODED_SHARE = 0.95  # of the duration; if less can be decoded, the source is truncated
+CLOCK_SECONDS = 2e-3  # MP4 rounds the times of frames to its time base
+PRESETS = (  # of x264, from fast to slow
     *('ultrafast', 'superfast', 'veryfast', 'faster', 'fast'),
     *('medium', 'slow', 'slower', 'veryslow', 'placebo'),
 )
-
-
 TUNES = ('fastdecode', 'none')
 
 
 class RepackError(ValueError):
-    """A video that cannot be repacked without loss."""
+    """Raised if a video cannot be repacked completely."""
 
 
 @dataclass(frozen=True)
 class RepackSettings:
-    """How videos are encoded.
+    """Settings of the encoder.
 
-    By default, what costs a decoder most is off (``tune``), and no frame refers to a B-frame
-    (``x264_params``), so that :class:`.VideoFile` need not decode the B-frames between wanted
-    frames. docs/speed.md has the measurements behind the defaults.
+    By default, the features of H.264 that are slowest to decode are disabled (``tune``), and no
+    frame refers to a B-frame (``x264_params``), so that :class:`.VideoFile` can skip the B-frames
+    between requested frames. docs/speed.md contains the measurements for the defaults.
 
     Args:
-        short_side: Pixels of the shorter side; smaller videos keep their size.
-        key_frame_interval: Frames between two places at which a decoder can start.
-        crf: x264's quality: lower is better and larger.
-        preset: x264's effort.
-        tune: 'fastdecode', or 'none' for files that are smaller and slower to decode.
+        short_side: Length of the shorter side in pixels; smaller videos keep their size.
+        key_frame_interval: Number of frames between two key frames, at which decoding can start.
+        crf: Quality of x264. Lower values give better quality and larger files.
+        preset: Preset of x264. Slower presets give smaller files.
+        tune: 'fastdecode', or 'none' for smaller files that are slower to decode.
         x264_params: Further parameters of x264.
 
     Raises:
-        ValueError: A number is out of range, or x264 has no such preset or tune.
+        ValueError: A number is out of range, or the preset or tune is unknown.
     """
 
     short_side: int = 256
@@ -67,24 +65,24 @@ class RepackSettings:
             raise ValueError(f'tune must be one of {", ".join(TUNES)}; got {self.tune!r}.')
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """Width and height of the outcome, even numbers as 4:2:0 needs them."""
+        """Return width and height of the new video, which must be even for 4:2:0."""
         scale = min(1, self.short_side / min(width, height))
         return max(2, 2 * round(width * scale / 2)), max(2, 2 * round(height * scale / 2))
 
 
 def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
-    """Write ``source`` as H.264 in MP4 without sound, frame by frame at the same times.
+    """Encode a video as H.264 in MP4 without sound, with the same frames at the same times.
 
-    The rotation that a player would apply is applied. The outcome is decoded, and its number
-    of frames and their times are compared with those of the source.
+    Rotated videos become upright. The new video is decoded, and the number and the times of its
+    frames are compared with those of the source.
 
     Args:
-        source: A video.
-        target: The file to write; of no use after an error.
-        settings: How to encode.
+        source: Path of the video.
+        target: Path of the new video. It is incomplete after an error.
+        settings: Settings of the encoder.
 
     Raises:
-        RepackError: The source is damaged or holds no video, or the outcome differs from it.
+        RepackError: The source is damaged or contains no video, or the new video differs from it.
     """
     try:
         with VideoFile(source, strict=True) as reader, av.open(str(target), 'w') as writer:
@@ -102,13 +100,13 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
             f'{len(expected)} frames were encoded, {len(seconds)} decoded and {num_frames} counted'
         )
     if np.abs(seconds - expected).max() > CLOCK_SECONDS:
-        raise RepackError('its frames have other times than those of the source')
+        raise RepackError('the times of its frames differ from those of the source')
 
 
 def _encode(
     reader: VideoFile, writer: av.container.OutputContainer, settings: RepackSettings
 ) -> np.ndarray:
-    """Encode all frames; returns their times in seconds, the first one's 0."""
+    """Encode all frames; return their times in seconds since the first frame."""
     stream = reader.stream
     rate = cast(Fraction, stream.average_rate or Fraction(25))
     output = None
@@ -129,12 +127,12 @@ def _encode(
     promised = float((stream.duration or 0) * time_base)
     decoded = times[-1] + float(1 / rate)
     if decoded < DECODED_SHARE * promised:
-        raise RepackError(f'it promises {promised:.1f} s, and {decoded:.1f} s can be decoded')
+        raise RepackError(f'its header states {promised:.1f} s, but {decoded:.1f} s can be decoded')
     return times
 
 
 def _frames(reader: VideoFile, rate: Fraction) -> Iterator[av.VideoFrame]:
-    """Decode frames, upright and at increasing times."""
+    """Decode upright frames with increasing times."""
     time_base = _time_base(reader.stream)
     step = max(1, round(1 / (rate * time_base)))
     last = -step
@@ -152,7 +150,7 @@ def _frames(reader: VideoFile, rate: Fraction) -> Iterator[av.VideoFrame]:
 
 
 def _turn(frame: av.VideoFrame) -> av.VideoFrame:
-    """Rotate a frame as its display matrix says."""
+    """Rotate a frame according to its display matrix."""
     turns = quarter_turns(frame)
     if not turns:
         return frame
@@ -180,7 +178,7 @@ def _add_stream(
     output.pix_fmt = 'yuv420p'
     context = output.codec_context
     context.gop_size, context.thread_count = settings.key_frame_interval, 1
-    # decoders choose the way to RGB by these
+    # decoders use these for the conversion to RGB
     context.colorspace, context.color_range = frame.colorspace, frame.color_range
     return output
 
@@ -196,7 +194,7 @@ def _resize(frame: av.VideoFrame, output: av.VideoStream) -> av.VideoFrame:
 def _time_base(stream: av.VideoStream) -> Fraction:
     if stream.time_base is None:
         raise RepackError('its times have no unit')
-    return cast(Fraction, stream.time_base)  # PyAV's own type acts as one
+    return cast(Fraction, stream.time_base)  # PyAV declares another type
 
 
 def _seconds(frame: av.VideoFrame) -> float:

@@ -1,4 +1,4 @@
-"""Finding videos that cannot be read or are damaged."""
+"""Find videos that cannot be read or are damaged."""
 
 import multiprocessing as mp
 import time
@@ -15,15 +15,15 @@ NUM_FRAMES = 32
 
 
 def find_fault(filename: str, strict: bool = True) -> str | None:
-    """Decode a video.
+    """Decode a video to find a fault.
 
     Args:
-        filename: Its path.
-        strict: Decode the whole video and count the decoder's errors. Otherwise decode 32 frames
-            spread over it, as training would, and accept damage that the decoder conceals.
+        filename: Path of the video.
+        strict: Decode the whole video and count errors of the decoder. Otherwise, decode 32 evenly
+            spaced frames, as in training, and accept damage that the decoder conceals.
 
     Returns:
-        What is wrong with it, one line, or None.
+        Description of the fault in one line, or None.
     """
     try:
         with VideoFile(filename, strict=strict) as video:
@@ -48,18 +48,17 @@ def find_faults(
     timeout_seconds: float,
     check: Callable[[str], Any] | None = None,
 ) -> Iterator[tuple[int, Any]]:
-    """Check videos in several processes, so that a video may hang or crash the decoder.
+    """Check videos in separate processes, which may hang or crash.
 
     Args:
-        filenames: Their paths.
+        filenames: Paths of the videos.
         num_processes: Number of videos that are checked at a time.
-        timeout_seconds: Time limit per video, after which its process is ended.
-        check: Returns the fault of a file or None, or anything else about it; by default
-            :func:`find_fault`.
+        timeout_seconds: Time limit per video, after which its process is killed.
+        check: Function of a path; its result is yielded. Default: :func:`find_fault`.
 
     Yields:
-        Index of a video in the list and the result of ``check``, in the order of completion.
-        For a video that hangs or crashes its process, the result is the fault.
+        Index of a video and the result of ``check``, in the order of completion. If a video hangs
+        or crashes its process, the result is a description of this fault.
     """
     todo = iter(enumerate(filenames))
     checkers: dict[Connection, _Checker] = {}
@@ -89,7 +88,7 @@ def find_faults(
 
 
 class _Checker:
-    """A process that checks one video after another."""
+    """A process that checks videos one after the other."""
 
     def __init__(self, check: Callable[[str], Any]) -> None:
         self.answers, far_end = mp.Pipe()

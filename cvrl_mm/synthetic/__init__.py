@@ -1,4 +1,4 @@
-"""Synthetic data: small generated sets of videos on which the method can be tried in minutes.
+"""Synthetic data: small generated sets of videos for trying the method within minutes.
 
 Out: encoded video files with lists (``motion_videos.py``, classes are motions of shapes) or with
 AVA's annotation files (``ava_movies.py``). Start with ``motion_videos.py``.

@@ -1,4 +1,4 @@
-"""Colours and noise that identify a generated video but are independent of its class."""
+"""Camera model: colours and noise that identify a video but are independent of its class."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Camera:
-    """Colour and noise of a camera, equal in all frames of a video: a shortcut for Eq. 1.
+    """Colour and noise of a camera, equal in all frames of a video.
+
+    They are a shortcut for the contrastive loss (Eq. 1), which augmentation must remove.
 
     Attributes:
-        gain: Factor on all values.
-        contrast: Factor on the distance from mid-grey.
-        saturation: Factor on the distance from a pixel's own grey.
-        hue: Rotation of the hue, turns.
+        gain: Factor of all values.
+        contrast: Factor of the difference from mid-grey.
+        saturation: Factor of the saturation in HSV.
+        hue: Rotation of the hue in turns.
         noise: Fixed-pattern noise in grey levels, (H, W).
     """
 
@@ -36,7 +38,7 @@ class Camera:
         )
 
     def film(self, image: np.ndarray) -> np.ndarray:
-        """Film an image, (H, W, 3) float32, RGB, grey levels 0 to 255."""
+        """Apply the camera to an image, (H, W, 3) float32 RGB, from 0 to 255."""
         hsv = cv2.cvtColor(np.clip(image, 0, 255) / 255, cv2.COLOR_RGB2HSV)  # hue in degrees
         hsv[..., 0] = (hsv[..., 0] + 360 * self.hue) % 360
         hsv[..., 1] = np.clip(hsv[..., 1] * self.saturation, 0, 1)

@@ -1,4 +1,4 @@
-"""Scenes whose class is the shape of the objects and their motion, not colour or position."""
+"""Scenes whose class depends on shape and motion of the objects, not on colour or position."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +24,7 @@ class MotionClasses:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name of each label; all structures of the first motion come first."""
+        """Names of the classes in the order of their labels, sorted by motion."""
         return tuple(f'{s}, {motion}' for motion in self.motions for s in self.structures)
 
 
@@ -32,7 +32,7 @@ CLASSES = MotionClasses(
     motions=('horizontal', 'down', 'up', 'orbit'),
     structures=('disc', 'horizontal bar', 'vertical bar', 'plus'),
 )
-# No motion and no structure is shared with CLASSES. As there, mirroring a video keeps its class.
+# CLASSES has none of these motions and structures. Mirroring a video does not change its class.
 TRANSFER_CLASSES = MotionClasses(
     motions=('diagonal down', 'diagonal up', 'horizontal swing', 'vertical swing'),
     structures=('ring', 'square', 'diamond', 'cross'),
@@ -53,7 +53,7 @@ TEXTURE_CONTRAST = 8.0  # grey levels
 DRIFT = 2.3  # pixels per frame, at speed 1
 ORBIT_RADIUS = 6.7  # pixels
 ORBIT_RATE = 0.55  # radians per frame, at speed 1
-DIRECTIONS = {  # of a drift: x and y, in units of DRIFT
+DIRECTIONS = {  # of drifts: x and y in units of DRIFT
     'horizontal': (1, 0),
     'down': (0, 1),
     'up': (0, -1),
@@ -73,12 +73,12 @@ class MotionScene:
         anchors: Start of each object or centre of its orbit or swing, (N, 2), x and y in pixels.
         phases: Start angle of each object on its orbit or swing, (N,), radians.
         radius: Radius of every object, pixels.
-        speed: Factor on the motion's speed.
-        side: 1, or -1 for the motion's mirror image.
+        speed: Factor of the speed of the motion.
+        side: 1, or -1 for the mirrored motion.
         palette: Index into ``PALETTES``.
         texture: Index of one of the ``NUM_TEXTURES`` backgrounds.
         texture_shift: Shift of the texture, (y, x) in pixels, wrapped around the edges.
-        camera: The camera that films it.
+        camera: The camera.
     """
 
     motion: str
@@ -101,7 +101,7 @@ class MotionScene:
 
         Args:
             label: Index into the names of ``classes``.
-            rng: The random source.
+            rng: Random generator.
             classes: The classes of the set.
         """
         if not 0 <= label < len(classes.names):
@@ -117,7 +117,7 @@ class MotionScene:
             phases=rng.uniform(0, 2 * np.pi, count),
             radius=rng.uniform(6.5, 8.5),
             speed=speed,
-            # Down and up are two classes, left and right are one, so that a flip keeps the class.
+            # Down and up are two classes, but left and right are one: a flip keeps the class.
             side=-1 if turned else 1,
             palette=int(rng.integers(len(PALETTES))),
             texture=int(rng.integers(NUM_TEXTURES)),
@@ -145,7 +145,7 @@ class MotionScene:
         """
         background, colour = PALETTES[self.palette]
         texture = np.roll(_textures()[self.texture], self.texture_shift, axis=(0, 1))
-        # The camera acts on each pixel alone, so both layers can be filmed before they are mixed.
+        # The camera acts on single pixels, so it can be applied to both layers before mixing.
         background = self.camera.film(background + texture[..., None])  # (H, W, 3)
         colour = self.camera.film(np.broadcast_to(colour, background.shape))
         cover = self._cover(num_frames)[..., None]  # (T, H, W, 1)
@@ -196,7 +196,7 @@ def _distance(structure: str, x: np.ndarray, y: np.ndarray, radius: float) -> np
 
 @cache
 def _textures() -> np.ndarray:
-    """Make the faint backgrounds, equal in all sets: (NUM_TEXTURES, H, W), grey levels."""
+    """Return the background textures, equal in all sets, (NUM_TEXTURES, H, W)."""
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((NUM_TEXTURES, SIZE, SIZE))
     # low-pass on the torus, so that a rolled texture has no seam

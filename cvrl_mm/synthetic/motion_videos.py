@@ -1,4 +1,4 @@
-"""A small labelled set of encoded videos on which pre-training can be seen in minutes."""
+"""Write a small labelled set of generated videos for pre-training within minutes."""
 
 import json
 import tempfile
@@ -13,10 +13,10 @@ import numpy as np
 
 from .motion_scene import CLASSES, TRANSFER_CLASSES, MotionClasses, MotionScene
 
-VERSION = 2  # raise it when a rendered frame changes: sets of other versions are not mixed
+VERSION = 2  # increase it if rendered frames change, so that sets are not mixed
 NUM_FRAMES = 40
 SETS = {'motion': CLASSES, 'transfer': TRANSFER_CLASSES}
-# Many videos begin or end with another scene, so that two clips far apart may show two classes.
+# Many videos begin or end with another scene, so that two distant clips may show two classes.
 SECOND_SCENE_PROB = 0.4
 SECOND_SCENE_FRAMES = (8, 16)  # shortest and longest
 FRAME_RATE = 25
@@ -32,7 +32,7 @@ def write_motion_videos(
     seed: int = 0,
     classes: str = 'motion',
     num_workers: int = 2,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Write ``videos/*.mp4``, ``train.txt``, ``test.txt`` and ``classes.txt`` into ``root``.
 
@@ -81,7 +81,7 @@ def write_motion_videos(
 
 
 def _is_there(root: Path, settings: dict[str, Any]) -> bool:
-    """Return whether ``root`` holds this set, and refuse a folder that holds anything else."""
+    """Return whether ``root`` contains this set; raise an error if it contains other files."""
     if not root.exists() or (root.is_dir() and not any(root.iterdir())):
         return False
     written = root / 'settings.json'
@@ -98,9 +98,9 @@ def _write_videos(
     root: Path,
     settings: dict[str, Any],
     num_workers: int,
-    on_progress: Callable[[int, int], None] | None,
+    on_progress: Callable[[int, int], None],
 ) -> None:
-    """Write the videos of each split, then its list."""
+    """Write the videos and the list of each split."""
     classes = SETS[settings['classes']]
     done, total = 0, settings['num_train'] + settings['num_test']
     with ThreadPoolExecutor(num_workers) as pool:
@@ -115,8 +115,7 @@ def _write_videos(
 
             for _ in pool.map(write, indices, names, labels):
                 done += 1
-                if on_progress is not None:
-                    on_progress(done, total)
+                on_progress(done, total)
             lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
             (root / f'{split}.txt').write_text(''.join(lines))
 
@@ -130,7 +129,7 @@ def render_video(
 
     Args:
         label: Index into the names of ``classes``.
-        rng: The random source.
+        rng: Random generator.
         classes: The classes of the set.
 
     Returns:

@@ -16,9 +16,7 @@ PANELS = (
     ('clip retrieval of watched videos', '%', ('representation/clip_retrieval',)),
     ('k-NN accuracy of watched videos', '%', ('representation/knn_top1',)),
 )
-
 LOOKS = 'representation/'
-
 Curve = dict[int, float]
 
 

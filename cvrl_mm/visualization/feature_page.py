@@ -117,8 +117,7 @@ def write_feature_page(
             in ``points``.
     """
     moving = {n for row in rows for n in (row.name, *(name for name, _ in row.neighbours))}
-    chosen = evenly_spaced(len(points), max_pictures)
-    still = {points[i].name for i in chosen}
+    still = {points[i].name for i in evenly_spaced(len(points), max_pictures)}
     with TemporaryDirectory() as folder:
         scratch = Path(folder)
         pictures = {n: embed_preview(root / n, scratch, frames=16) for n in sorted(moving)}

@@ -42,12 +42,10 @@ def plot_intervals(
     for axes, (title, sampler) in zip(panels, samplers.items(), strict=False):
         drawn = draw_intervals(sampler, num_frames, draws, np.random.RandomState(seed))
         pmf = sampler.interval_pmf(num_frames)
-        edges = np.arange(0, len(pmf) + BIN_FRAMES, BIN_FRAMES)
-        counts, _ = np.histogram(drawn, np.minimum(edges, len(pmf)))
-        share = (
-            counts / draws / np.diff(np.minimum(edges, len(pmf)))
-        )  # share of the draws per frame
-        axes.stairs(100 * share, np.minimum(edges, len(pmf)), fill=True, alpha=0.4, label='drawn')
+        edges = np.minimum(np.arange(0, len(pmf) + BIN_FRAMES, BIN_FRAMES), len(pmf))
+        counts, _ = np.histogram(drawn, edges)
+        share = counts / draws / np.diff(edges)  # share of the draws per frame
+        axes.stairs(100 * share, edges, fill=True, alpha=0.4, label='drawn')
         axes.plot(np.arange(len(pmf)) + 0.5, 100 * pmf, label='density')
         axes.set_title(title, fontsize=11)
         axes.grid(alpha=0.3)

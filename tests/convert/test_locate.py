@@ -68,7 +68,7 @@ def test_damaged_archive(tmp_path):
     archive = tmp_path / 'r3d.tar.gz'
     write_archive(archive, {k: v * 10_000 for k, v in FILES.items()})
     archive.write_bytes(archive.read_bytes()[:-60])
-    with pytest.raises(ValueError, match='no readable archive'), checkpoint_prefix(archive):
+    with pytest.raises(ValueError, match='not a readable archive'), checkpoint_prefix(archive):
         pass
 
 

@@ -158,7 +158,7 @@ def test_a_source_that_promises_more_is_refused(tmp_path: Path):
     data = bytearray(source.read_bytes())
     data[(at := data.find(b'strh') + 40) : at + 4] = struct.pack('<I', 5000)
     source.write_bytes(data)
-    with pytest.raises(RepackError, match=r'promises 200\.0 s, and 0\.8 s can be decoded'):
+    with pytest.raises(RepackError, match=r'states 200\.0 s, but 0\.8 s can be decoded'):
         repack_video(source, tmp_path / 'b.mp4', SMALL)
 
 
