@@ -1,6 +1,6 @@
-"""CVRL for MMAction2: importing this package registers all its parts.
+"""CVRL for MMAction2. Importing this package registers its models, datasets, transforms and hooks.
 
-In a config: ``custom_imports = dict(imports=['cvrl_mm'])``.
+In a config, use ``custom_imports = dict(imports=['cvrl_mm'])``.
 """
 
 from . import compat, quiet

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 
 def run_ranks_on_cpu() -> None:
-    """Let several ranks train without an accelerator, over gloo.
+    """Let several ranks train on CPUs with the gloo backend.
 
     mmengine 0.10 selects a CUDA device when it starts a rank and when it wraps the model, and
-    torch's SyncBatchNorm, as well as its data-parallel wrapper, refuses to synchronise CPU
-    tensors. All of it is left alone where there is an accelerator.
+    torch's SyncBatchNorm does not support CPU tensors. This function replaces these parts of
+    mmengine and torch. It does nothing if there is an accelerator.
     """
     import mmengine.dist.utils as dist_utils
     import torch.distributed as torch_dist
@@ -37,7 +37,7 @@ def run_ranks_on_cpu() -> None:
     dist_utils._init_dist_pytorch = init_gloo
     MMDistributedDataParallel.__init__ = init_wrapper_on_cpu
     MMDistributedDataParallel._passing_sync_batchnorm_handle = lambda self, module: None
-    nn.SyncBatchNorm.forward = forward_on_cpu  # type: ignore[method-assign]  # to replace it
+    nn.SyncBatchNorm.forward = forward_on_cpu  # type: ignore[method-assign]
 
 
 def _sync_batch_norm(norm: nn.SyncBatchNorm, x: Tensor) -> Tensor:
@@ -65,7 +65,7 @@ def _sync_batch_norm(norm: nn.SyncBatchNorm, x: Tensor) -> Tensor:
 
 
 def _track(norm: Any, mean: Tensor, var: Tensor) -> None:
-    """Move the running statistics, which torch's types allow to be None also where it tracks."""
+    """Update the running statistics. ``Any``, because torch types them as optional."""
     norm.num_batches_tracked += 1
     norm.running_mean.lerp_(mean, norm.momentum)
     norm.running_var.lerp_(var, norm.momentum)

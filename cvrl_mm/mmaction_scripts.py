@@ -14,10 +14,10 @@ def run_host_tool(name: str) -> None:
     Checkpoints are loaded as weights only (:mod:`cvrl_mm.weights_only`).
 
     Args:
-        name: The script's path within that folder, such as 'train.py'.
+        name: Path of the script within that folder, such as 'train.py'.
 
     Raises:
-        FileNotFoundError: the installed mmaction2 has no such script.
+        FileNotFoundError: The installed mmaction2 has no such script.
     """
     refuse_foreign_code()
     package = Path(mmaction.__file__).parent

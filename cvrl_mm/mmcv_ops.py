@@ -43,7 +43,7 @@ def roi_align(
         (K, C, height, width) in the dtype of ``input``; computed in float32 or wider.
 
     Raises:
-        ValueError: ``pool_mode`` is neither, or ``rois`` does not have five columns.
+        ValueError: ``pool_mode`` is unknown, or ``rois`` does not have five columns.
     """
     if pool_mode not in ('avg', 'max'):
         raise ValueError(f"pool_mode={pool_mode!r}; it must be 'avg' or 'max'.")
@@ -69,7 +69,7 @@ def _roi_align_max(
     sampling_ratio: int,
     aligned: bool,
 ) -> Tensor:
-    """Take the maximum over a bin's samples, each of them the average of a bin of its own."""
+    """Take the maximum over the samples of each bin; each sample is computed as a smaller bin."""
     align = torchvision_ops().roi_align
     height, width = size
     if sampling_ratio > 0:
@@ -109,7 +109,7 @@ def roi_pool(
 
 
 class RoIAlign(nn.Module):
-    """``roi_align`` as a module; arguments as there. ``use_torchvision`` changes nothing."""
+    """A module for :func:`roi_align`, with its arguments. ``use_torchvision`` has no effect."""
 
     @deprecated_api_warning(
         dict(out_size='output_size', sample_num='sampling_ratio'), cls_name='RoIAlign'
@@ -145,7 +145,7 @@ class RoIAlign(nn.Module):
 
 
 class RoIPool(nn.Module):
-    """``roi_pool`` as a module; arguments as there."""
+    """A module for :func:`roi_pool`, with its arguments."""
 
     def __init__(self, output_size: int | tuple[int, int], spatial_scale: float = 1.0) -> None:
         super().__init__()
@@ -169,19 +169,19 @@ def nms(
     score_threshold: float = 0,
     max_num: int = -1,
 ) -> tuple[Boxes, Boxes]:
-    """Suppress boxes that overlap a box of a higher score (``mmcv.ops.nms``).
+    """Suppress boxes that overlap a box with a higher score (``mmcv.ops.nms``).
 
     Args:
         boxes: (N, 4): x1, y1, x2, y2.
         scores: (N,).
         iou_threshold: Boxes with a larger intersection over union are suppressed.
         offset: 0 or 1; a box is x2 - x1 + offset wide.
-        score_threshold: If above 0, boxes whose score is not larger are left out.
-        max_num: If above 0, at most so many boxes are kept.
+        score_threshold: If above 0, boxes with a score of at most this value are removed.
+        max_num: If above 0, maximal number of boxes that are kept.
 
     Returns:
-        Kept boxes with their scores, (M, 5), and their indices, (M,), by falling score; numpy
-        arrays if ``boxes`` is one.
+        Kept boxes with their scores, (M, 5), and their indices, (M,), in order of decreasing score;
+        numpy arrays if ``boxes`` is one.
 
     Raises:
         ValueError: Boxes, scores or offset are malformed.
@@ -233,12 +233,12 @@ def batched_nms(
         scores: (N,).
         idxs: The boxes' classes, (N,).
         nms_cfg: Arguments of ``nms``, and ``type`` (only ``nms``), ``class_agnostic`` and
-            ``split_thr``: from so many boxes on, classes are processed one after the other.
-            None suppresses nothing and sorts by score.
+            ``split_thr``, the number of boxes from which on the classes are processed one after
+            the other. With None, no box is suppressed and the boxes are sorted by score.
         class_agnostic: Let boxes of different classes suppress each other.
 
     Returns:
-        Kept boxes with their scores, (M, 5), and their indices, (M,), by falling score.
+        Kept boxes with their scores, (M, 5), and their indices, (M,), in order of decreasing score.
 
     Raises:
         NotImplementedError: ``type`` is another kind of suppression.
@@ -255,7 +255,7 @@ def batched_nms(
         keep = scores.argsort(descending=True, stable=True)
         return torch.cat([boxes[keep], scores[keep, None]], 1), keep
     apart = boxes
-    if not class_agnostic:  # moves the classes' boxes so far that they do not meet
+    if not class_agnostic:  # shift each class, so that boxes of different classes do not overlap
         apart = boxes + (idxs.to(boxes) * (boxes.max() + 1))[:, None]
     if len(boxes) < split_thr:
         keep = nms(apart, scores, **options)[1]

@@ -1,12 +1,12 @@
-"""Messages of other packages that a user can do nothing about are not displayed.
+"""Do not display messages of other packages on which a user cannot act.
 
-Only those listed here are left out, by their beginnings; all other warnings stay. ``-W error``
-still raises all of them, and a training's log file holds all that is logged.
+Only messages that begin or end with one of the texts below are affected. ``-W error`` still raises
+all warnings, and the log file of a training contains all messages.
 """
 
 import warnings
 
-# Python warnings that a start of our tools has been seen to display, and who gives them.
+# Beginnings of Python warnings that occur when our tools start, and the packages that raise them.
 WARNINGS = (
     'Fail to import ``MultiScaleDeformableAttention`` from',  # mmcv-lite
     '`TorchScript` support for functional optimizers is deprecated',  # mmengine on torch 2.4
@@ -15,7 +15,7 @@ WARNINGS = (
     'pkg_resources is deprecated as an API',  # mmengine and mim
     'The current default scope "',  # mmaction2, if another package of OpenMMLab came first
 )
-# Messages of mmengine's logger that say nothing of the user's making.
+# Beginnings and endings of messages of mmengine's logger
 LOG_BEGINNINGS = (
     '"FileClient" will be deprecated in future.',
     '"HardDiskBackend" is the alias of "LocalBackend"',
@@ -27,15 +27,15 @@ LOG_ENDS = ('is skipped since its requires_grad=False',)  # one line for each fr
 
 
 def is_noise(message: str) -> bool:
-    """Whether a message of mmengine's logger is one of those that are not displayed."""
+    """Return whether a message of mmengine's logger is not displayed."""
     return message.startswith(LOG_BEGINNINGS) or message.endswith(LOG_ENDS)
 
 
 def hide_warnings() -> None:
-    """Do not display the warnings of ``WARNINGS`` in this process.
+    """Do not display the warnings in ``WARNINGS`` in this process.
 
-    This wraps ``warnings.showwarning``: a filter would not do, as torch sets its own around some
-    of these warnings.
+    This wraps ``warnings.showwarning``. A filter does not suffice, because torch replaces the
+    filters around some of these warnings.
     """
     show = warnings.showwarning
     if getattr(show, '__module__', None) == __name__:

@@ -9,14 +9,14 @@ def register_deprecated(registry: Registry, old: str, new: type) -> None:
     """Keep the old registered name of a class for this version, with a deprecation warning.
 
     Args:
-        registry: Where the class is registered.
-        old: The name that configs and checkpoints of earlier versions use.
-        new: The class under its present name.
+        registry: Registry of the class.
+        old: Name in configs and checkpoints of earlier versions.
+        new: The class, which has its current name.
     """
 
     def build(*args: object, **kwargs: object) -> object:
         warnings.warn(
-            f'{old} is now called {new.__name__}; the old name will leave in the next version.',
+            f'{old} is now called {new.__name__}; the next version will not have the old name.',
             FutureWarning,
             stacklevel=2,
         )

@@ -24,7 +24,7 @@ def torchvision_ops() -> ModuleType:
 
 
 def matching_torchvision(torch_version: str) -> str:
-    """Return the command that installs the torchvision made for a version and build of torch.
+    """Return the command that installs the torchvision for a version and build of torch.
 
     Args:
         torch_version: For example ``2.13.0+cpu``. The part behind the plus sign is the name of

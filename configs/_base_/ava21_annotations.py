@@ -1,4 +1,4 @@
-# What AVA 2.1 has in place of 2.2
+# Annotation files of AVA 2.1
 ava21_train = dict(
     ann_file='data/ava/annotations/ava_train_v2.1.csv',
     exclude_file='data/ava/annotations/ava_train_excluded_timestamps_v2.1.csv',

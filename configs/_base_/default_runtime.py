@@ -10,14 +10,14 @@ default_hooks = dict(
     sampler_seed=dict(type='DistSamplerSeedHook'),
     sync_buffers=dict(type='SyncBuffersHook'),
     throughput=dict(type='ThroughputHook'),  # videos per second, share of waiting for data
-    plain_checkpoint=dict(type='WeightsOnlyCheckpointHook'),  # readable as weights alone
-    sample_seed=dict(type='SampleSeedHook'),  # a restart changes no draw
+    plain_checkpoint=dict(type='WeightsOnlyCheckpointHook'),  # loads with weights_only=True
+    sample_seed=dict(type='SampleSeedHook'),  # the same draws after a restart
     bad_videos=dict(type='BadVideosHook', max_share=0.05),
     batch_timeout=dict(type='BatchTimeoutHook', timeout_seconds=1800),
-    preemption=dict(type='PreemptionHook'),  # SIGTERM and Ctrl-C save first
+    preemption=dict(type='PreemptionHook'),  # save on SIGTERM and Ctrl-C
     finite_loss=dict(type='FiniteLossHook'),
-    head_channels=dict(type='HeadChannelsHook'),  # of the backbone's width
-    fitting_checkpoint=dict(type='StrictLoadHook'),  # no test of what is partly random
+    head_channels=dict(type='HeadChannelsHook'),  # must match the backbone
+    fitting_checkpoint=dict(type='StrictLoadHook'),  # all weights must be in the file
 )
 
 env_cfg = dict(
@@ -30,7 +30,7 @@ log_processor = dict(
     type='LogProcessor',
     window_size=20,
     by_epoch=True,
-    # Means of the window for all that varies from step to step; mmengine leaves out the last two
+    # Log means over the window; accuracy and entropy are not in mmengine's default
     mean_pattern=r'.*(loss|time|data_time|grad_norm|accuracy|entropy).*',
 )
 vis_backends = [dict(type='LocalVisBackend')]

@@ -1,4 +1,4 @@
-# default_runtime.py counted in steps, because an epoch of a small data set takes seconds
+# default_runtime.py in steps instead of epochs, which take only seconds on a small data set
 _base_ = './default_runtime.py'
 default_hooks = dict(
     logger=dict(log_metric_by_epoch=False, interval=10),

@@ -1,11 +1,11 @@
-# What all configs of `cvrl pretrain` have in common; they set what depends on videos and machine
+# Base of all configs of `cvrl pretrain`, which set what depends on the videos and the machine
 _base_ = [
     './models/cvrl_r3d50.py',
     './datasets/kinetics_cvrl.py',
     './schedules/miniature_adamw.py',
     './miniature_runtime.py',
 ]
-# Half the strength of Kinetics, which is for long trainings
+# Half the strength of the configs for Kinetics, which are for long trainings
 jitter = dict(
     type='ClipColorJitter',
     brightness=(0.6, 1.4),
@@ -22,11 +22,11 @@ light = dict(  # for videos without colours
     hue=(0.0, 0.0),
     prob=0.8,
 )
-half_blur = dict(type='ClipGaussianBlur', prob=0.5)  # sigma and kernel_size go with the size
+half_blur = dict(type='ClipGaussianBlur', prob=0.5)  # sigma and kernel_size depend on the size
 default_hooks = dict(preemption=dict(continue_with='the same command'))
 train_dataloader = dict(sampler=dict(type='InfiniteSampler', shuffle=True))
 
-# The watched videos, measured without training on them: two clips per video and their middle
+# The watched videos, which are not trained on: two clips per video, with a centre crop
 two_clips = dict(type='EvenClipSample', num_clips=2)
 watched_loader = dict(
     batch_size=8,

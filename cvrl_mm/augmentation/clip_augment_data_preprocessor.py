@@ -43,11 +43,13 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
     def __init__(self, transforms: Sequence[dict | ClipTransform], **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.transforms = [t if callable(t) else TRANSFORMS.build(t) for t in transforms]
-        strangers = [t for t in self.transforms if not isinstance(t, ClipTransform) or not t.slots]
-        if strangers:
+        unsupported = [
+            t for t in self.transforms if not isinstance(t, ClipTransform) or not t.slots
+        ]
+        if unsupported:
             raise ValueError(
                 'ClipAugmentDataPreprocessor runs only Clip… transforms, without ClipRandAugment; '
-                f"keep the others in the loader's ConsistentAugment: {strangers}."
+                f"keep the others in the loader's ConsistentAugment: {unsupported}."
             )
         self.slots = tuple(slot for t in self.transforms for slot in t.slots)
         self.num_taps = max((getattr(t, 'num_taps', 1) for t in self.transforms), default=1)

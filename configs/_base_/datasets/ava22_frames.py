@@ -2,7 +2,7 @@
 annotations = 'data/ava/annotations/'
 frames = 'data/ava/rawframes'
 
-# 32 frames, stride 2, around the key frame; test_mode: without jittering the frames' positions
+# 32 frames, stride 2, around the key frame; test_mode: without jittering their positions
 sample = dict(type='SampleAVAFrames', clip_len=32, frame_interval=2, test_mode=True)
 decode = dict(type='RawFrameDecode')
 pack = [
@@ -52,7 +52,7 @@ val_dataloader = dict(
         proposal_file=annotations + 'ava_dense_proposals_val.FAIR.recall_93.9.pkl',
         pipeline=[sample, decode, *test_views],
         test_mode=True,
-        key_seconds=(902, 1798),  # all that AVA evaluates; None: annotated ones, as MMAction2
+        key_seconds=(902, 1798),  # evaluated by AVA; None: only annotated ones, as in MMAction2
     ),
 )
 test_dataloader = val_dataloader
@@ -61,7 +61,7 @@ val_evaluator = dict(
     ann_file=annotations + 'ava_val_v2.2.csv',
     exclude_file=annotations + 'ava_val_excluded_timestamps_v2.2.csv',
     label_file=annotations + 'ava_action_list_v2.2_for_activitynet_2019.pbtxt',
-    # Above 0, a class that no detection reaches would be left out of the mean, not counted as 0
+    # Above 0, a class without detections would be excluded from the mean instead of counting as 0
     action_thr=0.0,
 )
 test_evaluator = val_evaluator

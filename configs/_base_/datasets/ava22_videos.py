@@ -1,4 +1,4 @@
-# AVA 2.2 straight from the movies' video files
+# AVA 2.2 from the video files of the movies
 _base_ = './ava22_frames.py'
 
 read_clip = dict(type='ReadAVAClip', clip_len=32, frame_interval=2)

@@ -1,6 +1,6 @@
 data_root = 'data/kinetics400/'
 
-# Each step has a name: a config that changes one step defines it anew and lists the pipeline again
+# Each step has a name. A config that changes a step redefines it and lists the pipeline again
 open_video = dict(type='VideoFileInit')
 decode = dict(type='VideoFileDecode')
 # Clips of 32 frames, stride 2 (Sec. 4.1): one at random for training, one in the middle for the

@@ -1,12 +1,12 @@
 data_root = 'data/kinetics400/'
 
-# Each step has a name: a config that changes one step defines it anew and lists the pipeline again
+# Each step has a name. A config that changes a step redefines it and lists the pipeline again
 open_video = dict(type='VideoFileInit')
 # Two clips of 16 frames, stride 2 (Sec. 4.1); intervals decrease linearly (Figure 3 a)
 sample = dict(type='TemporalIntervalSample', clip_len=16, frame_interval=2)
 decode = dict(type='VideoFileDecode')
-# Algorithm 1; the strengths of jitter and blur are those of the released code
-# The paper does not give the crop's distribution: MMAction2's, with the ranges of the released code
+# Algorithm 1, with the strengths of jitter and blur of the released code. The paper does not state
+# the distribution of the crop, which is that of MMAction2 with the ranges of the released code
 crop = dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0))
 resize = dict(type='Resize', scale=(224, 224), keep_ratio=False)
 flip = dict(type='Flip', flip_ratio=0.5)
