@@ -1,14 +1,14 @@
-"""Convert checkpoints from and to this package's R3D backbone.
+"""Convert checkpoints to and from the R3D backbone of this package.
 
-OUT.safetensors is written in that format, any other name in torch's. Both describe themselves:
-architecture, padding, input, origin, training config and licence.
+If OUT ends in .safetensors, it is written in this format, and otherwise in the format of torch.
+Both contain a description: architecture, padding, input, origin, training config and licence.
 
 Examples:
     python tools/convert_checkpoint.py tf r3d_1x_k400_800ep.tar.gz r3d50_k400_released.pth
     python tools/convert_checkpoint.py export epoch_800.pth encoder.onnx
     python tools/convert_checkpoint.py encoder epoch_800.pth encoder.safetensors --license MIT
 
-In a config that starts from the former:
+In a config that starts from the first file:
     backbone=dict(type='R3DSlow', depth=50, padding='tf_same',
                   init_cfg=dict(type='Pretrained', checkpoint='r3d50_k400_released.pth',
                                 prefix='backbone.'))
@@ -21,7 +21,7 @@ import argparse
 COMMANDS = dict(  # function of cvrl_mm.convert, and help
     tf=('convert_tf_checkpoint', 'a backbone that the authors released, prefix or .tar.gz'),
     slowfast=('convert_slowfast', "a SlowOnly encoder of SlowFast's zoo (.pyth)"),
-    backbone=('extract_backbone', 'backbone weights alone; a hash is added to the name of OUT'),
+    backbone=('extract_backbone', 'only the backbone weights; a hash is added to the name of OUT'),
     slowonly=('export_slow_only', "weights for pretrained= of MMAction2's ResNet3dSlowOnly"),
     inflate=(
         'inflate_resnet',
@@ -45,9 +45,9 @@ def parse_args() -> argparse.Namespace:
         command.add_argument('source', metavar='IN', help='the checkpoint to read')
         command.add_argument('out', metavar='OUT', help='the file to write')
         if name != 'export':
-            command.add_argument('--license', help='of the weights; stored in OUT')
+            command.add_argument('--license', help='licence of the weights, which is stored in OUT')
         if name in ('encoder', 'export'):
-            command.add_argument('--config', help='of the training, where IN does not tell it')
+            command.add_argument('--config', help='training config, if IN does not contain it')
         if name == 'export':
             command.add_argument('--dtype', choices=DTYPES, default='float32')
     return parser.parse_args()

@@ -1,7 +1,7 @@
-"""Write a copy of a video with the people's boxes and their most probable actions drawn in.
+"""Write a copy of a video with boxes of people and their most probable actions.
 
-A config with a region proposal network finds the people itself. Any other needs --proposals, person
-boxes of the video, which tools/data/make_proposals.py writes.
+A config with a region proposal network detects the people. Other configs need --proposals, a file
+of person boxes of the video, which tools/data/make_proposals.py writes.
 
 Example:
     python tools/detect_video.py VIDEO configs/detection/ava22_videos_rpn_cvrl.py CHECKPOINT
@@ -55,7 +55,7 @@ def main() -> None:
 
 def annotate(args: argparse.Namespace, out: Path) -> int:
     """Detect and draw; return the number of boxes."""
-    # only here, so that --help works without mmdet
+    # imported here, so that --help works without mmdet
     import numpy as np
 
     from cvrl_mm.command_line import check_device

@@ -1,8 +1,8 @@
 """Write pooled features of videos to a file: one vector per video, averaged over its clips.
 
 The clips are those that the checkpoint or --config describes. Finished videos are kept in
-OUT.parts: started again, the command goes on where it was. Under torchrun, srun or in a Slurm
-array each process takes its share of the videos, and --join then writes OUT.
+OUT.parts, so the same command continues an interrupted extraction. With torchrun, srun or a Slurm
+array, each process encodes its share of the videos, and --join then writes OUT.
 
 Examples:
     python tools/extract_features.py r3d50_k400_released.pth videos/ -o feats.npz
@@ -28,11 +28,11 @@ def parse_args() -> argparse.Namespace:
     )
     checkpoint = 'a weights file, a checkpoint of a run, or "untrained" (with --config)'
     parser.add_argument('checkpoint', nargs='?', help=checkpoint)
-    parser.add_argument('videos', nargs='*', help='videos, folders of them, lists in .txt')
+    parser.add_argument('videos', nargs='*', help='videos, folders, or lists (.txt)')
     parser.add_argument('-o', '--out', required=True, help='a file .npz or .parquet')
     parser.add_argument('--join', action='store_true', help='write OUT from finished parts')
-    parser.add_argument('--config', help='the config of the training, if the file does not tell it')
-    parser.add_argument('--root', help="what lists' paths are relative to (the list's folder)")
+    parser.add_argument('--config', help='training config, if the checkpoint does not contain it')
+    parser.add_argument('--root', help='folder of the paths in lists (folder of the list)')
     for name, text in (
         ('clip-len', 'frames per clip'),
         ('frame-interval', 'distance between neighbouring frames of a clip'),
@@ -41,8 +41,8 @@ def parse_args() -> argparse.Namespace:
         parser.add_argument(f'--{name}', type=int, help=f'{text} (as the encoder expects)')
     for name, default, text in (
         ('num-clips', 10, 'clips per video (10)'),
-        ('batch-size', 2, 'videos at a time (2)'),
-        ('workers', None, 'processes that decode, 0 for none (one per core, at most 4)'),
+        ('batch-size', 2, 'videos per batch (2)'),
+        ('workers', None, 'decoding processes, 0 for none (one per core, at most 4)'),
     ):
         parser.add_argument(f'--{name}', type=int, default=default, help=text)
     parser.add_argument('--device', help='where to compute, such as cuda:0 (a GPU if there is one)')
@@ -68,7 +68,7 @@ def default_device() -> str:
 
 
 def extract(args: argparse.Namespace) -> dict[str, str] | None:
-    """Extract this process's share; return the videos that could not be read, and why."""
+    """Extract the share of this process; return the unreadable videos with the reasons."""
     from rich.console import Console
 
     from cvrl_mm.command_line import check_device, read_config
@@ -82,7 +82,7 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
     device = args.device or default_device()
     check_device(device)
     rank, size = rank_and_size()
-    FeatureFile(args.out)  # before the work: can it be written?
+    FeatureFile(args.out)  # fails early if the file cannot be written
     paths = gather_videos(args.videos, args.root)
     config = read_config(args.config, 'model') if args.config is not None else None
     encoder = load_encoder(args.checkpoint, config).to(device)
@@ -108,12 +108,12 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Extract or join, and list at the end what could not be read."""
+    """Extract or join, and list the unreadable videos."""
     from cvrl_mm.evaluation.feature_parts import join_parts
 
     failed = join_parts(args.out) if args.join else extract(args)
     if failed is None:
-        print(f'This part is done; when all are: extract_features.py --join -o {args.out}')
+        print(f'This part is finished. After all parts: extract_features.py --join -o {args.out}')
         return
     for path, reason in failed.items():
         print(f'unreadable: {path}: {reason}')

@@ -74,7 +74,7 @@ def main() -> None:
     for message in failed:
         console.print(escape(message))
     if failed:
-        raise SystemExit(f'{len(failed)} of {len(runs)} runs failed; start again to go on.')
+        raise SystemExit(f'{len(failed)} of {len(runs)} runs failed; start again to continue.')
 
 
 def check_settings(args: argparse.Namespace) -> None:
@@ -174,7 +174,7 @@ def write_set(root: Path, train: int, test: int, seed: int, classes: str, bar: P
 
 
 def decode(video: Path) -> None:
-    """Write the decoded frames of a video beside it, unless they are there."""
+    """Write the decoded frames of a video beside it, unless they exist."""
     frames = video.with_suffix('.npy')
     if not frames.exists():
         with VideoFile(video) as reader, replacing(frames) as part:
@@ -182,7 +182,7 @@ def decode(video: Path) -> None:
 
 
 def report(args: argparse.Namespace, runs: list[Run]) -> None:
-    """Write miniature.md from the present results."""
+    """Write miniature.md from the current results."""
     results: dict[str, dict[int, dict[str, float]]] = {}
     for run in runs:
         results.setdefault(run.name, {})[run.seed] = run.results()
@@ -202,7 +202,7 @@ def report(args: argparse.Namespace, runs: list[Run]) -> None:
 
 
 def cpu() -> str:
-    """Name the processor: rounding, and with it the result of a training, differs between kinds."""
+    """Return the name of the processor, on which rounding and thus the results depend."""
     info = Path('/proc/cpuinfo')
     lines = info.read_text().splitlines() if info.is_file() else []
     names = [line.partition(':')[2].strip() for line in lines if line.startswith('model name')]
@@ -210,7 +210,7 @@ def cpu() -> str:
 
 
 def commit() -> str:
-    """Describe the commit that runs, and whether files differ from it."""
+    """Describe the current commit and whether files differ from it."""
     command = ['git', '-C', str(REPOSITORY), 'describe', '--always', '--dirty']
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

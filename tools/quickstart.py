@@ -26,7 +26,7 @@ from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
 from cvrl_mm.evaluation.neighbour_report import NUM_NEIGHBOURS
 from cvrl_mm.miniature.training_process import LOG, start_training
-from cvrl_mm.progress import progress_bar
+from cvrl_mm.progress import progress, progress_bar
 from cvrl_mm.shares import usable_cores
 from cvrl_mm.synthetic.motion_scene import CLASSES
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
@@ -84,7 +84,7 @@ def main() -> None:
 
 @contextmanager
 def part(title: str, seconds: dict[str, float]) -> Iterator[None]:
-    """Print the title of a step and record how long the step took."""
+    """Print the title of a step and record its time."""
     console.rule(title, align='left')
     start = time.perf_counter()
     yield
@@ -92,19 +92,18 @@ def part(title: str, seconds: dict[str, float]) -> Iterator[None]:
 
 
 def write_videos(args: argparse.Namespace) -> Path:
-    """Write the videos, unless they are there, and return their folder."""
+    """Write the videos, unless they exist, and return their folder."""
     root = args.out / f'videos_seed{args.seed}_{args.train}_{args.test}'
-    with progress_bar(console) as bar:
-        task = bar.add_task('H.264 videos', total=args.train + args.test)
+    with progress('H.264 videos', console) as on_progress:
         write_motion_videos(
             root,
             args.train,
             args.test,
             seed=args.seed,
             num_workers=CORES,
-            on_progress=lambda done, total: bar.update(task, completed=done),
+            on_progress=on_progress,
         )
-        bar.update(task, completed=args.train + args.test)
+        on_progress(args.train + args.test, args.train + args.test)
     return root
 
 
@@ -128,7 +127,7 @@ def make_config(args: argparse.Namespace, data: Path) -> Config:
 
 def draw_sample(config: Config, path: Path) -> None:
     """Draw the two clips of one training video before and after augmentation."""
-    set_random_seed(config.randomness.seed)  # the stock crop and flip draw from random
+    set_random_seed(config.randomness.seed)  # the crop and flip of MMAction2 use random
     dataset = DATASETS.build(config.train_dataloader.dataset)
     before, after, frame_inds = trace_augmentation(dataset, 0)
     rows = {}
@@ -139,7 +138,7 @@ def draw_sample(config: Config, path: Path) -> None:
 
 
 def pretrain(config: Config, run: Path) -> None:
-    """Train in a process of its own, as a user would, and follow its log."""
+    """Train in a separate process and follow its log."""
     num_threads = int(os.environ.get('OMP_NUM_THREADS', max(1, CORES // 2)))
     with progress_bar(console) as bar:
         task = bar.add_task('steps', total=config.train_cfg.max_iters)
@@ -155,7 +154,7 @@ def pretrain(config: Config, run: Path) -> None:
 
 
 def follow(bar: Progress, task: int, run: Path, told: int) -> int:
-    """Advance the bar to the last logged step; print every 100th and return the last printed."""
+    """Advance the bar to the last logged step, print each 100th step, return the last printed."""
     curves = read_curves(run)
     losses, accuracies = curves.get('loss', {}), curves.get('accuracy', {})
     for step in losses:

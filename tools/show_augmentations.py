@@ -88,7 +88,7 @@ def trace(
         for step in dataset.pipeline
     ]
     np.random.seed(seed)
-    random.seed(seed)  # the stock crop draws from it
+    random.seed(seed)  # used by MMAction2's crop
     return trace_augmentation(DATASETS.build(dataset), 0)
 
 

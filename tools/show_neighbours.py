@@ -31,20 +31,20 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('config', help='with a model, and features_dataloader or test_dataloader')
-    parser.add_argument('checkpoint', help='with backbone weights, or "untrained"')
-    parser.add_argument('--gallery', required=True, help='list of the videos to be found')
-    parser.add_argument('--queries', required=True, help='list of the videos to find by')
+    parser.add_argument('config', help='config with features_dataloader or test_dataloader')
+    parser.add_argument('checkpoint', help='file with backbone weights, or "untrained"')
+    parser.add_argument('--gallery', required=True, help='list of the videos to search')
+    parser.add_argument('--queries', required=True, help='list of the query videos')
     parser.add_argument('--root', default='', help='folder that the lists are relative to')
-    parser.add_argument('--classes', type=Path, help='names of the classes, one a line')
-    parser.add_argument('--rows', type=int, default=12, help='queries shown (%(default)s)')
-    parser.add_argument('--neighbours', type=int, default=5, help='of each (%(default)s)')
+    parser.add_argument('--classes', type=Path, help='file with one class name per line')
+    parser.add_argument('--rows', type=int, default=12, help='number of queries (%(default)s)')
+    parser.add_argument('--neighbours', type=int, default=5, help='number per query (%(default)s)')
     parser.add_argument('--out', type=Path, default=Path('neighbours'), help='folder (%(default)s)')
     return parser.parse_args()
 
 
 def run(args: argparse.Namespace) -> None:
-    """Take features, look for neighbours, write the page."""
+    """Compute features, search for neighbours, and write the page."""
     from mmaction.utils import register_all_modules
     from mmengine.device import get_device
 
@@ -82,10 +82,10 @@ def embed(
     title: str,
     at_most: int | None = None,
 ) -> Embedded:
-    """Take the features of a list's videos, or of some, spread over it.
+    """Compute the features of the videos of a list, or of some evenly spaced ones.
 
     Returns:
-        Features, (V, C), labels, (V,), and files.
+        Features, (V, C), labels, (V,), and paths.
     """
     import numpy as np
     from mmaction.registry import DATASETS
@@ -111,7 +111,7 @@ def pair_up(
     indices: torch.Tensor,
     names: Sequence[str],
 ) -> list[Query]:
-    """Put what was found into words."""
+    """Collect the neighbours of each query with their class names."""
     from cvrl_mm.visualization.neighbours import Neighbour, Query
 
     def name(label: int) -> str | None:

@@ -1,4 +1,4 @@
-"""Test a checkpoint with any config, by MMAction2's own script.
+"""Test a checkpoint with any config, using the script of MMAction2.
 
 Example:
     python tools/test.py CONFIG CHECKPOINT

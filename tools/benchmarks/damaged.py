@@ -1,11 +1,11 @@
-"""Read damaged copies of videos, and count how reading ends.
+"""Read damaged copies of videos and count the outcomes.
 
 Example:
     python tools/benchmarks/damaged.py videos/* --files 2000
 
-The copies are cut, partly overwritten with zeros, or have flipped bits, in turn, at places drawn
-from a seed. Of each copy 32 frames are read as in training, in a process of its own, so that a
-crash or an endless loop of the decoder is seen. Exits with 1 if there was one.
+The copies are cut, partly overwritten with zeros, or have flipped bits, in turn, at random places.
+32 frames of each copy are read as in training, in a separate process, so that a crash or an endless
+loop of the decoder is detected. The exit code is 1 if there was one.
 """
 
 import argparse
@@ -61,7 +61,7 @@ DAMAGES = (cut, blank, flip, flip_header)
 
 
 def read(filename: str) -> str:
-    """Read 32 frames of a video; returns how it ended."""
+    """Read 32 frames of a video and return the outcome."""
     try:
         with VideoFile(filename) as video:
             places = np.linspace(0, video.num_frames - 1, NUM_FRAMES).astype(int)
@@ -72,7 +72,7 @@ def read(filename: str) -> str:
 
 
 def damage(videos: list[Path], folder: Path, num_files: int, seed: int) -> list[tuple[str, Path]]:
-    """Write damaged copies; returns the kind of damage and the path of each."""
+    """Write damaged copies; return the kind of damage and the path of each."""
     copies = []
     for i in range(num_files):
         rng = np.random.default_rng([seed, i])
@@ -90,7 +90,7 @@ def main() -> None:
     )
     parser.add_argument('videos', nargs='+', type=Path, help='intact videos')
     parser.add_argument('--files', type=int, default=2000, help='damaged copies (%(default)s)')
-    parser.add_argument('--seed', type=int, default=0, help='of the damage (%(default)s)')
+    parser.add_argument('--seed', type=int, default=0, help='seed of the damage (%(default)s)')
     parser.add_argument('--workers', type=int, default=1, help='processes (%(default)s)')
     parser.add_argument('--timeout', type=float, default=60, help='seconds per file (%(default)s)')
     args = parser.parse_args()

@@ -1,13 +1,13 @@
-"""Measure what a pre-training sample costs on one core, beside MMAction2's decoding alone.
+"""Measure the time of a pre-training sample on one core, compared with MMAction2's decoding.
 
 Example:
     python tools/benchmarks/loader.py videos/*.mp4 --rounds 20
 
-Decodes the same frames with every variant: MMAction2's decord transforms, this package's reader
-alone, and its pre-training pipeline on the videos as they are and repacked (tools/data/repack.py).
-Every round runs all variants on all videos in random order, and ratios are taken within a round.
-Times are processor time of all threads of the process, which is bound to one core, so that other
-work on the machine counts as little as possible. Needs decord.
+All variants decode the same frames: MMAction2's transforms for decord, the reader of this package,
+and its pre-training pipeline on original and on repacked videos (tools/data/repack.py). Every round
+runs all variants on all videos in random order, and ratios are computed within a round. Times are
+processor time of all threads of the process, which is bound to one core, to reduce the effect of
+other processes. This benchmark needs decord.
 """
 
 import argparse
@@ -54,7 +54,7 @@ class Variant:
 
 
 class Blur23(BaseTransform):
-    """Stand in for the blur that MMAction2 lacks: 23 taps and one sigma for all images."""
+    """A blur for the pipeline of MMAction2, which has none: 23 taps, one sigma for all images."""
 
     def transform(self, results: dict) -> dict:
         """Blur all images."""

@@ -1,4 +1,4 @@
-"""Measure how fast videos load for their size, as they are and encoded again in several ways.
+"""Measure loading time and size of videos, original and encoded again with several settings.
 
 Example:
     python tools/benchmarks/repack.py videos/*.mp4 --rounds 10
@@ -54,7 +54,7 @@ CANDIDATES = {
 def write_versions(
     videos: list[Path], folder: Path, candidates: dict[str, RepackSettings]
 ) -> dict[str, list[Path]]:
-    """Encode the videos in all ways; returns the files of each version."""
+    """Encode the videos with all settings; return the files of each version."""
     versions = {ORIGINAL: videos}
     names = [*candidates, JPEG]
     with progress('encoding', Console(stderr=True)) as show:
@@ -134,7 +134,7 @@ def main() -> None:
     """Encode, measure and print the table.
 
     Raises:
-        ValueError: a video cannot be read.
+        ValueError: A video cannot be read.
     """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -1,4 +1,4 @@
-"""Open thousands of videos in loader workers and watch their speed, memory and open files.
+"""Open thousands of videos in loader workers and measure speed, memory and open files.
 
 Example:
     python tools/benchmarks/soak.py videos/*.mp4 --openings 20000 --workers 1
@@ -6,7 +6,7 @@ Example:
 Each opening is a sample of the pre-training dataset up to decoding: the file is opened and the
 frames of two clips are decoded, without augmentation. Some files of the list cannot be read and are
 replaced. After each tenth of the openings the script reads, per worker, the processor time per
-opening in that tenth, the memory of its own (USS) and the number of open file descriptors. It needs
+opening in that tenth, its private memory (USS) and the number of open file descriptors. It needs
 ``pip install psutil``.
 """
 

@@ -1,4 +1,4 @@
-"""What the training process spends on receiving batches from the workers.
+"""Measure the time in which the training process receives batches from the workers.
 
 Example:
     python tools/benchmarks/transport.py --videos 128
@@ -9,7 +9,7 @@ making it one tensor on the device, and releasing it. The clips are random bytes
 the pre-training config gives; nothing is decoded.
 
 The second table shows the open files of the training process while the first batch is late and
-all workers have loaded theirs, under the soft limit that most systems set.
+all other batches are loaded, with the soft limit of most systems.
 """
 
 import argparse
@@ -42,7 +42,7 @@ LOADER_TIMEOUT = 60  # seconds
 
 
 class Clips(Dataset):
-    """Pairs of random clips, packed as the pre-training pipeline packs them.
+    """Pairs of random clips in the format of the pre-training pipeline.
 
     Args:
         length: Number of videos.
@@ -71,7 +71,7 @@ def num_files() -> int:
 
 
 def to_device(inputs: Tensor | list[Tensor], transfer: BatchTransfer) -> Tensor:
-    """Make a batch one tensor on the device, as the data preprocessor of each collate does."""
+    """Convert a batch to one tensor on the device, like the data preprocessor of each collate."""
     device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
     if isinstance(inputs, Tensor):
         return transfer(inputs, device)

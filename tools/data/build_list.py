@@ -53,7 +53,7 @@ def parse_args() -> argparse.Namespace:
         '--exclude',
         type=Path,
         metavar='CSV',
-        help='csv file of Kinetics; its YouTube ids are left out of the training list',
+        help='csv file of Kinetics; its YouTube ids are removed from the training list',
     )
     parser.add_argument(
         '--test-percent',

@@ -9,9 +9,9 @@ With --lenient, 32 frames per video are decoded as in training, which accepts da
 decoder conceals. Two lists are written: LIST.clean.txt without the bad videos, and
 LIST.bad_videos.txt with path and reason, separated by a tab.
 
-What is checked is kept in LIST.clean.txt.parts: started again, the command goes on where it was.
-Under torchrun, srun or in a Slurm array each process checks its share of the list; the command
-with --join then writes the lists:
+Results are kept in LIST.clean.txt.parts, so the same command continues an interrupted check. With
+torchrun, srun or a Slurm array, each process checks its share of the list, and the command with
+--join then writes the lists:
     sbatch --array=0-63 --cpus-per-task=8 \
         --wrap "python tools/data/check_videos.py LIST --root FOLDER"
     python tools/data/check_videos.py LIST --root FOLDER --join
@@ -34,8 +34,8 @@ def parse_args() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('list', help='lines of "path" or "path label"')
-    parser.add_argument('--root', help="folder of the list's videos (the list's own)")
-    parser.add_argument('--out', help='the clean list; beside LIST unless given')
+    parser.add_argument('--root', help='folder of the videos (folder of the list)')
+    parser.add_argument('--out', help='the clean list (LIST.clean.txt)')
     parser.add_argument('--join', action='store_true', help='write the lists of finished shares')
     parser.add_argument('--workers', type=int, help='processes (one per core)')
     parser.add_argument(
@@ -51,7 +51,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def check(args: argparse.Namespace) -> CheckedList | None:
-    """Check this process's share."""
+    """Check the share of this process."""
     from rich.console import Console
 
     from cvrl_mm.preparation.list_check import check_list
@@ -75,19 +75,19 @@ def check(args: argparse.Namespace) -> CheckedList | None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Check or join, and say what was found."""
+    """Check or join, and print the result."""
     from cvrl_mm.preparation.list_check import join_checks
 
     found = join_checks(args.list, args.root, args.out) if args.join else check(args)
     if found is None:
-        print('This part is done; when all are, start the same command with --join.')
+        print('This part is finished. After all parts, start the same command with --join.')
         return
     num_bad = len(found.faults)
     print(f'{found.num_videos - num_bad} of {found.num_videos} videos are good: {found.clean}')
     if num_bad:
-        print(f'{num_bad} are not: {found.report}')
+        print(f'{num_bad} are bad: {found.report}')
     if num_bad == found.num_videos:
-        sys.exit('None of the videos is good: see that --root and the list belong together.')
+        sys.exit('None of the videos is good: check that --root belongs to the list.')
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Write the generated set of motion videos, whose class is what moves and how.
+"""Write a set of generated videos whose classes are shapes and motions.
 
 Example:
     python tools/data/make_motion_videos.py data/motion --train 960 --test 480

@@ -53,7 +53,7 @@ def main() -> None:
 
 def detect(args: argparse.Namespace) -> tuple[int, int]:
     """Detect people and write them; return the numbers of boxes and of key frames."""
-    # only here, so that --help works without mmdet
+    # imported here, so that --help works without mmdet
     from cvrl_mm.command_line import check_device, read_config
     from cvrl_mm.detection.ava_annotations import read_actions
     from cvrl_mm.detection.ava_proposals import save_proposals
@@ -61,7 +61,7 @@ def detect(args: argparse.Namespace) -> tuple[int, int]:
     from cvrl_mm.detection.person_proposals import make_proposals, wanted_key_frames
 
     check_device(args.device)
-    make_place(args.out)  # now, not after hours of work
+    make_parent(args.out)  # before the detection, which may take hours
     videos = [args.videos]
     if args.videos.is_dir():
         videos = [Path(path) for path in find_movies(str(args.videos)).values()]
@@ -89,8 +89,8 @@ def detect(args: argparse.Namespace) -> tuple[int, int]:
     return sum(map(len, proposals.values())), len(proposals)
 
 
-def make_place(out: Path) -> None:
-    """Create the folder of a file that is to be written.
+def make_parent(out: Path) -> None:
+    """Create the folder of the output file.
 
     Raises:
         OSError: The folder cannot be created.

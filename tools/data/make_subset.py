@@ -33,10 +33,10 @@ def main() -> None:
     """Read a list, write its subset and print the sizes of both.
 
     Raises:
-        ValueError: the list is not one, or would be overwritten.
+        ValueError: The list is malformed or would be overwritten.
     """
     args = parse_args()
-    VideoList(str(args.list))  # refuses what is no list
+    VideoList(str(args.list))  # checks the list
     if args.out.exists() and args.out.samefile(args.list):
         raise ValueError(f'{args.out} is the list itself; name another file for the subset.')
     lines = read_lines(str(args.list))

@@ -1,12 +1,12 @@
-r"""Encode a set of videos again: small frames and many key frames load faster.
+r"""Encode a set of videos again with small frames and many key frames, which load faster.
 
 Examples:
     python tools/data/repack.py data/k400/train.txt data/k400_256 --root data/k400/videos_train
     python tools/data/repack.py videos/ videos_256/ --key-frame-interval 8 --crf 18
 
-The same command goes on where it was stopped. A list is written again for the new folder.
-Under torchrun, srun or in a Slurm array each process repacks its share,
-and --join writes the list:
+The same command continues an interrupted run. For a list, a new list is written to TARGET.
+With torchrun, srun or a Slurm array, each process repacks its share, and --join then writes the
+list:
     sbatch --array=0-63 --cpus-per-task=8 \
         --wrap "python tools/data/repack.py LIST TARGET --root FOLDER"
     python tools/data/repack.py LIST TARGET --root FOLDER --join
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 SETTINGS = dict(  # defaults of RepackSettings, and help
     short_side=(256, 'pixels of the shorter side'),
     key_frame_interval=(16, 'frames between key frames'),
-    crf=(23, "x264's quality, lower is better and larger"),
-    preset=('medium', "x264's effort"),
-    tune=('fastdecode', 'fastdecode, or none for files that are smaller and slower to decode'),
+    crf=(23, 'quality of x264; lower is better, with larger files'),
+    preset=('medium', 'preset of x264; slower presets give smaller files'),
+    tune=('fastdecode', 'fastdecode, or none for smaller files that are slower to decode'),
 )
 
 
@@ -37,7 +37,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('source', type=Path, help='list of videos, or a folder')
     parser.add_argument('target', type=Path, help='folder to write')
-    parser.add_argument('--root', type=Path, help="folder of a list's videos (the list's own)")
+    parser.add_argument('--root', type=Path, help='folder of the videos (folder of the list)')
     for name, (value, text) in SETTINGS.items():
         flag = f'--{name.replace("_", "-")}'
         parser.add_argument(flag, type=type(value), default=value, help=f'{text} (%(default)s)')
@@ -47,17 +47,17 @@ def parse_args() -> argparse.Namespace:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Repack and say what became of the videos."""
+    """Repack or join, and print the result."""
     root = args.source if args.source.is_dir() else args.root or args.source.parent
     report = join(args, root) if args.join else repack_share(args, root)
     if report is None:
-        print('This part is done; when all are, start the same command with --join.')
+        print('This part is finished. After all parts, start the same command with --join.')
     else:
         show(report, root, args.target)
 
 
 def repack_share(args: argparse.Namespace, root: Path) -> RepackReport | None:
-    """Repack this process's share."""
+    """Repack the share of this process."""
     from cvrl_mm.preparation.repack import repack
     from cvrl_mm.preparation.repack_list import repack_list
     from cvrl_mm.preparation.repack_video import RepackSettings
