@@ -13,12 +13,17 @@ WARNINGS = (
     '`torch.cpu.amp.autocast(args...)` is deprecated',  # torch 2.4's recomputation
     'You are using `torch.load` with `weights_only=False`',  # mmengine on torch 2.4 and 2.5
     'pkg_resources is deprecated as an API',  # mmengine and mim
+    'Multi-processing start method `fork` is different from',  # mmengine, of its own setting
+    'Setting OMP_NUM_THREADS environment variable',  # mmengine, with several ranks
+    'Setting MKL_NUM_THREADS environment variable',
+    '`broadcast_buffers` is deprecated',  # mmengine on torch 2.15, with several ranks
     'The current default scope "',  # mmaction2, if another package of OpenMMLab came first
 )
 # Beginnings and endings of messages of mmengine's logger
 LOG_BEGINNINGS = (
     '"FileClient" will be deprecated in future.',
     '"HardDiskBackend" is the alias of "LocalBackend"',
+    'Advance dataloader ',  # SampleSeedHook skips these batches without loading them
     'Distributed training is not used, all SyncBatchNorm',
     'The current default scope "',
     'paramwise_options -- ',  # one line for each parameter without weight decay

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cvrl_mm import quiet
 from tests.processes import free_port, run_program
 
 ROOT = Path(__file__).parents[2]
@@ -33,8 +34,10 @@ def dist_train(motion_set: Path, work_dir: Path, *arguments: str, epochs: int) -
     env = {k: v for k, v in os.environ.items() if k != 'OMP_NUM_THREADS'}
     run = run_program(command, cwd=ROOT, env={**env, 'PORT': free_port()})
     assert run.returncode == 0, run.stderr[-3000:]
-    assert 'OMP_NUM_THREADS' not in run.stderr  # as the script has set it
-    return run.stdout + run.stderr
+    printed = run.stdout + run.stderr
+    noise = [*quiet.WARNINGS, *quiet.LOG_BEGINNINGS]
+    assert [message for message in noise if message in printed] == []
+    return printed
 
 
 def logged(work_dir: Path) -> list[dict]:
