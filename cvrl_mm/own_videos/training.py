@@ -19,7 +19,7 @@ from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 
 from ..engine.atomic_checkpoint_hook import PREEMPTED
-from ..engine.terminal_log import shorten
+from ..engine.terminal_log import print_warnings_only, shorten
 from .progress_hook import ProgressHook
 
 TIMED_STEPS = 12
@@ -56,8 +56,9 @@ class StepTimer(Hook):
 
 
 def prepare_process(cores: int) -> None:
-    """Register all modules; on a CPU, reserve half of the cores for the loader."""
+    """Register all modules, print only warnings; on a CPU, half of the cores are for the loader."""
     register_all_modules()
+    print_warnings_only()
     if not torch.cuda.is_available() and 'OMP_NUM_THREADS' not in os.environ:
         torch.set_num_threads(max(1, cores // 2))
 

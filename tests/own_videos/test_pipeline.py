@@ -1,10 +1,12 @@
 import json
 import shutil
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from mmengine.config import Config
+from mmengine.logging import MMLogger
 
 import cvrl_mm
 from cvrl_mm.locks import locked
@@ -12,6 +14,7 @@ from cvrl_mm.own_videos import pipeline
 from cvrl_mm.own_videos.options import Options
 from cvrl_mm.own_videos.training import final_checkpoint
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
+from tests.processes import exit_codes, start_ranks
 
 # The smallest training that goes through all stages: 8 steps, after those that measure the time
 QUICK = dict(hours=1e-6, size=32, clip_len=4, batch_size=4, workers=0, seed=1)
@@ -101,6 +104,22 @@ def test_a_stopped_training_continues(videos: Path, out: Path, tmp_path: Path):
         np.load(folder / 'features.npz')['feats'] for folder in (tmp_path / 'out', out)
     )
     assert not np.array_equal(after, before)
+
+
+def test_results_are_written_again_without_log_messages(
+    out: Path, tmp_path: Path, monkeypatch, capfd
+):
+    """In a new process, without a runner of a training, whose logger prints only warnings."""
+    folder = tmp_path / 'out'
+    shutil.copytree(out, folder)
+    config = folder / 'config.py'
+    config.write_text(config.read_text().replace(str(out), str(folder)))
+    (folder / 'report.md').unlink()
+    monkeypatch.setattr(MMLogger, '_instance_dict', OrderedDict())
+    assert cvrl_mm.pretrain(out=folder) == folder
+    printed = ''.join(capfd.readouterr())
+    assert 'The training is finished' in printed and (folder / 'report.md').is_file()
+    assert 'init_weights' not in printed and 'mmengine' not in printed
 
 
 def test_half_a_report_is_none(out: Path, tmp_path: Path, monkeypatch):
@@ -209,6 +228,22 @@ def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
         cvrl_mm.pretrain(out=tmp_path)
     assert written == [(None, Options(steps=3))]
     assert met[0]['timeout'] >= 24 * 3600  # they wait while rank 0 opens or encodes all videos
+
+
+def pretrain_quickly(videos: Path, out: Path) -> None:
+    cvrl_mm.pretrain(videos, out, **QUICK)
+
+
+def test_two_ranks_train_together(videos: Path, tmp_path: Path):
+    out = tmp_path / 'out'
+    assert exit_codes(start_ranks(pretrain_quickly, 2, videos, out)) == [0, 0]
+    assert '24 videos, 5 of them held out; 8 steps of 4 videos' in (out / 'report.md').read_text()
+    (log,) = (out / 'training').glob('*/vis_data/scalars.json')
+    steps = [row['step'] for row in map(json.loads, log.read_text().splitlines()) if 'loss' in row]
+    assert steps == list(range(1, 9))
+    lr = Config.fromfile(out / 'config.py').optim_wrapper.optimizer.lr
+    assert lr == pytest.approx(0.004 * (8 / 64) ** 0.5, rel=0.02)  # for the batch of both ranks
+    assert not list(out.glob('.*'))
 
 
 def test_weights_may_be_a_path(tmp_path: Path, monkeypatch):
