@@ -1,6 +1,7 @@
 # ruff: noqa: E402
 import os
 import sys
+from collections import OrderedDict
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import mmengine.config.config
 import pytest
 import torch
 from mmaction.utils import register_all_modules
+from mmengine.logging import MMLogger
 
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
 
@@ -50,3 +52,9 @@ def motion_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp('data') / 'motion'
     write_motion_videos(root, num_train=16, num_test=16)
     return root
+
+
+@pytest.fixture
+def new_logger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove mmengine's loggers, as in a new process, where the first one prints all messages."""
+    monkeypatch.setattr(MMLogger, '_instance_dict', OrderedDict())

@@ -72,6 +72,7 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
     from rich.console import Console
 
     from cvrl_mm.command_line import check_device, read_config
+    from cvrl_mm.engine.terminal_log import print_warnings_only
     from cvrl_mm.evaluation.encoder import load_encoder
     from cvrl_mm.evaluation.extraction import extract_to_file
     from cvrl_mm.evaluation.feature_file import FeatureFile
@@ -79,6 +80,7 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
     from cvrl_mm.progress import progress
     from cvrl_mm.shares import rank_and_size, usable_cores
 
+    print_warnings_only()
     device = args.device or default_device()
     check_device(device)
     rank, size = rank_and_size()

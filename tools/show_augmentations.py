@@ -19,6 +19,7 @@ from mmengine.config import Config
 
 import cvrl_mm
 from cvrl_mm.command_line import check_videos, plain_errors, read_config
+from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.synthetic.motion_scene import MotionScene
 from cvrl_mm.synthetic.motion_videos import NUM_FRAMES, encode
 from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
@@ -48,6 +49,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Draw and save the figure."""
     args = parse_args()
+    print_warnings_only()
     register_all_modules()
     config = read_config(args.config, 'train_dataloader')
     if args.video is not None:

@@ -1,12 +1,10 @@
 import json
 import shutil
-from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from mmengine.config import Config
-from mmengine.logging import MMLogger
 
 import cvrl_mm
 from cvrl_mm.locks import locked
@@ -107,7 +105,7 @@ def test_a_stopped_training_continues(videos: Path, out: Path, tmp_path: Path):
 
 
 def test_results_are_written_again_without_log_messages(
-    out: Path, tmp_path: Path, monkeypatch, capfd
+    out: Path, tmp_path: Path, new_logger, capfd
 ):
     """In a new process, without a runner of a training, whose logger prints only warnings."""
     folder = tmp_path / 'out'
@@ -115,7 +113,6 @@ def test_results_are_written_again_without_log_messages(
     config = folder / 'config.py'
     config.write_text(config.read_text().replace(str(out), str(folder)))
     (folder / 'report.md').unlink()
-    monkeypatch.setattr(MMLogger, '_instance_dict', OrderedDict())
     assert cvrl_mm.pretrain(out=folder) == folder
     printed = ''.join(capfd.readouterr())
     assert 'The training is finished' in printed and (folder / 'report.md').is_file()

@@ -106,7 +106,9 @@ randomness = dict(seed=0)
 """
 
 
-def test_an_untrained_encoder_takes_the_clips_of_the_config(tmp_path, monkeypatch, motion):
+def test_an_untrained_encoder_takes_the_clips_of_the_config(
+    tmp_path, monkeypatch, motion, new_logger, capfd
+):
     (tmp_path / 'config.py').write_text(CONFIG)
     videos = sorted((motion / 'videos').iterdir())[:3]
     common = ['-o', tmp_path / 'feats.npz']
@@ -116,6 +118,7 @@ def test_an_untrained_encoder_takes_the_clips_of_the_config(tmp_path, monkeypatc
         monkeypatch.setenv('WORLD_SIZE', '2')
         run_script(monkeypatch, 'extract_features.py', *extract)
     monkeypatch.delenv('RANK')
+    assert 'init_weights' not in ''.join(capfd.readouterr())  # a message for each weight
     assert not (tmp_path / 'feats.npz').exists()
     with pytest.raises(SystemExit, match='holds part_0_of_2, but this run has 1 processes'):
         run_script(monkeypatch, 'extract_features.py', *extract)

@@ -31,6 +31,7 @@ from rich.table import Table
 import cvrl_mm
 from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
 from cvrl_mm.command_line import check_videos, plain_errors
+from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
 from cvrl_mm.progress import progress
 
@@ -173,6 +174,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.rounds < 1:
         parser.error(f'--rounds must be at least 1, got {args.rounds}')
+    print_warnings_only()
     check_videos(args.videos)
     cv2.setNumThreads(1)
     torch.set_num_threads(1)

@@ -6,7 +6,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from cvrl_mm import quiet
 from tests.encoding import X264, encode
+from tests.script import run_script
 
 pytest.importorskip('decord')
 SCRIPT = Path(__file__).parents[3] / 'tools/benchmarks/loader.py'
@@ -57,3 +59,11 @@ def test_ratios_are_taken_within_a_round(loader):
     stock = np.array([10.0, 100, 1000])
     table = loader.result_table(variants, {loader.DECODING: stock, 'half': stock / [2, 2, 4]})
     assert list(table.columns[2].cells) == ['1.00 (1.00 to 1.00)', '0.50 (0.38 to 0.50)']
+
+
+def test_prints_the_table_alone(video, monkeypatch, new_logger, capfd):
+    monkeypatch.setattr('os.sched_setaffinity', lambda *args: None, raising=False)
+    run_script(monkeypatch, 'benchmarks/loader.py', video, '--rounds', 1)
+    printed = ''.join(capfd.readouterr())
+    assert 'ms per video' in printed
+    assert [line for line in quiet.LOG_BEGINNINGS if line in printed] == []
