@@ -20,7 +20,7 @@ class Operation(NamedTuple):
     """The two implementations of an operation.
 
     Attributes:
-        host: Takes frames, an array to write into and the values of a step.
+        host: Takes frames (T, H, W, 3), uint8, which it changes, and the values of a step.
         device: Implementation for batches, or None if the operation runs only on the host.
     """
 
@@ -54,20 +54,17 @@ def apply_on_host(
     Raises:
         ValueError: The frames have a different type or shape.
     """
-    kinds = sorted({f'{img.dtype} {img.shape}' for img in imgs})
+    kinds = {(img.dtype, img.shape) for img in imgs}
     if len(kinds) != 1 or imgs[0].dtype != np.uint8 or imgs[0].shape[2:] != (3,):
         raise ValueError(
             'Photometric transforms need uint8 RGB frames (H, W, 3) of one size, got '
-            f'{", ".join(kinds)}; place them before formatting and normalising.'
+            f'{sorted(map(str, kinds))}; place them before formatting and normalising.'
         )
     if out is None:
         out = np.empty((len(imgs), *imgs[0].shape), np.uint8)
-    frames: Sequence[np.ndarray] | np.ndarray = [np.ascontiguousarray(img) for img in imgs]
+    np.stack(list(imgs), out=out)
     for step in merge_steps(steps):
-        OPERATIONS[step.name].host(frames, out, *step.values)
-        frames = out
-    if frames is not out:  # without any step
-        np.stack(list(imgs), out=out)
+        OPERATIONS[step.name].host(out, *step.values)
     return out
 
 

@@ -1,7 +1,7 @@
 """The operations of RandAugment for uint8 clips, implemented with Pillow."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from PIL import Image, ImageEnhance, ImageOps
@@ -14,25 +14,24 @@ Operation = Callable[[Image.Image, float], Image.Image]
 Argument = Callable[[float, int], float]
 
 
-def apply(frames: Sequence[np.ndarray], out: np.ndarray, name: str, value: float) -> None:
-    """Apply one operation to a clip.
+def apply(frames: np.ndarray, name: str, value: float) -> None:
+    """Apply one operation to a clip in place.
 
     Operations that depend on the histogram or the mean of an image use those of the whole clip,
     so that all frames change in the same way.
 
     Args:
-        frames: Frames of one size, each (H, W, 3) uint8 RGB.
-        out: Array for the result, (T, H, W, 3) uint8; it may be ``frames``.
+        frames: (T, H, W, 3) uint8 RGB.
         name: Name of the operation, a key of ``OPERATIONS``.
         value: Argument of the operation, from :func:`argument`.
     """
     operation, _ = OPERATIONS[name]
     if name in WITHIN_A_FRAME:
-        for frame, changed in zip(frames, out, strict=True):
-            changed[:] = operation(Image.fromarray(frame), value)
+        for frame in frames:
+            frame[:] = operation(Image.fromarray(frame), value)
     else:
-        tall = np.concatenate(frames)  # (T * H, W, 3)
-        out[:] = np.asarray(operation(Image.fromarray(tall), value)).reshape(out.shape)
+        tall = frames.reshape(-1, *frames.shape[2:])  # (T * H, W, 3)
+        tall[:] = operation(Image.fromarray(tall), value)
 
 
 def argument(name: str, level: float, sign: int) -> float:

@@ -73,7 +73,7 @@ def test_each_clip_gets_its_own_steps_as_on_the_host(monkeypatch, clips_at_a_tim
     for clip, own, changed in zip(clips, STEPS, out, strict=True):
         expected = clip.copy()
         for step in own:
-            OPERATIONS[step.name].host(expected, expected, *step.values)
+            OPERATIONS[step.name].host(expected, *step.values)
         assert np.abs(to_frames(changed).astype(int) - expected).max() <= 2
 
 

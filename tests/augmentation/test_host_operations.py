@@ -5,6 +5,7 @@ import cv2
 import numpy as np
 import pytest
 
+from cvrl_mm.augmentation import host_operations
 from cvrl_mm.augmentation.host_operations import gaussian_kernel
 from cvrl_mm.augmentation.operations import apply_on_host
 from cvrl_mm.augmentation.step import Step
@@ -49,6 +50,27 @@ def test_hue_and_saturation_are_those_of_hsv(turns, factor):
     hsv = (colorsys.rgb_to_hsv(*pixel) for pixel in CLIP.reshape(-1, 3) / 255)
     exact = [colorsys.hsv_to_rgb((h + turns) % 1, min(s * factor, 1), v) for h, s, v in hsv]
     assert np.abs(out.reshape(-1, 3) - np.array(exact) * 255).max() <= 0.51
+
+
+@pytest.mark.parametrize(
+    'step',
+    [
+        ('hue', 0.1),
+        ('saturation', 1.6),
+        ('saturation', 0.6),
+        ('brightness', 1.3),
+        ('contrast', 1.4),
+        ('grayscale',),
+        ('solarize', 0.5),
+        ('gaussian_blur', 1.0, 23),
+    ],
+    ids=str,
+)
+def test_blocks_give_what_the_whole_clip_gives(step: tuple, monkeypatch):
+    monkeypatch.setattr(host_operations, 'BLOCK_BYTES', 5 * CLIP[0, 0].size)  # 19 1/5 blocks
+    in_blocks = apply_steps(CLIP, [step])
+    monkeypatch.setattr(host_operations, 'BLOCK_BYTES', CLIP.size)
+    np.testing.assert_array_equal(in_blocks, apply_steps(CLIP, [step]))
 
 
 @pytest.mark.parametrize('factor', [0.0, 0.37, 1.0, 1.8, 5.0])

@@ -35,28 +35,6 @@ def test_lists_and_arrays_give_the_same_and_stay_as_they_are(steps: list[Step]):
     assert not np.array_equal(out, before)
 
 
-@pytest.mark.parametrize(
-    ('name', 'values'),
-    [
-        ('contrast', (1.4,)),
-        ('hsv', (0.1, 1.6, 0.9)),
-        ('hsv', (0, 0.6, 1.2)),
-        ('hsv', (0, 1, 1.2)),
-        ('grayscale', ()),
-        ('solarize', (0.5,)),
-        ('gaussian_blur', (1.5, 23)),
-        ('gaussian_blur', (0.1, 23)),
-        ('pillow', ('sharpness', 1.9)),
-        ('pillow', ('contrast', 1.9)),
-    ],
-)
-def test_frames_may_be_overwritten(name: str, values: tuple):
-    frames, out = CLIP.copy(), np.empty_like(CLIP)
-    OPERATIONS[name].host(list(CLIP), out, *values)
-    OPERATIONS[name].host(frames, frames, *values)
-    np.testing.assert_array_equal(frames, out)
-
-
 def test_no_steps_copy_the_frames():
     out = np.empty_like(CLIP)
     assert apply_on_host(list(CLIP), [], out) is out

@@ -12,8 +12,8 @@ def noise(*shape: int) -> np.ndarray:
 
 
 def apply(frames: np.ndarray, name: str, value: float) -> np.ndarray:
-    out = np.empty_like(frames)
-    pillow_operations.apply(frames, out, name, value)
+    out = frames.copy()
+    pillow_operations.apply(out, name, value)
     return out
 
 
