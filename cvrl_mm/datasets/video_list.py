@@ -3,7 +3,7 @@
 import codecs
 import os.path as osp
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import overload
 
 import numpy as np
@@ -46,8 +46,8 @@ class VideoList(Sequence[dict]):
         if not len(self._ends):
             raise ValueError(f'The video list {ann_file} is empty.')
         self._starts = np.concatenate([self._ends[:1] * 0, self._ends[:-1] + 1])
-        for block in self._blocks():
-            self._check(ann_file, block)
+        for first in range(0, len(self), BLOCK_LINES):
+            self._check(ann_file, range(first, min(first + BLOCK_LINES, len(self))))
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -70,10 +70,6 @@ class VideoList(Sequence[dict]):
 
     def _line(self, index: int) -> bytes:
         return self._content[self._starts[index] : self._ends[index]]
-
-    def _blocks(self) -> Iterator[range]:
-        for first in range(0, len(self), BLOCK_LINES):
-            yield range(first, min(first + BLOCK_LINES, len(self)))
 
     def _check(self, ann_file: str, block: range) -> None:
         """Check that the lines are UTF-8, name a file and have short labels."""
@@ -101,12 +97,11 @@ class VideoList(Sequence[dict]):
                 )
 
 
-def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]]:
+def read_video_list(ann_file: str) -> list[tuple[str, int]]:
     """Read a whole list of videos.
 
     Args:
-        ann_file: As for :class:`VideoList`.
-        delimiter: As for :class:`VideoList`.
+        ann_file: See :class:`VideoList`.
 
     Returns:
         Path and label of each video; the label is -1 if there is none.
@@ -117,8 +112,7 @@ def read_video_list(ann_file: str, delimiter: str = ' ') -> list[tuple[str, int]
         ValueError: The list is empty, not encoded in UTF-8, or a line names no file or has a label
             of more than 18 digits.
     """
-    videos = VideoList(ann_file, delimiter)
-    return [(video['filename'], video['label']) for video in videos]
+    return [(video['filename'], video['label']) for video in VideoList(ann_file)]
 
 
 def read_lines(path: str) -> list[str]:

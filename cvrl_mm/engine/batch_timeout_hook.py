@@ -2,7 +2,6 @@
 
 import multiprocessing
 import signal
-from collections.abc import Iterable
 from multiprocessing.util import Finalize
 
 from mmengine.hooks import Hook
@@ -38,7 +37,9 @@ class BatchTimeoutHook(Hook):
         loaders = [runner.train_dataloader]
         if runner.val_loop is not None:
             loaders.append(runner.val_dataloader)
-        limited = [x for x in _with_workers(loaders) if x.timeout == 0]
+        limited = [
+            x for x in loaders if isinstance(x, DataLoader) and x.num_workers > 0 and x.timeout == 0
+        ]
         for loader in limited:
             loader.timeout = self.timeout_seconds
         if limited:
@@ -50,10 +51,6 @@ class BatchTimeoutHook(Hook):
         # Finalizers run before that, also in a process that multiprocessing has started, in which
         # Python before 3.13 does not run functions of atexit.
         Finalize(None, _kill_workers, exitpriority=0)
-
-
-def _with_workers(loaders: Iterable[object]) -> list[DataLoader]:
-    return [x for x in loaders if isinstance(x, DataLoader) and x.num_workers > 0]
 
 
 def _kill_workers() -> None:

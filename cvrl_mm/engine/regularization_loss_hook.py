@@ -20,13 +20,7 @@ class RegularizationLossHook(Hook):
     """
 
     @torch.no_grad()
-    def after_train_iter(
-        self,
-        runner: Runner,
-        batch_idx: int,
-        data_batch: dict | None = None,
-        outputs: dict | None = None,
-    ) -> None:
+    def after_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
         """Update the logged scalar."""
         # Groups with the same decay are merged: mmengine may make one group per parameter
         decayed: dict[float, list[Tensor]] = defaultdict(list)

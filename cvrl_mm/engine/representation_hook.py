@@ -92,13 +92,7 @@ class RepresentationHook(Hook):
         ):
             self._measure(runner, runner.epoch + 1, 'epoch')
 
-    def after_train_iter(
-        self,
-        runner: Runner,
-        batch_idx: int,
-        data_batch: dict | None = None,
-        outputs: dict | None = None,
-    ) -> None:
+    def after_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
         """Measure after every ``interval`` steps and after the last one."""
         if not self.by_epoch and (
             self.every_n_train_iters(runner, self.interval) or self.is_last_train_iter(runner)

@@ -102,8 +102,6 @@ class SampleSeedHook(Hook):
             runner.train_loop.dataloader_iterator = iter(())
         forget_ended_workers()
 
-    def before_train_iter(
-        self, runner: Runner, batch_idx: int, data_batch: dict | None = None
-    ) -> None:
+    def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
         """Seed the draws of the model in this step."""
         seed_generators(self.seed, get_rank(), runner.iter, MODEL)

@@ -63,22 +63,14 @@ class ThroughputHook(Hook):
         if hasattr(self, 'clock'):
             self.start()
 
-    def before_train_iter(
-        self, runner: Runner, batch_idx: int, data_batch: dict | None = None
-    ) -> None:
+    def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
         """Record the arrival of the batch."""
         self.arrived = self.moved = self.clock.mark()
 
     def _moved(self, *args: object) -> None:
         self.moved = self.clock.mark()
 
-    def after_train_iter(
-        self,
-        runner: Runner,
-        batch_idx: int,
-        data_batch: dict | None = None,
-        outputs: dict | None = None,
-    ) -> None:
+    def after_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
         """Update the scalars with all steps whose times are known."""
         previous, self.end = self.end, self.clock.mark()
         self.pending.append([previous, self.idle, self.arrived, self.moved, self.end])

@@ -6,18 +6,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+CHUNK_SIZE = 1024  # number of queries that are compared with the gallery at a time
 
-def nearest_neighbours(
-    queries: Tensor, gallery: Tensor, k: int, chunk_size: int = 1024
-) -> tuple[Tensor, Tensor]:
+
+def nearest_neighbours(queries: Tensor, gallery: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Find the nearest neighbours of each query by cosine similarity.
 
     Args:
         queries: Features, (Q, C).
         gallery: Features, (G, C).
         k: Number of neighbours per query.
-        chunk_size: Number of queries that are compared at a time. The memory is proportional to
-            ``chunk_size * G``.
 
     Returns:
         Similarities and indices into the gallery, both (Q, k), in descending order of similarity.
@@ -34,20 +32,19 @@ def nearest_neighbours(
         raise ValueError(f'k must be between 1 and the gallery size {len(gallery)}, got {k}.')
     gallery = F.normalize(gallery, dim=1)
     found = [
-        (F.normalize(chunk, dim=1) @ gallery.T).topk(k)  # (chunk_size, G) -> (chunk_size, k)
-        for chunk in queries.split(chunk_size)
+        (F.normalize(chunk, dim=1) @ gallery.T).topk(k)  # (CHUNK_SIZE, G) -> (CHUNK_SIZE, k)
+        for chunk in queries.split(CHUNK_SIZE)
     ]
     sims, indices = zip(*found, strict=True)
     return torch.cat(sims), torch.cat(indices)
 
 
-def leave_one_out(feats: Tensor, k: int, chunk_size: int = 1024) -> tuple[Tensor, Tensor]:
+def leave_one_out(feats: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Find the nearest neighbours of each feature among the other features.
 
     Args:
         feats: Features, (N, C).
         k: Number of neighbours per feature.
-        chunk_size: Number of features that are compared at a time.
 
     Returns:
         Similarities and indices, both (N, k), in descending order of similarity.
@@ -55,7 +52,7 @@ def leave_one_out(feats: Tensor, k: int, chunk_size: int = 1024) -> tuple[Tensor
     Raises:
         ValueError: There are fewer than ``k`` other features.
     """
-    sims, indices = nearest_neighbours(feats, feats, k + 1, chunk_size)
+    sims, indices = nearest_neighbours(feats, feats, k + 1)
     itself = indices == torch.arange(len(feats), device=indices.device)[:, None]
     # If several features are equal, a feature may not be found among its own neighbours
     others = itself.byte().argsort(dim=1, stable=True)[:, :k]
@@ -68,7 +65,6 @@ def knn_classify(
     gallery_labels: Tensor,
     k: int = 20,
     temperature: float = 0.07,
-    chunk_size: int = 1024,
 ) -> Tensor:
     """Classify queries by a weighted vote of their nearest neighbours.
 
@@ -81,7 +77,6 @@ def knn_classify(
         gallery_labels: Non-negative labels, (G,).
         k: Number of neighbours that vote.
         temperature: A lower temperature gives more weight to the nearest neighbours.
-        chunk_size: Number of queries that are compared at a time.
 
     Returns:
         Predicted labels, (Q,).
@@ -92,7 +87,7 @@ def knn_classify(
     if not temperature > 0:  # also rejects NaN
         raise ValueError(f'temperature must be > 0, got {temperature}.')
     _check_labels(gallery, gallery_labels)
-    sims, indices = nearest_neighbours(queries, gallery, k, chunk_size)
+    sims, indices = nearest_neighbours(queries, gallery, k)
     return vote(sims, gallery_labels[indices], temperature)
 
 

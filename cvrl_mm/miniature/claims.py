@@ -47,6 +47,7 @@ def fine_tuned(what: str, higher: str, lower: str, percent: int) -> Claim:
 INTERVAL = 'In four of ten videos clips far apart may show scenes of two classes.'
 LONGER = 'The loss still falls at the end of the shorter training.'
 DATA = 'Fewer videos are seen more often, and can be told apart by details of single videos.'
+NEGATIVES = 'A larger batch has more negatives.'
 LAYERS = 'Hidden layers keep what the loss discards out of the features.'
 CLAIMS = (
     Claim(
@@ -140,12 +141,8 @@ CLAIMS = (
     linear('2 hidden layers above 1', 'Table 6', 'hidden_layers_2', 'hidden_layers_1', LAYERS),
     linear('3 hidden layers above 2', 'Table 6', 'cvrl', 'hidden_layers_2', LAYERS),
     linear('3 hidden layers above 0', 'Table 6', 'cvrl', 'hidden_layers_0', LAYERS),
-    linear(
-        'batch 32 above 16', 'Table 7', 'batch_32', 'batch_16', 'A larger batch has more negatives.'
-    ),
-    linear(
-        'batch 64 above 32', 'Table 7', 'cvrl', 'batch_32', 'A larger batch has more negatives.'
-    ),
+    linear('batch 32 above 16', 'Table 7', 'batch_32', 'batch_16', NEGATIVES),
+    linear('batch 64 above 32', 'Table 7', 'cvrl', 'batch_32', NEGATIVES),
     linear(
         'batch 64 above 128',
         'Table 7',

@@ -7,6 +7,8 @@ from statistics import mean, stdev
 
 from scipy.stats import t as student_t
 
+CONFIDENCE = 0.95  # coverage of the interval
+
 
 @dataclass(frozen=True)
 class PairedDifference:
@@ -33,7 +35,7 @@ class PairedDifference:
 
 
 def paired_difference(
-    higher: Mapping[int, float], lower: Mapping[int, float], confidence: float = 0.95
+    higher: Mapping[int, float], lower: Mapping[int, float]
 ) -> PairedDifference | None:
     """Compare two rows with Student's t-interval of the differences per seed.
 
@@ -43,21 +45,15 @@ def paired_difference(
     Args:
         higher: The values that are claimed to be higher, by seed.
         lower: The values that are claimed to be lower, by seed.
-        confidence: Coverage of the interval, between 0 and 1.
 
     Returns:
         The difference, or None if fewer than two seeds have both values.
-
-    Raises:
-        ValueError: ``confidence`` is not between 0 and 1.
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f'confidence must be between 0 and 1, got {confidence}.')
     differences = [higher[seed] - lower[seed] for seed in sorted(higher.keys() & lower.keys())]
     num_seeds = len(differences)
     if num_seeds < 2:
         return None
-    quantile = float(student_t.ppf((1 + confidence) / 2, num_seeds - 1))
+    quantile = float(student_t.ppf((1 + CONFIDENCE) / 2, num_seeds - 1))
     half = quantile * stdev(differences) / sqrt(num_seeds)
     centre = mean(differences)
     return PairedDifference(centre, centre - half, centre + half, num_seeds)

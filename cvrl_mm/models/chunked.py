@@ -34,15 +34,13 @@ def embed_in_chunks(
     chunks = videos.split(chunk_size)
     feats = []
     for i, chunk in enumerate(chunks):
-        contexts = (part_of_update(network, i, len(chunks)), unchanged(network))
-        feats.append(
-            checkpoint(embed, chunk, use_reentrant=False, context_fn=partial(_given, contexts))
-        )
+        contexts = partial(_contexts, network, i, len(chunks))
+        feats.append(checkpoint(embed, chunk, use_reentrant=False, context_fn=contexts))
     return torch.cat(feats)
 
 
-Contexts = tuple[AbstractContextManager, AbstractContextManager]
-
-
-def _given(contexts: Contexts) -> Contexts:
-    return contexts
+def _contexts(
+    network: nn.Module, index: int, count: int
+) -> tuple[AbstractContextManager, AbstractContextManager]:
+    """Return the contexts of a chunk's forward pass and of its recomputation."""
+    return part_of_update(network, index, count), unchanged(network)

@@ -127,7 +127,7 @@ def leave_out_ids(videos: list[OfficialVideo], csv_path: Path) -> list[OfficialV
         ValueError: The csv file has no column ``youtube_id``, or has no rows.
     """
     ids = {row['youtube_id'] for _, row in _rows(csv_path, ('youtube_id',))}
-    return [video for video in videos if _youtube_id(video.stem) not in ids]
+    return [video for video in videos if video.stem.rsplit('_', 2)[0] not in ids]
 
 
 def group_videos(root: Path) -> dict[str, list[str]]:
@@ -214,10 +214,6 @@ def _read_csv(path: Path) -> list[OfficialVideo]:
             raise _damaged(path, line_number, text, 'seconds as numbers') from None
         videos.append(OfficialVideo(f'{row["youtube_id"]}_{start:06d}_{end:06d}', row['label']))
     return videos
-
-
-def _youtube_id(stem: str) -> str:
-    return stem.rsplit('_', 2)[0]
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:

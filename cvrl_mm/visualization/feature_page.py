@@ -16,6 +16,7 @@ COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#9
 MAP_SIZE = 640  # pixels
 MARGIN = 10
 PREVIEW_PIXELS = 112
+MAX_PICTURES = 300  # on the map
 STYLE = """
 body {font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem}
 table {border-collapse: collapse; max-width: 100%; display: block; overflow-x: auto}
@@ -100,7 +101,6 @@ def write_feature_page(
     points: Sequence[Point],
     groups: Sequence[str],
     root: Path,
-    max_pictures: int = 300,
 ) -> None:
     """Write a self-contained HTML file.
 
@@ -110,14 +110,13 @@ def write_feature_page(
         notes: Paragraphs below the title.
         table: Rows of text; the first one is the header.
         rows: Videos that are shown with their nearest neighbours as animated previews.
-        points: Positions of all videos on the map.
+        points: Positions of all videos on the map. At most 300 of them, evenly spaced, get a
+            preview.
         groups: Names of the groups, one colour each.
         root: Folder to which the names of the videos are relative.
-        max_pictures: Maximal number of videos on the map with a preview; they are evenly spaced
-            in ``points``.
     """
     moving = {n for row in rows for n in (row.name, *(name for name, _ in row.neighbours))}
-    still = {points[i].name for i in evenly_spaced(len(points), max_pictures)}
+    still = {points[i].name for i in evenly_spaced(len(points), MAX_PICTURES)}
     with TemporaryDirectory() as folder:
         scratch = Path(folder)
         pictures = {n: embed_preview(root / n, scratch, frames=16) for n in sorted(moving)}

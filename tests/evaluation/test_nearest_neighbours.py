@@ -1,4 +1,5 @@
 import math
+import sys
 
 import pytest
 import torch
@@ -51,10 +52,12 @@ def test_lengths_of_features_do_not_matter():
 
 
 @pytest.mark.parametrize('chunk_size', [1, 3, 7, 100])
-def test_chunks_change_nothing(chunk_size):
+def test_chunks_change_nothing(chunk_size, monkeypatch):
     queries, gallery = features(7, 0), features(20, 1)
     whole = nearest_neighbours(queries, gallery, k=4)
-    chunked = nearest_neighbours(queries, gallery, k=4, chunk_size=chunk_size)
+    module = sys.modules[nearest_neighbours.__module__]  # the package exports the function
+    monkeypatch.setattr(module, 'CHUNK_SIZE', chunk_size)
+    chunked = nearest_neighbours(queries, gallery, k=4)
     torch.testing.assert_close(chunked, whole)
 
 
@@ -116,7 +119,7 @@ def test_bad_arguments_are_refused():
 
 def test_leave_one_out_finds_the_others():
     feats = features(30, seed=0)
-    sims, indices = leave_one_out(feats, 4, chunk_size=7)
+    sims, indices = leave_one_out(feats, 4)
     unit = torch.nn.functional.normalize(feats, dim=1)
     for i in range(30):
         others = sorted(((unit[i] @ unit[j]).item(), j) for j in range(30) if j != i)[:-5:-1]

@@ -29,8 +29,3 @@ def test_only_shared_seeds_are_compared():
 def test_verdict_depends_on_where_zero_lies(differences: list[float], verdict: str):
     higher = dict(enumerate(map(float, differences)))
     assert paired_difference(higher, dict.fromkeys(higher, 0.0)).verdict == verdict
-
-
-def test_a_confidence_outside_0_to_1_is_refused():
-    with pytest.raises(ValueError, match=r'between 0 and 1, got 95'):
-        paired_difference({}, {}, 95)

@@ -88,13 +88,12 @@ def test_neighbours_stand_with_their_similarity(page: str):
     assert len(moving) == 1 and len(moving[0]['src']) > 200
 
 
-def test_pictures_of_a_large_map_are_thinned_out(tmp_path: Path):
+def test_pictures_of_a_large_map_are_thinned_out(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr('cvrl_mm.visualization.feature_page.MAX_PICTURES', 2)
     for i in range(6):
         encode(tmp_path / f'{i}.mp4', num_frames=2)
     points = [Point(f'{i}.mp4', 0.5, 0.5, 0) for i in range(6)]
-    write_feature_page(
-        tmp_path / 'p.html', 't', [], [['']], [], points, ['all'], tmp_path, max_pictures=2
-    )
+    write_feature_page(tmp_path / 'p.html', 't', [], [['']], [], points, ['all'], tmp_path)
     text = (tmp_path / 'p.html').read_text()
     data = json.loads(text.split('id="data">')[1].split('</script>')[0])
     assert [bool(p['picture']) for p in data['points']] == [True, False, False, False, False, True]
