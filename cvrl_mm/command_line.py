@@ -116,19 +116,29 @@ def check_device(device: str) -> None:
 
 
 def check_config_argument() -> None:
-    """Check the config, the first argument, and ``--cfg-options`` before MMAction2 reads them."""
+    """Check the config, the first argument, and ``--cfg-options`` before MMAction2 reads them.
+
+    A warning is printed for a variable of the config file that no run reads.
+    """
     if sys.argv[1:] and not sys.argv[1].startswith('-'):
         parser = argparse.ArgumentParser(add_help=False)
         parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
         with plain_errors():
             config = read_config(sys.argv[1], 'model')
-            check_options(config, parser.parse_known_args(sys.argv[2:])[0].cfg_options)
+            options = parser.parse_known_args(sys.argv[2:])[0].cfg_options
+            check_options(config, options)
+        for key in options:
+            name = key.split('.')[0]
+            if name not in RUNNER_KEYS:
+                print(
+                    f'--cfg-options {key}: {name} is a variable of the config file, from which '
+                    'other values have been made; set those instead.',
+                    file=sys.stderr,
+                )
 
 
 def check_options(config: Config, options: Mapping[str, Any]) -> None:
     """Check ``--cfg-options``, which mmengine merges into a config whatever they are.
-
-    A warning is printed for a variable of the config file that no run reads.
 
     Args:
         config: Config.
@@ -144,12 +154,6 @@ def check_options(config: Config, options: Mapping[str, Any]) -> None:
             similar = [*_paths_to(first, config), *get_close_matches(first, RUNNER_KEYS)]
             hint = f'; did you mean {" or ".join(similar[:3])}?' if similar else '.'
             raise ValueError(f'--cfg-options {key}: a config has no key {first!r}{hint}')
-        if first not in RUNNER_KEYS:
-            print(
-                f'--cfg-options {key}: {first} is a variable of the config file, from which other '
-                'values have been made; set those instead.',
-                file=sys.stderr,
-            )
         old: Any = config.get(first)
         for part in rest:
             if isinstance(old, list) and part.isdecimal() and int(part) < len(old):

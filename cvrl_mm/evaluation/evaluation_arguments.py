@@ -7,7 +7,7 @@ from pathlib import Path
 from mmengine.config import Config, DictAction
 from mmengine.dist import init_dist
 
-from ..command_line import read_config
+from ..command_line import check_options, read_config
 from ..engine.terminal_log import print_warnings_only
 from .frozen_features import SECONDS_TO_WAIT, default_out
 
@@ -23,10 +23,12 @@ def start_evaluation(args: argparse.Namespace, *needed: str) -> tuple[Config, Pa
         The config with the given changes, and the output folder.
 
     Raises:
-        FileNotFoundError, ValueError: See :func:`.command_line.read_config`.
+        FileNotFoundError, ValueError: See :func:`.read_config` and :func:`.check_options`.
     """
     config = read_config(args.config, *needed)
-    config.merge_from_dict(_parse_options(args.cfg_options))
+    options = _parse_options(args.cfg_options)
+    check_options(config, options)
+    config.merge_from_dict(options)
     if args.launcher != 'none':
         init_dist(args.launcher, timeout=SECONDS_TO_WAIT)
     print_warnings_only()

@@ -28,3 +28,10 @@ def test_an_option_without_a_value_is_refused():
     args = evaluation_parser(None).parse_args([CONFIG, 'untrained', '--cfg-options', 'model'])
     with pytest.raises(ValueError, match="takes KEY=VALUE, got 'model'"):
         start_evaluation(args, 'model')
+
+
+def test_an_option_that_no_config_has_is_refused():
+    options = ['--cfg-options', 'test_dataloder.num_workers=0']
+    args = evaluation_parser(None).parse_args([CONFIG, 'untrained', *options])
+    with pytest.raises(ValueError, match='did you mean test_dataloader'):
+        start_evaluation(args, 'model')
