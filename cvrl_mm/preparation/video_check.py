@@ -1,6 +1,7 @@
 """Find videos that cannot be read or are damaged."""
 
 import multiprocessing as mp
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
@@ -120,6 +121,7 @@ class _Checker:
 
 
 def _serve(questions: Connection, check: Callable[[str], Any]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # after Ctrl-C, the parent kills this process
     while True:
         try:
             filename = questions.recv()

@@ -19,6 +19,15 @@ def test_files_folders_and_lists_are_found(tmp_path):
     assert elsewhere[0] == '/data/x y.mkv'
 
 
+def test_the_spelling_of_a_path_does_not_change_a_name(tmp_path, monkeypatch):
+    (tmp_path / 'a').mkdir()
+    (tmp_path / 'a/x.mp4').touch()
+    (tmp_path / 'list.txt').write_text('./a/x.mp4\n')
+    monkeypatch.chdir(tmp_path)
+    for source in ('a/x.mp4', './a/x.mp4', 'a//x.mp4', 'a', './a/', '.', 'list.txt', './list.txt'):
+        assert gather_videos([source]) == ['a/x.mp4']
+
+
 def test_sources_without_videos_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r'nowhere\.mp4'):
         gather_videos([tmp_path / 'nowhere.mp4'])

@@ -39,6 +39,20 @@ def test_finds_the_broken_ones_alone(processes: int, tmp_path: Path):
     assert not any(faults[i] for i in range(1, 18, 2))
 
 
+def interrupt(filename: str) -> str:
+    os.kill(os.getpid(), signal.SIGINT)
+    return 'no traceback'
+
+
+def test_ctrl_c_is_left_to_the_parent():
+    """A terminal sends SIGINT to all processes; each would print a traceback."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
+    try:
+        assert list(find_faults(['a.mp4'], 1, 60, interrupt)) == [(0, 'no traceback')]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_survives_videos_that_hang_or_crash(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(video_check, 'find_fault', crash_on_purpose)  # the processes are forked
     encode(tmp_path / 'good.mp4')
