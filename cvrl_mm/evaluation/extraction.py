@@ -62,13 +62,7 @@ def extract_to_file(
     part = FeaturePart(out, paths, source, rank, size)
     with part:
         on_progress(len(part.done), len(part.share))
-        videos = VideoFiles(
-            [paths[i] for i in part.left()],
-            encoder.clip_len,
-            encoder.frame_interval,
-            num_clips,
-            encoder.size,
-        )
+        videos = VideoFiles([paths[i] for i in part.left()], encoder.clip_input, num_clips)
         try:
             _encode(encoder, videos, part, batch_size, num_workers, on_progress)
         except RuntimeError as error:

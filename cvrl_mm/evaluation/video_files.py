@@ -57,30 +57,24 @@ def _read_list(path: Path, root: Path) -> Iterator[Path]:
 class VideoFiles(Dataset):
     """Clips of videos that may be unreadable (Sec. 4.1: 10 clips of 32 frames, stride 2).
 
-    The short side of each frame is resized to ``size``, then the centre square is cropped.
-
     Args:
         paths: Paths of the videos.
-        clip_len: Number of frames per clip.
-        frame_interval: Distance between neighbouring frames of a clip.
+        clip_input: Length, frame interval and size of the clips; see :func:`clip_steps`.
         num_clips: Number of clips per video, evenly spaced.
-        size: Side of the crop in pixels.
         timeout_seconds: Longest time for opening or decoding one file.
     """
 
     def __init__(
         self,
         paths: Sequence[str],
-        clip_len: int = 32,
-        frame_interval: int = 2,
+        clip_input: ClipInput,
         num_clips: int = 10,
-        size: int = 256,
         timeout_seconds: float = 60,
     ) -> None:
         self.paths = paths
         self.timeout_seconds = timeout_seconds
-        steps = clip_steps(ClipInput(clip_len, frame_interval, size), num_clips)
-        self.pipeline = [TRANSFORMS.build(step) for step in decoding_steps(steps)]
+        steps = decoding_steps(clip_steps(clip_input, num_clips))
+        self.pipeline = [TRANSFORMS.build(step) for step in steps]
 
     def __len__(self) -> int:
         return len(self.paths)

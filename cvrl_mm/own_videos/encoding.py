@@ -82,8 +82,7 @@ def encode(
         the V videos that could be read; and the unreadable videos, as ``{name: reason}``.
     """
     clip_input = next(iter(encoders.values())).clip_input
-    shape = clip_input.clip_len, clip_input.frame_interval, NUM_CLIPS, clip_input.size
-    clips = VideoFiles([str(root / name) for name in names], *shape)
+    clips = VideoFiles([str(root / name) for name in names], clip_input, NUM_CLIPS)
     loader = DataLoader(clips, BATCH_VIDEOS, num_workers=num_workers, collate_fn=list)
     for encoder in encoders.values():
         encoder.to(device)

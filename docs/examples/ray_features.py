@@ -33,10 +33,7 @@ class Encode:
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Encode the videos of a batch, (n,) paths."""
         paths = [str(path) for path in batch['text']]
-        encoder = self.encoder
-        videos = VideoFiles(
-            paths, encoder.clip_len, encoder.frame_interval, self.num_clips, encoder.size
-        )
+        videos = VideoFiles(paths, self.encoder.clip_input, self.num_clips)
         feats = np.full((len(paths), self.num_channels), np.nan, np.float32)
         errors = [''] * len(paths)
         for i in range(len(paths)):
@@ -44,7 +41,7 @@ class Encode:
             if 'error' in sample:
                 errors[i] = sample['error']
             else:
-                feats[i] = encoder.features(sample['inputs']).mean(0).cpu().numpy()
+                feats[i] = self.encoder.features(sample['inputs']).mean(0).cpu().numpy()
         return dict(path=np.array(paths), feat=feats, error=np.array(errors))
 
 
@@ -59,7 +56,7 @@ def main() -> None:
     parser.add_argument('--workers', type=int, default=2, help='actors (%(default)s)')
     parser.add_argument('--gpus', type=float, default=0, help='GPUs per actor (%(default)s)')
     parser.add_argument('--num-clips', type=int, default=10, help='clips per video (%(default)s)')
-    parser.add_argument('--batch-size', type=int, default=16, help='videos at a time (%(default)s)')
+    parser.add_argument('--batch-size', type=int, default=16, help='videos per batch (%(default)s)')
     args = parser.parse_args()
     if 'RAY_ADDRESS' not in os.environ:
         # One processor is left for reading the list and writing the files.

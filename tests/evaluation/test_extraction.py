@@ -48,7 +48,7 @@ def run(videos: list[str], out: Path, **kwargs: object) -> dict[str, str] | None
 
 
 def expected(videos: list[str]) -> np.ndarray:
-    clips = VideoFiles(videos, 2, 1, 2, 16)
+    clips = VideoFiles(videos, ClipInput(2, 1, 16), 2)
     return np.stack(
         [encoder().features(clips[i]['inputs']).mean(0).numpy() for i in range(len(videos))]
     )

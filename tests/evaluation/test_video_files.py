@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from cvrl_mm.convert.clip_input import ClipInput
 from cvrl_mm.evaluation.video_files import VideoFiles, gather_videos
 from cvrl_mm.synthetic.motion_videos import encode
 
@@ -59,7 +60,7 @@ def test_clips_cover_the_video_and_show_its_middle(tmp_path):
     frames = np.zeros((20, 64, 96, 3), np.uint8)
     frames[:, :, 16:80] = 12 * np.arange(20, dtype=np.uint8)[:, None, None, None]
     encode(tmp_path / 'video.mp4', frames)
-    clips = VideoFiles([str(tmp_path / 'video.mp4')], 4, 2, num_clips=3, size=64)
+    clips = VideoFiles([str(tmp_path / 'video.mp4')], ClipInput(4, 2, 64), num_clips=3)
     sample = clips[0]
     assert sample['inputs'].shape == (3, 3, 4, 64, 64)
     assert int(sample['data_samples'].gt_label) == 0
@@ -70,7 +71,7 @@ def test_clips_cover_the_video_and_show_its_middle(tmp_path):
 
 def test_an_unreadable_video_gives_its_reason(tmp_path):
     (tmp_path / 'text.mp4').write_text('no video')
-    clips = VideoFiles([str(tmp_path / 'gone.mp4'), str(tmp_path / 'text.mp4')])
+    clips = VideoFiles([str(tmp_path / 'gone.mp4'), str(tmp_path / 'text.mp4')], ClipInput())
     for index in range(2):
         sample = clips[index]
         assert sample['index'] == index

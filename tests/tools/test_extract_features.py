@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
+from cvrl_mm.convert.clip_input import ClipInput
 from cvrl_mm.evaluation.encoder import load_encoder
 from cvrl_mm.evaluation.linear_probe import linear_probe
 from cvrl_mm.evaluation.video_files import VideoFiles
@@ -61,7 +62,7 @@ def test_features_are_means_over_clips(tmp_path, extract, checkpoint, motion):
     data = np.load(tmp_path / 'feats.npz')
     assert data['names'].tolist() == sorted(map(str, (motion / 'videos').iterdir()))
     backbone = load_encoder(checkpoint).backbone
-    clips = VideoFiles(data['names'].tolist(), **CLIPS)[3]['inputs']
+    clips = VideoFiles(data['names'].tolist(), ClipInput(4, 4, 32), 2)[3]['inputs']
     with torch.no_grad():
         expected = backbone(clips / 255).mean((0, 2, 3, 4))
     torch.testing.assert_close(torch.from_numpy(data['feats'][3]), expected, rtol=1e-4, atol=1e-5)
@@ -126,7 +127,7 @@ def test_an_untrained_encoder_takes_the_clips_of_the_config(
     data = np.load(tmp_path / 'feats.npz')
     assert data['names'].tolist() == [str(video) for video in videos]
     encoder = load_encoder('untrained', tmp_path / 'config.py')
-    clips = VideoFiles([str(video) for video in videos], 3, 5, 10, 40)
+    clips = VideoFiles([str(video) for video in videos], ClipInput(3, 5, 40))
     for i, feat in enumerate(data['feats']):
         expected = encoder.features(clips[i]['inputs']).mean(0)
         torch.testing.assert_close(torch.from_numpy(feat), expected, rtol=1e-4, atol=1e-5)
