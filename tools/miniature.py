@@ -29,7 +29,7 @@ from cvrl_mm.datasets import VideoFile
 from cvrl_mm.files import replacing
 from cvrl_mm.miniature.report import write_report
 from cvrl_mm.miniature.run import Run
-from cvrl_mm.miniature.tables import TABLES, TRANSFER, wanted
+from cvrl_mm.miniature.tables import TABLES, TRANSFER, measures_by_run
 from cvrl_mm.preparation.subset import draw_subset
 from cvrl_mm.progress import progress_bar
 from cvrl_mm.shares import usable_cores
@@ -109,7 +109,7 @@ def make_runs(args: argparse.Namespace) -> list[Run]:
             budget=args.budget,
             num_workers=max(0, CORES // args.jobs - 1),
         )
-        for name, measures in wanted(args.tables).items()
+        for name, measures in measures_by_run(args.tables).items()
         for seed in args.seeds
     ]
 

@@ -68,22 +68,22 @@ def main() -> None:
     print_warnings_only()  # the training process keeps its own log
     args.out.mkdir(parents=True, exist_ok=True)
     seconds: dict[str, float] = {}
-    with part('Writing videos', seconds):
+    with timed_step('Writing videos', seconds):
         data = write_videos(args)
     config = make_config(args, data)
-    with part('Drawing a sample', seconds):
+    with timed_step('Drawing a sample', seconds):
         draw_sample(config, args.out / 'augmentation.png')
-    with part('Pre-training without labels', seconds):
+    with timed_step('Pre-training without labels', seconds):
         run = args.out / 'runs' / time.strftime('%Y%m%d_%H%M%S')
         pretrain(config, run)
         plot_curves({'CVRL': read_curves(run)}, args.out / 'curves.png')
-    with part('Classifying held-out videos by frozen features', seconds):
+    with timed_step('Classifying held-out videos by frozen features', seconds):
         accuracy = evaluate(config, find_latest_checkpoint(run))
     report(args, config, accuracy, seconds)
 
 
 @contextmanager
-def part(title: str, seconds: dict[str, float]) -> Iterator[None]:
+def timed_step(title: str, seconds: dict[str, float]) -> Iterator[None]:
     """Print the title of a step and record its time."""
     console.rule(title, align='left')
     start = time.perf_counter()

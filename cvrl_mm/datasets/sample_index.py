@@ -54,7 +54,7 @@ def seed_generators(*key: int) -> None:
 
 
 @contextmanager
-def draws_of(*key: int) -> Iterator[None]:
+def seeded_draws(*key: int) -> Iterator[None]:
     """Seed the global generators of the CPU within a block, and restore them after it.
 
     The generators of other devices, which only the model uses, are not changed.

@@ -9,7 +9,7 @@ from mmengine.dataset import InfiniteSampler
 from mmengine.dist import get_rank
 from torch.utils.data import Sampler
 
-from .sample_index import SampleIndex, draws_of
+from .sample_index import SampleIndex, seeded_draws
 
 ORDER = 1001  # last number of the key for the order; the keys of samples have 0 to 20 there
 
@@ -49,7 +49,7 @@ class SeededSampler(Sampler):
             yield from self._endless(self.sampler, skip)
             return
         epoch = getattr(self.sampler, 'epoch', self.epoch)
-        with draws_of(self.seed, epoch, get_rank(), ORDER):
+        with seeded_draws(self.seed, epoch, get_rank(), ORDER):
             indices = list(self.sampler)
         for index in indices[skip:]:
             yield SampleIndex(index, self.seed, epoch)

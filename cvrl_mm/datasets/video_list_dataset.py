@@ -9,7 +9,7 @@ import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
 
-from .sample_index import SampleIndex, draws_of
+from .sample_index import SampleIndex, seeded_draws
 from .storage import Storage
 from .video_list import VideoList
 from .video_reading import HangingVideoError, UnreadableVideoError, read, reads_files
@@ -66,7 +66,7 @@ class VideoListDataset(VideoDataset):
         place = int(idx)
         unreadable: list[tuple[str, str]] = []
         for attempt in range(1 + MAX_REPLACEMENTS):
-            with draws_of(*idx.key, attempt):
+            with seeded_draws(*idx.key, attempt):
                 if attempt:
                     place = np.random.randint(len(self))
                 try:

@@ -35,7 +35,7 @@ class ActionFasterRCNN(TwoStageDetector):
         feats = self.extract_feat(inputs)  # (N, C', T', H', W')
         people = [as_people(sample) for sample in data_samples]
         losses, proposals = self.rpn_head.loss_and_predict(
-            over_time(feats), people, proposal_cfg=self.train_cfg.rpn_proposal
+            mean_over_time(feats), people, proposal_cfg=self.train_cfg.rpn_proposal
         )
         return {**losses, **self.roi_head.loss(feats, proposals, data_samples)}
 
@@ -54,14 +54,14 @@ class ActionFasterRCNN(TwoStageDetector):
             scores, (K, num_classes): the probability of the action times that of a person.
         """
         feats = self.extract_feat(inputs)
-        proposals = self.rpn_head.predict(over_time(feats), data_samples, rescale=False)
+        proposals = self.rpn_head.predict(mean_over_time(feats), data_samples, rescale=False)
         results = self.roi_head.predict(feats, proposals, data_samples)
         for result, people in zip(results, proposals, strict=True):
             result.scores = result.scores * people.scores[:, None]
         return self.add_pred_to_datasample(data_samples, results)
 
 
-def over_time(feats: Tensor) -> tuple[Tensor]:
+def mean_over_time(feats: Tensor) -> tuple[Tensor]:
     """Average (N, C, T, H, W) over the clip into one level, (N, C, H, W)."""
     return (feats.mean(2),)
 

@@ -10,7 +10,7 @@ from mmaction.datasets import AVADataset
 from mmaction.registry import DATASETS
 from mmengine.logging import MMLogger
 
-from ..datasets.sample_index import SampleIndex, draws_of
+from ..datasets.sample_index import SampleIndex, seeded_draws
 from .ava_annotations import ActionRow, read_actions, read_exclusions
 from .ava_proposals import load_proposals
 from .ava_sources import Source, find_frames, find_movies, probe_video
@@ -84,7 +84,7 @@ class AVAKeyframeDataset(AVADataset):
         """Load a key frame."""
         if not isinstance(idx, SampleIndex):
             return super().__getitem__(idx)
-        with draws_of(*idx.key):
+        with seeded_draws(*idx.key):
             return super().__getitem__(int(idx))
 
     def load_data_list(self) -> list[dict]:

@@ -72,27 +72,27 @@ def check_breakages() -> list[Finding]:
     new_torch = digit_version(torch.__version__) >= digit_version('2.6')
     on_cpu = get_device() == 'cpu'
     found = [
-        judge(
+        check_workaround(
             'mmaction2 without localizers/drn (mmaction2#2714)',
             present=drn is not None and not hasattr(drn, '__file__'),
             covered=True,
         ),
-        judge(
+        check_workaround(
             'resume under torch >= 2.6 (mmengine#1655)',
             present=new_torch,
             covered=is_ours(Runner.resume),
         ),
-        judge(
+        check_workaround(
             "_base_ = 'cvrl_mm::...' (mmengine#1410)",
             present=True,
             covered=is_ours(Config._get_cfg_path),
         ),
-        judge(
+        check_workaround(
             'several ranks without a GPU',
             present=on_cpu,
             covered=is_ours(MMDistributedDataParallel.__init__),
         ),
-        judge(
+        check_workaround(
             "mmaction2's evaluation under numpy 2",
             present=digit_version(np.__version__) >= digit_version('2'),
             covered=hasattr(accuracy.np, 'in1d'),
@@ -101,7 +101,7 @@ def check_breakages() -> list[Finding]:
     return [*found, *check_place_for_mim()]
 
 
-def judge(name: str, present: bool, covered: bool) -> Finding:
+def check_workaround(name: str, present: bool, covered: bool) -> Finding:
     """Return the finding on one incompatibility."""
     if not present:
         return Finding('ok', name, 'not in this stack')

@@ -22,7 +22,7 @@ class WeightsOnlyCheckpointHook(Hook):
         """Replace numpy scalars by Python numbers and history buffers by lists of tensors."""
         for part in ('message_hub', 'meta'):
             if part in checkpoint:
-                checkpoint[part] = apply_to(checkpoint[part], is_foreign, plain)
+                checkpoint[part] = apply_to(checkpoint[part], is_foreign, to_plain)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Convert the lists back to history buffers."""
@@ -37,7 +37,7 @@ def is_foreign(x: object) -> bool:
     return isinstance(x, (np.generic, HistoryBuffer))
 
 
-def plain(x: np.generic | HistoryBuffer) -> object:
+def to_plain(x: np.generic | HistoryBuffer) -> object:
     """Convert a value to types that weights-only loading accepts."""
     if isinstance(x, np.generic):
         return x.item()

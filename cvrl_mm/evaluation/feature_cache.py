@@ -26,7 +26,7 @@ from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..datasets.sample_index import draws_of
+from ..datasets.sample_index import seeded_draws
 from ..files import replacing
 from .features import clip_features
 
@@ -55,7 +55,7 @@ class RepeatedViews(Dataset):
     def __getitem__(self, index: int) -> dict:
         runs = []
         for run in range(self.repeats):
-            with draws_of(self.seed, index, run):
+            with seeded_draws(self.seed, index, run):
                 runs.append(self.dataset[index])
         return {**runs[0], 'inputs': torch.cat([run['inputs'] for run in runs])}
 

@@ -50,7 +50,7 @@ def write_report(
     return path
 
 
-def values(results: Results, row: Row, measure: str) -> list[float]:
+def row_values(results: Results, row: Row, measure: str) -> list[float]:
     """Return the values of a row in percent, in the order of the seeds."""
     seeds = sorted(results.get(row.run, {}).items())
     return [100 * result[measure] for _, result in seeds if measure in result]
@@ -87,7 +87,7 @@ def _markdown(table: Table, results: Results) -> list[str]:
         f'|---|{"---|" * len(table.measures)}',
     ]
     for row in table.rows:
-        cells = [_cell(values(results, row, m), row.paper.get(m)) for m in table.measures]
+        cells = [_cell(row_values(results, row, m), row.paper.get(m)) for m in table.measures]
         lines.append(f'| {row.what} | {" | ".join(cells)} |')
     return lines
 
@@ -103,14 +103,16 @@ def _orders(table: Table, results: Results) -> list[str]:
     """Count the pairs of rows whose means are in the paper's order, and list the other pairs."""
     lines = []
     for measure in table.measures:
-        rows = [row for row in table.rows if measure in row.paper and values(results, row, measure)]
+        rows = [
+            row for row in table.rows if measure in row.paper and row_values(results, row, measure)
+        ]
         pairs = [sorted(pair, key=lambda row: row.paper[measure]) for pair in combinations(rows, 2)]
         if not pairs:
             continue
         swapped = [
             f'{low.what} above {high.what}'
             for low, high in pairs
-            if mean(values(results, low, measure)) > mean(values(results, high, measure))
+            if mean(row_values(results, low, measure)) > mean(row_values(results, high, measure))
         ]
         held = f'{len(pairs) - len(swapped)} of {len(pairs)} pairs'
         but = f'; not: {"; ".join(swapped)}' if swapped else ''
@@ -123,7 +125,7 @@ def _plot(table: Table, results: Results, path: Path) -> None:
     panels = figure.subplots(1, len(table.measures), sharey=True, squeeze=False)[0]
     for panel, measure in zip(panels, table.measures, strict=True):
         for place, row in enumerate(table.rows):
-            measured = values(results, row, measure)
+            measured = row_values(results, row, measure)
             if measured:
                 panel.barh(place, mean(measured), color='#8fb3d9', height=0.6)
                 panel.plot(measured, [place] * len(measured), 'o', color='#1f4e79', ms=4)

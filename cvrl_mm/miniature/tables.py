@@ -164,7 +164,7 @@ TABLES = {
 }
 
 
-def wanted(tables: list[str]) -> dict[str, set[str]]:
+def measures_by_run(tables: list[str]) -> dict[str, set[str]]:
     """Collect the measures that some tables need from each run.
 
     Args:

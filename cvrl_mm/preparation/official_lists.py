@@ -153,7 +153,7 @@ def group_videos(root: Path) -> dict[str, list[str]]:
     return found
 
 
-def match(
+def match_files(
     videos: list[OfficialVideo], classes: list[str], found: dict[str, list[str]]
 ) -> tuple[list[str], list[str]]:
     """Find the files of a split's videos.

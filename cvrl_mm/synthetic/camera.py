@@ -37,7 +37,7 @@ class Camera:
             noise=(rng.uniform(0, 15) * rng.standard_normal((size, size))).astype(np.float32),
         )
 
-    def film(self, image: np.ndarray) -> np.ndarray:
+    def apply(self, image: np.ndarray) -> np.ndarray:
         """Apply the camera to an image, (H, W, 3) float32 RGB, from 0 to 255."""
         hsv = cv2.cvtColor(np.clip(image, 0, 255) / 255, cv2.COLOR_RGB2HSV)  # hue in degrees
         hsv[..., 0] = (hsv[..., 0] + 360 * self.hue) % 360

@@ -146,8 +146,8 @@ class MotionScene:
         background, colour = PALETTES[self.palette]
         texture = np.roll(_textures()[self.texture], self.texture_shift, axis=(0, 1))
         # The camera acts on single pixels, so it can be applied to both layers before mixing.
-        background = self.camera.film(background + texture[..., None])  # (H, W, 3)
-        colour = self.camera.film(np.broadcast_to(colour, background.shape))
+        background = self.camera.apply(background + texture[..., None])  # (H, W, 3)
+        colour = self.camera.apply(np.broadcast_to(colour, background.shape))
         cover = self._cover(num_frames)[..., None]  # (T, H, W, 1)
         return np.rint(background + cover * (colour - background)).astype(np.uint8)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.datasets.sample_index import SampleIndex, draws_of
+from cvrl_mm.datasets.sample_index import SampleIndex, seeded_draws
 
 
 def draw() -> tuple:
@@ -30,7 +30,7 @@ def test_draws_follow_the_key_alone_and_leave_the_generators_alone():
     keys = [(s, e, i, 0) for s in (0, 1) for e in (0, 1) for i in (0, 1)]
     drawn = {}
     for key in keys + keys[::-1]:
-        with draws_of(*key):
+        with seeded_draws(*key):
             drawn.setdefault(key, set()).add(draw())
     assert all(len(values) == 1 for values in drawn.values())
     assert len({x for values in drawn.values() for v in values for x in v}) == 3 * len(keys)
@@ -39,5 +39,5 @@ def test_draws_follow_the_key_alone_and_leave_the_generators_alone():
 
 def test_the_models_generators_on_other_devices_are_left_alone(monkeypatch):
     monkeypatch.setattr(torch.cuda, 'manual_seed_all', pytest.fail)
-    with draws_of(1, 2, 3):
+    with seeded_draws(1, 2, 3):
         draw()

@@ -1,9 +1,9 @@
 from cvrl_mm.miniature.claims import CLAIMS, compare
-from cvrl_mm.miniature.tables import TABLES, wanted
+from cvrl_mm.miniature.tables import TABLES, measures_by_run
 
 
 def test_every_claim_compares_rows_and_measures_of_the_tables():
-    measured = wanted(list(TABLES))
+    measured = measures_by_run(list(TABLES))
     for claim in CLAIMS:
         for run, measure in (claim.higher, claim.lower):
             assert measure in measured[run], claim.what

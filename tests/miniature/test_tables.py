@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 
-from cvrl_mm.miniature.tables import MEASURES, TABLES, wanted
+from cvrl_mm.miniature.tables import MEASURES, TABLES, measures_by_run
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 ROWS = [(table, row) for table in TABLES.values() for row in table.rows]
@@ -83,7 +83,7 @@ def test_the_length_of_the_training_doubles_from_row_to_row():
 
 
 def test_a_run_that_tables_share_is_made_once_with_all_measures():
-    runs = wanted(['linear', 'labels', 'interval'])
+    runs = measures_by_run(['linear', 'labels', 'interval'])
     assert list(runs)[:3] == ['random', 'simclr_motion', 'cvrl_motion']
     assert runs['cvrl_motion'] == {*TABLES['linear'].measures, *TABLES['labels'].measures}
     assert runs['interval_uniform_motion'] == set(TABLES['interval'].measures)

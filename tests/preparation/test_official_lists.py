@@ -6,7 +6,7 @@ from cvrl_mm.preparation.official_lists import (
     OfficialVideo,
     group_videos,
     leave_out_ids,
-    match,
+    match_files,
     read_hmdb51,
     read_kinetics,
     read_ucf101,
@@ -144,7 +144,7 @@ def touch(root: Path, *names: str) -> dict[str, list[str]]:
 def test_files_are_found_in_any_folder_and_what_is_missing_is_named(tmp_path: Path):
     found = touch(tmp_path, 'a.mp4', 'class one/part 2/b.webm', 'c.txt')
     videos = [OfficialVideo(stem, 'class one') for stem in 'abc']
-    lines, missing = match(videos, ['class zero', 'class one'], found)
+    lines, missing = match_files(videos, ['class zero', 'class one'], found)
     assert lines == ['a.mp4 1', 'class one/part 2/b.webm 1']
     assert missing == ['class one/c']
 
@@ -152,15 +152,15 @@ def test_files_are_found_in_any_folder_and_what_is_missing_is_named(tmp_path: Pa
 def test_of_two_files_of_one_name_the_folder_decides(tmp_path: Path):
     found = touch(tmp_path, 'ride_bike/x.avi', 'walk/x.avi')
     videos = [OfficialVideo('x', 'ride bike'), OfficialVideo('x', 'walk')]
-    lines, _ = match(videos, ['ride bike', 'walk'], found)
+    lines, _ = match_files(videos, ['ride bike', 'walk'], found)
     assert lines == ['ride_bike/x.avi 0', 'walk/x.avi 1']
     with pytest.raises(ValueError, match=r'several files of x \(run\): .*x\.avi'):
-        match([OfficialVideo('x', 'run')], ['run'], found)
+        match_files([OfficialVideo('x', 'run')], ['run'], found)
 
 
 def test_an_unknown_class_and_an_empty_folder_are_errors(tmp_path: Path):
     with pytest.raises(ValueError, match="'run', which has no label"):
-        match([OfficialVideo('x', 'run')], ['walk'], {})
+        match_files([OfficialVideo('x', 'run')], ['walk'], {})
     with pytest.raises(FileNotFoundError, match='no videos'):
         group_videos(tmp_path)
 

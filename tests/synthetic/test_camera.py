@@ -26,7 +26,7 @@ def image(*rgb: float) -> np.ndarray:
     ],
 )
 def test_each_setting_acts_as_named(changes, rgb, expected):
-    np.testing.assert_allclose(neutral(**changes).film(image(*rgb)), image(*expected), atol=0.01)
+    np.testing.assert_allclose(neutral(**changes).apply(image(*rgb)), image(*expected), atol=0.01)
 
 
 def test_a_seed_repeats_and_another_differs():

@@ -106,7 +106,7 @@ def read_splits(dataset: str, annotations: Path) -> tuple[list[str], Splits]:
 
 def run(args: argparse.Namespace) -> None:
     """Write the lists and report missing videos."""
-    from cvrl_mm.preparation.official_lists import group_videos, leave_out_ids, match
+    from cvrl_mm.preparation.official_lists import group_videos, leave_out_ids, match_files
 
     if args.dataset == 'folders':
         percent = 30 if args.test_percent is None else args.test_percent
@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> None:
             folder = args.root / f'videos_{split.removesuffix("_list")}'
         if folder not in found:
             found[folder] = group_videos(folder)
-        lines, missing = match(videos, classes, found[folder])
+        lines, missing = match_files(videos, classes, found[folder])
         out = args.root / f'{args.root.resolve().name}_{split}_videos.txt'
         out.write_text('\n'.join(lines) + '\n', encoding='utf-8')
         print(f'{out}: {len(lines)} videos, {len(missing)} missing')
