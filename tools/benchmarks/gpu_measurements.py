@@ -1,7 +1,6 @@
-"""The measurements of ``gpu_report.py``; each one runs in a process of its own.
+"""The measurements of ``gpu_report.py``; each one runs in a separate process.
 
-Without a GPU all of them run on small inputs on the CPU, which tests them and measures nothing
-of interest.
+Without a GPU, they run with small inputs on the CPU, which only tests them.
 """
 
 import json
@@ -56,24 +55,24 @@ LAYOUTS = ('loader', 'contiguous', 'channels_last')
 
 
 def on_gpu() -> bool:
-    """Whether there is a GPU."""
+    """Return whether there is a GPU."""
     return torch.cuda.is_available()
 
 
 def device() -> torch.device:
-    """The device that is measured."""
+    """Return the measured device."""
     return torch.device('cuda' if on_gpu() else 'cpu')
 
 
 def configuration(name: str, options: dict) -> Config:
-    """Load a config of the repository, turned down on a CPU."""
+    """Load a config of the repository, with small sizes on a CPU."""
     config = Config.fromfile(ROOT / 'configs' / name)
     config.merge_from_dict({**({} if on_gpu() else SMALL), **options})
     return config
 
 
 def seconds(step: Callable[[], object]) -> float:
-    """Time one step, on the clock of the device."""
+    """Return the time of one step on the clock of the device."""
     if not on_gpu():
         start = time.perf_counter()
         step()
@@ -87,14 +86,14 @@ def seconds(step: Callable[[], object]) -> float:
 
 
 class TrainingStep:
-    """A whole step of pre-training on random clips, with the optimiser.
+    """A step of pre-training on random clips, including the optimiser.
 
     Args:
         config: Config of a pre-training.
-        layout: Order of the clips in memory: ``loader`` as the loader gives them, which is
-            channels last under a network that is not; ``contiguous``; ``channels_last`` for
-            clips and network.
-        compiled: Whether to compile the backbone; nothing is recomputed then.
+        layout: Memory layout. ``loader``: clips as the loader returns them (channels last) and a
+            contiguous network. ``contiguous``: both contiguous. ``channels_last``: both channels
+            last.
+        compiled: Whether to compile the backbone. Activations are then not recomputed.
     """
 
     def __init__(self, config: Config, layout: str = 'loader', compiled: bool = False) -> None:
@@ -115,7 +114,7 @@ class TrainingStep:
         self.layout = layout
 
     def batch(self, videos: int) -> torch.Tensor:
-        """Make pairs of clips on the host, page-locked if there is a GPU."""
+        """Create pairs of clips on the host, page-locked if there is a GPU."""
         clips = torch.randint(256, (videos, 2, *self.shape, 3), dtype=torch.uint8)
         clips = clips.permute(0, 1, 5, 2, 3, 4)
         if self.layout == 'contiguous':
@@ -123,7 +122,7 @@ class TrainingStep:
         return clips.pin_memory() if on_gpu() else clips
 
     def measure(self, videos: int, steps: int) -> dict:
-        """Time steps of so many videos; two come before to warm up."""
+        """Time several steps with a number of videos, after two warm-up steps."""
         batch = self.batch(videos)
 
         def step() -> None:
@@ -144,7 +143,7 @@ class TrainingStep:
 def training_step(
     config: str, options: dict, layout: str = 'loader', compiled: bool = False
 ) -> dict:
-    """Measure a whole step at the batch of the config."""
+    """Measure a step with the batch size of the config."""
     loaded = configuration(config, options)
     videos = loaded.train_dataloader.batch_size
     step = TrainingStep(loaded, layout, compiled)
@@ -152,7 +151,7 @@ def training_step(
 
 
 def largest_batch(options: dict | None = None, recompute: dict | None = None) -> dict:
-    """Find the largest batch that fits, to a sixteenth, and time a step of it."""
+    """Find the largest batch that fits into memory, within 1/16, and time a step."""
     config = configuration('cvrl/pretrain_k400.py', options or {})
     if recompute is not None:
         config.model.backbone['recompute'] = recompute
@@ -181,7 +180,7 @@ def flops_per_video(config: str = 'cvrl/pretrain_k400.py') -> dict:
     """Count the backbone's floating-point operations per video, forward and backward."""
     loaded = configuration(config, {})
     backbone_config = dict(loaded.model.backbone)
-    backbone_config.pop('recompute', None)  # counts the work that the training needs
+    backbone_config.pop('recompute', None)  # recomputation is not counted
     pipeline = loaded.train_dataloader.dataset.pipeline
     width, height = pipeline[3]['transforms'][1]['scale']
     with torch.device('meta'):
@@ -224,14 +223,14 @@ def copies() -> dict:
 
 
 def batches_from_workers() -> dict:
-    """Measure what this process spends on receiving, moving and releasing a batch."""
+    """Measure the time in which this process receives, copies and releases a batch."""
     sizes = dict(videos=128, batches=12) if on_gpu() else dict(videos=2, batches=3, size=16)
     result = transport.summary(transport.measure(**sizes)['stack_collate'])
     return {f'{name}, ms' if name != 'files' else name: value for name, value in result.items()}
 
 
 def write_videos(folder: Path, kind: str) -> list[Path]:
-    """Write videos of the size that Kinetics has on disk, unless they are there."""
+    """Write videos of the usual size of Kinetics, unless they exist."""
     number, frames, size = (32, 250, (340, 256)) if on_gpu() else (2, 30, (68, 52))
     originals = [folder / f'original_{i}.mp4' for i in range(number)]
     for i, path in enumerate(originals):
@@ -247,7 +246,7 @@ def write_videos(folder: Path, kind: str) -> list[Path]:
 
 
 def _write_video(path: Path, seed: int, frames: int, size: tuple[int, int]) -> None:
-    """Write a moving texture in H.264 with x264's usual settings."""
+    """Write a moving texture in H.264 with the default settings of x264."""
     rng = np.random.default_rng(seed)
     texture = cv2.resize(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8), (2 * size[0],) * 2)
     with av.open(str(path), 'w') as container:
@@ -261,7 +260,7 @@ def _write_video(path: Path, seed: int, frames: int, size: tuple[int, int]) -> N
 
 
 def write_list(folder: Path, kind: str, length: int) -> Path:
-    """Write a list of so many lines over the videos."""
+    """Write a list with a number of lines that repeat the videos."""
     videos = write_videos(folder, kind)
     path = folder / f'{kind}_{length}.txt'
     path.write_text(''.join(f'{videos[i % len(videos)].name}\n' for i in range(length)))
@@ -269,7 +268,7 @@ def write_list(folder: Path, kind: str, length: int) -> Path:
 
 
 def loader_rate(folder: str, kind: str, workers: int) -> dict:
-    """Measure videos per second of the training loader with so many workers."""
+    """Measure the videos per second of the training loader with a number of workers."""
     batch, measured = (16, 10.0) if on_gpu() else (4, 0.2)
     length = 100_000 if on_gpu() else 400
     options = {
@@ -325,7 +324,7 @@ def training(folder: str, workers: int, steps: int) -> dict:
 
 
 class _BusyShare:
-    """Sample the share of time in which the GPU runs a kernel, by nvidia-smi once per second."""
+    """Sample the share of time in which the GPU is busy, with nvidia-smi once per second."""
 
     def __init__(self) -> None:
         self.process = None
@@ -340,7 +339,7 @@ class _BusyShare:
             )
 
     def stop(self) -> float | None:
-        """Return the mean over the last half of the samples, None without nvidia-smi."""
+        """Return the mean over the last half of the samples, or None without nvidia-smi."""
         if self.process is None:
             return None
         self.process.terminate()
@@ -371,7 +370,7 @@ MEASUREMENTS: Iterable[Callable[..., dict]] = (
 
 def run(connection: Connection, name: str, arguments: dict) -> None:
     """Run one measurement in this process and send its result."""
-    with suppress(AttributeError, PermissionError):  # a group that can be ended as a whole
+    with suppress(AttributeError, PermissionError):  # a process group that can be killed as a whole
         os.setsid()
     connection.send(result_of(name, arguments))
 

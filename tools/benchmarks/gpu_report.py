@@ -3,10 +3,10 @@
 Example:
     python tools/benchmarks/gpu_report.py --minutes 8 --out work_dirs/gpu_report
 
-Every measurement runs in a process of its own, the most valuable ones first. After each one
-OUT/results.json and OUT/report.md are written; measurements for which no time is left are
-listed as left out. Without a GPU everything runs small on the CPU: that shows that the script
-works, and its figures mean nothing.
+Each measurement runs in a separate process, the most important ones first. After each one,
+OUT/results.json and OUT/report.md are written. Measurements for which no time is left are listed
+as skipped. Without a GPU, all measurements run with small inputs on the CPU. This only tests the
+script; the figures are meaningless.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from cvrl_mm.files import replacing
 K400 = 'cvrl/pretrain_k400.py'
 ALL_STAGES = dict(stem=1, layer1=3, layer2=4, layer3=6, layer4=3)
 RECOMPUTED = dict(none={}, layer1=dict(layer1=3), all=ALL_STAGES)
-# Dense bfloat16 TFLOP/s by NVIDIA's data sheets
+# Dense bfloat16 TFLOP/s according to NVIDIA's data sheets
 NOMINAL_TFLOPS = {
     'A100': 312,
     'H100 PCIe': 756,
@@ -43,10 +43,10 @@ class Measurement:
     """One row of the report.
 
     Args:
-        name: Its heading.
+        name: Heading of the row.
         function: Name of the function in ``gpu_measurements``.
-        arguments: What it is called with.
-        limit: Seconds after which it is ended.
+        arguments: Arguments of the function.
+        limit: Time limit in seconds.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Measurement:
 
 
 def measurements(folder: str, workers: int, steps: int) -> list[Measurement]:
-    """List all rows, the most valuable first."""
+    """List all rows, the most important ones first."""
     rows = [
         Measurement('matrix product, bfloat16', 'matrix_product'),
         Measurement('FLOPs per video', 'flops_per_video'),
@@ -67,7 +67,7 @@ def measurements(folder: str, workers: int, steps: int) -> list[Measurement]:
             for layout in LAYOUTS
         ),
         Measurement(
-            'training, 50 steps' if steps == 50 else f'training, {steps} steps',
+            f'training, {steps} steps',
             'training',
             dict(folder=folder, workers=workers, steps=steps),
             240,
@@ -102,7 +102,7 @@ def measurements(folder: str, workers: int, steps: int) -> list[Measurement]:
 
 def measure(row: Measurement, seconds_left: float) -> dict:
     """Run one measurement in a new process and wait for its result."""
-    # spawn: a process that is forked from one that has asked for a GPU cannot use it
+    # spawn: a process that is forked after CUDA has been queried cannot use the GPU
     context = multiprocessing.get_context('spawn')
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(
@@ -123,7 +123,7 @@ def measure(row: Measurement, seconds_left: float) -> dict:
 
 
 def end(process: BaseProcess) -> None:
-    """End a process and those that it has started."""
+    """Kill a process and its children."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
@@ -134,20 +134,18 @@ def text(value: object) -> str:
     """Format one value of a result."""
     if value is None:
         return 'not measured'
-    return (
-        f'{value:.3g}'
-        if isinstance(value, float) and abs(value) < 100
-        else (f'{value:.0f}' if isinstance(value, float) else str(value))
-    )
+    if not isinstance(value, float):
+        return str(value)
+    return f'{value:.3g}' if abs(value) < 100 else f'{value:.0f}'
 
 
 def report(machine: dict, results: dict[str, dict]) -> str:
-    """Lay out the report."""
+    """Return the text of the report."""
     described = ', '.join(f'{key} {text(value)}' for key, value in machine.items())
     lines = ['# Pre-training on this machine', '', described, '']
     if not machine.get('gpu'):
         lines += [
-            '**No GPU: everything ran small on the CPU, and no figure here means anything.**',
+            '**No GPU: all measurements ran with small inputs on the CPU; they are meaningless.**',
             '',
         ]
     lines += ['| measurement | result |', '|---|---|']
@@ -158,17 +156,17 @@ def report(machine: dict, results: dict[str, dict]) -> str:
 
 
 def rate(results: dict[str, dict], name: str) -> float:
-    """Videos per second of a measurement, 0 where there is none."""
+    """Return the videos per second of a measurement, or 0 if there are none."""
     return results.get(name, {}).get('videos_per_second', 0.0)
 
 
 def advice(machine: dict, results: dict[str, dict]) -> str:
-    """Say which switches this card should have, as far as it was measured."""
+    """Recommend settings for this GPU, based on the finished measurements."""
     steps = {layout: rate(results, f'step, {layout}') for layout in LAYOUTS}
     best = max(steps, key=steps.get)
     if not steps[best]:
-        return 'No step was measured, so that no switch can be recommended.'
-    switch = 'model.backbone.channels_last=True' if best == 'channels_last' else 'no switch'
+        return 'No step was measured, so no setting can be recommended.'
+    switch = 'model.backbone.channels_last=True' if best == 'channels_last' else 'the default'
     said = [f'Fastest layout: {best} ({text(steps[best])} videos/s; {switch}).']
     product = results.get('matrix product, bfloat16', {}).get('tflops')
     gflops = results.get('FLOPs per video', {}).get('gflops')
@@ -206,7 +204,7 @@ def advice(machine: dict, results: dict[str, dict]) -> str:
 
 
 def write(out: Path, machine: dict, results: dict[str, dict]) -> None:
-    """Write both files; an interrupted write leaves the old ones."""
+    """Write both files; an interruption does not damage existing ones."""
     contents = {
         'results.json': json.dumps(dict(machine=machine, results=results), indent=1),
         'report.md': report(machine, results),
@@ -217,7 +215,7 @@ def write(out: Path, machine: dict, results: dict[str, dict]) -> None:
 
 
 def main() -> None:
-    """Measure until the time is over."""
+    """Run the measurements until the time limit."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -236,11 +234,9 @@ def main() -> None:
     results: dict[str, dict] = {}
     for row in rows:
         left = deadline - time.monotonic()
-        results[row.name] = (
-            measure(row, left) if left > 5 else dict(outcome='left out: no time left')
-        )
+        shown = measure(row, left) if left > 5 else dict(outcome='skipped: no time left')
+        results[row.name] = shown
         write(args.out, machine, results)
-        shown = results[row.name]
         console.print(
             f'{row.name}: '
             + shown.get('outcome', ', '.join(f'{k} {text(v)}' for k, v in shown.items())),

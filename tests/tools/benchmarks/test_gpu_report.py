@@ -36,7 +36,7 @@ def test_every_measurement_runs(modules: tuple, tmp_path: Path):
     assert results['training, 3 steps']['steps'] == 3
     machine = measurements.result_of('machine', {})
     text = report.report(machine, results)
-    assert 'no figure here means anything' in text and 'GiB not measured' in text
+    assert 'they are meaningless' in text and 'GiB not measured' in text
     assert 'Fastest layout' in text
 
 
@@ -83,7 +83,7 @@ def test_writes_each_result_and_what_is_left_out(
     monkeypatch.setattr(sys, 'argv', ['gpu_report.py', '--out', str(tmp_path), '--minutes', '0.01'])
     report.main()
     assert 'no time left' in (tmp_path / 'report.md').read_text()
-    assert 'no switch can be recommended' in capsys.readouterr().out
+    assert 'no setting can be recommended' in capsys.readouterr().out
 
 
 def test_recommends_by_what_was_measured(modules: tuple):
