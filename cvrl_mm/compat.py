@@ -26,6 +26,7 @@ def apply() -> None:
     names_of_numpy_1()
     know_our_configs()
     resume_from_own_checkpoints()
+    interrupt_formatting_of_configs()
     cpu_ranks.run_ranks_on_cpu()
     keep_batch_norm_asynchronous()
     wait_before_forks_of_ranks()
@@ -224,6 +225,29 @@ def _log_history() -> list:
     ]
     dtypes = [type(np.dtype(kind)) for kind in ('f4', 'f8', 'i4', 'i8')]
     return [HistoryBuffer, np.ndarray, np.dtype, *dtypes, (method, 'builtins.getattr'), *names]
+
+
+def interrupt_formatting_of_configs() -> None:
+    """Let Ctrl-C end a program while mmengine formats a config, which takes seconds at each start.
+
+    ``Config.pretty_text`` of mmengine 0.10 turns every exception, ``KeyboardInterrupt`` too, into a
+    ``SyntaxError`` that contains the whole config. Ends with an mmengine that does not.
+    """
+    from mmengine.config import Config
+
+    pretty_text = Config.pretty_text.fget
+    if _is_ours(pretty_text):
+        return
+
+    def interruptible_text(self: Config) -> str:
+        try:
+            return pretty_text(self)
+        except SyntaxError as error:
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            raise
+
+    Config.pretty_text = property(interruptible_text)
 
 
 def keep_batch_norm_asynchronous() -> None:

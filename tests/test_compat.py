@@ -186,6 +186,17 @@ def test_ranks_do_not_wait_under_later_ones(tmp_path: Path):
     assert run_ranks(fork_under, 2, tmp_path, (3, 12)) == [[], []]
 
 
+@pytest.mark.parametrize('raised', [KeyboardInterrupt, ValueError])
+def test_ctrl_c_while_a_config_is_formatted(raised: type[BaseException], monkeypatch):
+    def format_code(*args, **kwargs):
+        raise raised
+
+    monkeypatch.setattr('mmengine.config.config.FormatCode', format_code)
+    compat.interrupt_formatting_of_configs()  # applied once
+    with pytest.raises(KeyboardInterrupt if raised is KeyboardInterrupt else SyntaxError):
+        _ = Config(dict(a=1)).pretty_text
+
+
 def test_batch_norm_takes_no_mask_that_the_host_reads(monkeypatch):
     def forward(self: nn.SyncBatchNorm, x: torch.Tensor) -> torch.Tensor:
         if x.numel() == 0:
