@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import signal
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
@@ -56,10 +57,14 @@ def plain_own_errors() -> Iterator[None]:
     Errors of other packages, which a training may meet, keep their traceback.
 
     Raises:
-        SystemExit: A module of this package has raised an error.
+        SystemExit: A module of this package has raised an error, or (status 130) Ctrl-C, which
+            :class:`.PreemptionHook` handles during the training.
     """
     try:
         yield
+    except KeyboardInterrupt:
+        print('\nInterrupted.', file=sys.stderr)
+        raise SystemExit(128 + signal.SIGINT) from None
     except (*EXPECTED, FloatingPointError, RuntimeError) as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         is_own = Path(__file__).parent in Path(last.filename).parents

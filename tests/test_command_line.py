@@ -134,6 +134,13 @@ def test_a_training_shows_other_errors_with_their_traceback(monkeypatch):
         int('abc')
 
 
+def test_ctrl_c_before_a_training_is_a_word(capsys):
+    with pytest.raises(SystemExit) as leaving, plain_own_errors():
+        raise KeyboardInterrupt
+    assert leaving.value.code == 130
+    assert capsys.readouterr().err == '\nInterrupted.\n'
+
+
 def test_other_errors_keep_their_traceback():
     with pytest.raises(ZeroDivisionError), plain_errors():
         raise ZeroDivisionError
