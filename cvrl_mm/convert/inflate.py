@@ -8,6 +8,7 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from ..models import R3DSlow
+from ..models.pretrained import is_counter
 from .architecture import RESNET_STEM as STEM
 from .architecture import read_depth_and_width
 from .files import load_weights
@@ -46,7 +47,7 @@ def inflate_resnet(path: str | Path) -> dict:
     with torch.device('meta'):
         expected = R3DSlow(depth, width).state_dict()
     names = {key: key if stem == OUR_STEM else _name_2d(key) for key in expected}
-    missing = [n for n in names.values() if n not in state and not n.endswith('batches_tracked')]
+    missing = [n for n in names.values() if n not in state and not is_counter(n)]
     if missing:
         raise ValueError(f'{path} lacks weights of a ResNet-{depth}: {", ".join(missing)}.')
 

@@ -10,6 +10,7 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from ..models import R3DSlow
+from ..models.pretrained import first_names, is_counter
 from .architecture import SLOWFAST_STEM as STEM
 from .clip_input import ClipInput
 from .files import load_weights
@@ -62,12 +63,13 @@ def convert_slowfast(path: str | Path) -> dict[str, Any]:
     with torch.device('meta'):
         expected = R3DSlow(**{k: v for k, v in backbone.items() if k != 'type'})
     names = {key: _slowfast_name(key) for key in expected.state_dict()}
-    missing = [name for name in names.values() if name not in state and not _is_counter(name)]
+    missing = [name for name in names.values() if name not in state and not is_counter(name)]
     unknown = sorted(set(state) - set(names.values()))
     if missing or unknown:
         raise ValueError(
             f'{path} is not a SlowOnly R{backbone["depth"]}: {len(missing)} weights are missing '
-            f'({_some(missing)}) and {len(unknown)} unknown ({_some(unknown)}).'
+            f'({first_names(missing) or "none"}) and {len(unknown)} unknown '
+            f'({first_names(unknown) or "none"}).'
         )
     weights = {}
     for key, like in expected.state_dict().items():
@@ -151,11 +153,3 @@ def _scaled(values: Any) -> Any:
     if isinstance(values, list) and all(isinstance(v, (int, float)) for v in values):
         return tuple(PIXELS * v for v in values)
     return values
-
-
-def _is_counter(name: str) -> bool:
-    return name.endswith('num_batches_tracked')
-
-
-def _some(names: list[str]) -> str:
-    return ', '.join(names[:3]) + (', …' if len(names) > 3 else '') if names else 'none'

@@ -8,6 +8,7 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from ..models import R3DSlow
+from ..models.pretrained import is_counter
 from .locate import checkpoint_prefix
 from .tensor_bundle import TensorBundle
 
@@ -47,7 +48,7 @@ def convert_tf_checkpoint(source: str | Path) -> dict:
         depth, width = _read_depth_and_width(bundle)
         with torch.device('meta'):
             expected = R3DSlow(depth, width, padding='tf_same').state_dict()
-        names = _tf_names(depth, [k for k in expected if not k.endswith('num_batches_tracked')])
+        names = _tf_names(depth, [k for k in expected if not is_counter(k)])
         missing = [name for name in names.values() if name not in bundle.entries]
         if missing:
             raise ValueError(

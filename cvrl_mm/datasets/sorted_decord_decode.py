@@ -6,6 +6,8 @@ import numpy as np
 from mmaction.datasets.transforms import DecordDecode
 from mmaction.registry import TRANSFORMS
 
+from .video_file import pick_frames
+
 if TYPE_CHECKING:  # decord is optional
     from decord import VideoReader
 
@@ -26,10 +28,4 @@ class SortedDecordDecode(DecordDecode):
         if self.mode != 'accurate':
             return super()._decord_load_frames(container, frame_inds)
         distinct, place = np.unique(frame_inds, return_inverse=True)
-        frames = container.get_batch(distinct).asnumpy()
-        imgs, used = [], set()
-        for i in place.tolist():
-            # a copy for the second clip, because MMAction2's Flip modifies its input
-            imgs.append(frames[i].copy() if i in used else frames[i])
-            used.add(i)
-        return imgs
+        return pick_frames(container.get_batch(distinct).asnumpy(), place.tolist())

@@ -1,6 +1,6 @@
 """Read frames of video files with PyAV."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import chain
@@ -139,12 +139,7 @@ class VideoFile:
                 f'{len(missing)} of {len(wanted)} frames cannot be decoded, the first one at '
                 f'{missing[0]} of {self.num_frames}{self._video.last_error}',
             )
-        images: list[np.ndarray] = []
-        used = set()
-        for n in wanted[places].tolist():
-            images.append(found[n].copy() if n in used else found[n])
-            used.add(n)
-        return images
+        return pick_frames(found, wanted[places].tolist())
 
     def read_at(self, seconds: Sequence[float] | np.ndarray) -> list[np.ndarray]:
         """Decode the frames that are shown at given times, without reading the whole file.
@@ -307,6 +302,18 @@ class VideoFile:
     def _repeat(self, frame: av.VideoFrame, times: int) -> list[np.ndarray]:
         image = self.to_image(frame)
         return [image, *(image.copy() for _ in range(times - 1))]
+
+
+def pick_frames(
+    frames: Mapping[int, np.ndarray] | np.ndarray, indices: Sequence[int]
+) -> list[np.ndarray]:
+    """Return frames by index; repeated ones are copied, because Flip modifies its input."""
+    images: list[np.ndarray] = []
+    used = set()
+    for index in indices:
+        images.append(frames[index].copy() if index in used else frames[index])
+        used.add(index)
+    return images
 
 
 def _merge(starts: list[int], places: list[int]) -> list[tuple[int, int]]:

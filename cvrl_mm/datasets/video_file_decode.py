@@ -36,13 +36,17 @@ class VideoFileDecode(BaseTransform):
         imgs = reader.read(results['frame_inds'])
         reader.close()
         results['video_reader'] = None
-        height, width = imgs[0].shape[:2]
-        results['imgs'] = imgs
-        results['original_shape'] = results['img_shape'] = height, width
-        for key in ('gt_bboxes', 'proposals'):
-            if results.get(key) is not None:
-                results[key] = np.float32(results[key] * [width, height, width, height])
+        add_frames(results, imgs)
         return results
 
     def __repr__(self) -> str:
         return f'{self.__class__.__name__}()'
+
+
+def add_frames(results: dict, imgs: list[np.ndarray]) -> None:
+    """Add decoded frames and their size to a result dict, and convert relative boxes to pixels."""
+    height, width = imgs[0].shape[:2]
+    results.update(imgs=imgs, original_shape=(height, width), img_shape=(height, width))
+    for key in ('gt_bboxes', 'proposals'):
+        if results.get(key) is not None:
+            results[key] = np.float32(results[key] * [width, height, width, height])

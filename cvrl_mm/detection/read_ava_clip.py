@@ -7,6 +7,7 @@ from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
 from cvrl_mm.datasets import VideoFile
+from cvrl_mm.datasets.video_file_decode import add_frames
 
 
 @TRANSFORMS.register_module()
@@ -50,15 +51,8 @@ class ReadAVAClip(BaseTransform):
         """
         steps = (np.arange(self.clip_len) - self.clip_len // 2) * self.frame_interval
         centre = results['timestamp'] - results['timestamp_start']
-        imgs = read_frames(results['filename'], centre + steps / results['fps'])
-        height, width = imgs[0].shape[:2]
-        for key in ('gt_bboxes', 'proposals'):
-            if key in results:
-                results[key] = np.float32(results[key] * [width, height, width, height])
+        add_frames(results, read_frames(results['filename'], centre + steps / results['fps']))
         results.update(
-            imgs=imgs,
-            original_shape=(height, width),
-            img_shape=(height, width),
             frame_inds=np.arange(self.clip_len),  # FormatShape needs their number
             clip_len=self.clip_len,
             frame_interval=self.frame_interval,

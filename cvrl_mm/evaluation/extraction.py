@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from ..models.pretrained import is_counter
 from .encoder import Encoder
 from .feature_file import FeatureFile
 from .feature_parts import FeaturePart, join_parts
@@ -82,7 +83,7 @@ def weights_sha256(network: nn.Module) -> str:
     """Return the SHA-256 digest of the names, types, shapes and values of a network's weights."""
     digest = hashlib.sha256()
     for name, value in network.state_dict().items():
-        if not name.endswith('num_batches_tracked'):
+        if not is_counter(name):
             digest.update(f'{name} {value.dtype} {tuple(value.shape)}'.encode())
             digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

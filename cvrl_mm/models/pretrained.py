@@ -59,7 +59,7 @@ def check_fit(
     """
     given = checkpoint.get('state_dict', checkpoint)
     held = _below_prefix(given, prefix)
-    wanted = {k: v for k, v in module.state_dict().items() if not _is_counter(k)}
+    wanted = {k: v for k, v in module.state_dict().items() if not is_counter(k)}
     children = {child for child, _ in module.named_children()}
 
     missing = [key for key in wanted if key not in held]
@@ -71,7 +71,7 @@ def check_fit(
     foreign = [
         key
         for key in held
-        if key not in wanted and key.split('.')[0] in children and not _is_counter(key)
+        if key not in wanted and key.split('.')[0] in children and not is_counter(key)
     ]
     if missing or reshaped or foreign:
         fitting = len(wanted) - len(missing) - len(reshaped)
@@ -79,7 +79,7 @@ def check_fit(
             f'{name} does not fit {type(module).__name__}: {fitting} of {len(wanted)} '
             f'tensors ({fitting / len(wanted):.0%}) would be loaded with prefix={prefix!r}. '
             + ' '.join(
-                f'{len(keys)} {what}: {_first(keys)}.'
+                f'{len(keys)} {what}: {first_names(keys)}.'
                 for keys, what in (
                     (missing, 'missing'),
                     (reshaped, 'of a different shape'),
@@ -87,7 +87,7 @@ def check_fit(
                 )
                 if keys
             )
-            + f' The checkpoint starts with {_first(list(given))}; '
+            + f' The checkpoint starts with {first_names(list(given))}; '
             'check the prefix, depth and width.'
         )
     told = padding_of(checkpoint.get('meta') or {})
@@ -128,10 +128,11 @@ def _below_prefix(given: dict[str, Tensor], prefix: str | None) -> dict[str, Ten
     return {k.removeprefix(prefix): v for k, v in given.items() if k.startswith(prefix)}
 
 
-def _is_counter(key: str) -> bool:
+def is_counter(key: str) -> bool:
     """Return whether a key is batch norm's counter of batches, which converters leave out."""
     return key.endswith('num_batches_tracked')
 
 
-def _first(names: list[str]) -> str:
+def first_names(names: list[str]) -> str:
+    """Join the first names of a list, with an ellipsis if there are more."""
     return ', '.join(names[:NUM_SHOWN]) + (', …' if len(names) > NUM_SHOWN else '')
