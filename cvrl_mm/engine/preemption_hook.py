@@ -82,11 +82,7 @@ class PreemptionHook(Hook):
                 self._previous[signum] = signal.signal(signum, self._handle)
 
     def after_train_iter(
-        self,
-        runner: Runner,
-        batch_idx: int,
-        data_batch: dict | None = None,
-        outputs: dict | None = None,
+        self, runner: Runner, batch_idx: int, *args: object, **kwargs: object
     ) -> None:
         """End the run after the step if a rank has received a signal.
 
@@ -105,22 +101,15 @@ class PreemptionHook(Hook):
         self._end(runner, step, meta)
 
     def after_val_iter(
-        self,
-        runner: Runner,
-        batch_idx: int,
-        data_batch: dict | None = None,
-        outputs: object = None,
+        self, runner: Runner, batch_idx: int, *args: object, **kwargs: object
     ) -> None:
         """End the run within a validation if a rank has received a signal.
 
         Raises:
             SystemExit: The checkpoint is written.
         """
-        if (
-            self._previous
-            and 0 < runner.iter < runner.max_iters
-            and self._has_signal(batch_idx + 1)
-        ):
+        in_training = self._previous and 0 < runner.iter < runner.max_iters
+        if in_training and self._has_signal(batch_idx + 1):
             self._end(runner, runner.iter, {})
 
     def after_train(self, runner: Runner) -> None:
