@@ -22,7 +22,7 @@ from .start_error import StartError
 from .unwrapped_model import unwrapped_model
 
 PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that of steps
-STARTED_ANEW = '.started_anew'  # contains the number of the last checkpoint before the last start
+STARTED_ANEW = '.started_anew'  # contains the number of the last checkpoint before a new training
 
 
 @HOOKS.register_module()
