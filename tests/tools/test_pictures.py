@@ -84,7 +84,7 @@ def test_show_augmentations_of_decord_prints_no_log(run, tmp_path: Path, new_log
 
 
 def test_plot_curves(run, tmp_path: Path, capsys):
-    for name in ('a/seed0', 'b/seed0', 'c'):
+    for name in ('a/seed0', 'b/seed0', 'c/training'):
         folder = tmp_path / name / '20261120' / 'vis_data'
         folder.mkdir(parents=True)
         lines = [
