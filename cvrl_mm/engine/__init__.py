@@ -12,6 +12,7 @@ from .atomic_checkpoint_hook import AtomicCheckpointHook
 from .autocast_optim_wrapper import AutocastOptimWrapper
 from .bad_videos_hook import BadVideosHook
 from .batch_timeout_hook import BatchTimeoutHook
+from .config_schedule_hook import ConfigScheduleHook
 from .deferred_runtime_info_hook import DeferredRuntimeInfoHook
 from .finite_loss_hook import FiniteLossHook
 from .head_channels_hook import HeadChannelsHook
@@ -37,6 +38,7 @@ __all__ = [
     'AutocastOptimWrapper',
     'BadVideosHook',
     'BatchTimeoutHook',
+    'ConfigScheduleHook',
     'DeferredRuntimeInfoHook',
     'FiniteLossHook',
     'HeadChannelsHook',

@@ -96,6 +96,10 @@ def test_a_stopped_training_continues(videos: Path, out: Path, tmp_path: Path):
     assert final_checkpoint(Config.fromfile(config)) == work_dir / 'iter_10.pth'
     logs = [path.read_text() for path in sorted(work_dir.glob('*/*.log'))]
     assert 'resumed' in logs[-1]
+    files = sorted(work_dir.glob('*/vis_data/scalars.json'))
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    rates = {row['step']: row['lr'] for row in rows if 'lr' in row}
+    assert rates[9] > rates[8]  # of a cosine over 10 steps, in place of one over 8
     # the results of 8 steps are replaced
     assert '10 steps' in (tmp_path / 'out/report.md').read_text()
     after, before = (
