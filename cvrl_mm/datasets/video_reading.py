@@ -7,18 +7,18 @@ from typing import TypeVar
 
 from mmaction.datasets.transforms import loading
 
-try:
-    from decord.base import DECORDError
-except ImportError:  # decord is optional
-    DECORDError = RuntimeError
-
 Loaded = TypeVar('Loaded', bound=dict | None)
 
 # Errors of opening and decoding a broken file. KeyError, TypeError and AttributeError are not among
 # them, because they indicate a mistake in a config.
 FILE_ERRORS = (
-    *(OSError, RuntimeError, ValueError, IndexError, StopIteration, AssertionError, MemoryError),
-    DECORDError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    IndexError,
+    StopIteration,
+    AssertionError,
+    MemoryError,
 )
 
 
@@ -100,11 +100,17 @@ def read(
             raise UnreadableVideoError(filename, 'it has no frames')
         return loaded
     try:
-        if isinstance(loaded, FILE_ERRORS) and not isinstance(loaded, UnreadableVideoError):
+        if _is_of_the_file(loaded) and not isinstance(loaded, UnreadableVideoError):
             raise UnreadableVideoError(filename, one_line(loaded)) from loaded
         raise loaded
     finally:
         del loaded  # its traceback refers to this frame; the cycle would keep the file open
+
+
+def _is_of_the_file(error: Exception) -> bool:
+    # decord is optional and must not be imported before mmcv's compiled operators: the symbols that
+    # it makes global can make them crash.
+    return isinstance(error, FILE_ERRORS) or type(error).__module__ == 'decord._ffi.base'
 
 
 def one_line(error: BaseException) -> str:

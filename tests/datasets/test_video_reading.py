@@ -1,5 +1,6 @@
 import ctypes
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from cvrl_mm.datasets.video_reading import (
     read,
     reads_files,
 )
+from tests.processes import exit_codes, start
 from tests.videos import make_pipe, write_broken, write_odd
 
 
@@ -130,3 +132,13 @@ def test_only_loading_transforms_are_watched():
     )
     assert all(reads_files(TRANSFORMS.build(dict(type=name))) for name in watched)
     assert not reads_files(TRANSFORMS.build(dict(type='Flip')))
+
+
+def assert_no_decord() -> None:
+    assert 'cvrl_mm.datasets' in sys.modules
+    assert 'decord' not in sys.modules
+
+
+def test_the_package_does_not_import_decord():
+    """mmcv's compiled operators can crash if they are loaded after it."""
+    assert exit_codes([start(assert_no_decord)]) == [0]
