@@ -85,8 +85,7 @@ def test_buffers_are_reused_and_cost_no_descriptor_per_batch():
         descriptors.append(process.num_fds())
     assert len(addresses) <= 2 * 4  # prefetched batches of each worker, and the one in use
     assert len(_mapped) - before <= 2 * 4
-    half = len(descriptors) // 2
-    assert max(descriptors[half:]) <= max(descriptors[:half])
+    assert max(descriptors) - min(descriptors) <= 2 * 4  # one per buffer, not one per batch
     assert max(descriptors) - descriptors[0] <= 2 * 4 * 2
 
 
@@ -138,7 +137,7 @@ def test_packed_samples_keep_all_their_fields():
     sample.set_gt_label([1, 0, 1]).set_field(torch.ones(2, dtype=torch.bfloat16), 'half')
     sample.set_field(np.arange(3), 'array')
     (copy,) = pickle.loads(pickle.dumps(_Packed([sample])))
-    assert copy.metainfo == sample.metainfo and copy.keys() == sample.keys()
+    assert copy.metainfo == sample.metainfo and set(copy.keys()) == set(sample.keys())
     assert torch.equal(copy.gt_label, sample.gt_label) and torch.equal(copy.half, sample.half)
     assert isinstance(copy.array, np.ndarray)
 
