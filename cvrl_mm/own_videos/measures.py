@@ -81,7 +81,7 @@ def verdict(before: Measure, after: Measure) -> str:
     if before.value == 100 and probability >= SIGNIFICANCE:
         return f'Nothing to gain here. {before.title}: {counts}. Judge by the other measures.'
     if probability >= SIGNIFICANCE:
-        return f'No measurable change. {before.title}: {counts}. Train longer or on more videos.'
+        return f'No significant change. {before.title}: {counts}. Train longer or on more videos.'
     return f'{"Better" if won > lost else "Worse"} than before. {before.title}: {counts}.'
 
 

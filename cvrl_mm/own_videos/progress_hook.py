@@ -57,9 +57,11 @@ class ProgressHook(Hook):
             scalar = scalars.get(f'train/{name}')
             return float('nan') if scalar is None else float(scalar.mean(window))
 
+        rate = mean('videos_per_second')
+        digits = 1 if rate < 10 else 0
         numbers = (
             f'loss {mean("loss"):.2f}  accuracy {mean("accuracy"):.0%} (chance {self.chance:.0%})  '
-            f'{mean("videos_per_second"):.2g} videos/s  waiting {mean("waiting_for_data"):.0%}'
+            f'{rate:.{digits}f} videos/s  waiting {mean("waiting_for_data"):.0%}'
         )
         done = runner.iter + 1
         self.bar.update(self.task, completed=done, numbers=numbers)

@@ -19,7 +19,7 @@ def made(hits: list[bool]) -> Measure:
     ('before', 'after', 'said'),
     [
         ([False] * 6 + [True] * 4, [True] * 10, 'Better than before'),  # p = 2 / 2^6
-        ([False] * 5 + [True] * 5, [True] * 10, 'No measurable change'),  # p = 2 / 2^5
+        ([False] * 5 + [True] * 5, [True] * 10, 'No significant change'),  # p = 2 / 2^5
         ([True] * 9 + [False], [False] * 6 + [True] * 3 + [False], 'Worse than before'),
         ([True] * 10, [True] * 10, 'Nothing to gain'),
         ([True] * 10, [False] * 5 + [True] * 5, 'Nothing to gain'),  # p = 2 / 2^5

@@ -39,5 +39,15 @@ def test_lines_without_a_terminal(capsys, monkeypatch: pytest.MonkeyPatch):
     )  # not logged: videos/s
 
 
+@pytest.mark.parametrize(('rate', 'shown'), [(112.4, ' 112 videos/s'), (3.14, ' 3.1 videos/s')])
+def test_the_rate_is_readable(rate: float, shown: str, capsys):
+    made, hook = runner(f'rate {rate}', 1), ProgressHook()
+    made.message_hub.update_scalar('train/videos_per_second', rate)
+    hook.before_train(made)
+    hook.after_train_iter(made, 0)
+    hook.close()
+    assert shown in capsys.readouterr().err
+
+
 def test_closing_before_the_start_is_allowed():
     ProgressHook().close()
