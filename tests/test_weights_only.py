@@ -158,8 +158,10 @@ def test_any_file_is_a_checkpoint_or_refused(content: bytes, tmp_path: Path):
 
 
 @FUZZ
-@given(data=st.data(), zipped=st.booleans())
-def test_any_damage_to_a_header_is_refused(data: st.DataObject, zipped: bool, tmp_path: Path):
+@given(
+    place=st.integers(0, 10_000), damage=st.binary(min_size=1, max_size=20), zipped=st.booleans()
+)
+def test_any_damage_to_a_header_is_refused(place: int, damage: bytes, zipped: bool, tmp_path: Path):
     path = tmp_path / 'a.pth'
     torch.save(
         dict(state_dict=dict(w=torch.ones(3)), meta=dict(epoch=1)),
@@ -167,7 +169,6 @@ def test_any_damage_to_a_header_is_refused(data: st.DataObject, zipped: bool, tm
         _use_new_zipfile_serialization=zipped,
     )
     whole = path.read_bytes()
-    start = data.draw(st.integers(0, len(whole) - 1))
-    damage = data.draw(st.binary(min_size=1, max_size=20))
+    start = place % len(whole)  # the length varies with the addresses in the file
     path.write_bytes(whole[:start] + damage + whole[start + len(damage) :])
     loads_or_is_refused(path)
