@@ -5,7 +5,7 @@ import inspect
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike
@@ -127,10 +127,10 @@ def check_config_argument() -> None:
     """
     if sys.argv[1:] and not sys.argv[1].startswith('-'):
         parser = argparse.ArgumentParser(add_help=False)
-        parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+        parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
         with plain_errors():
             config = read_config(sys.argv[1], 'model')
-            options = parser.parse_known_args(sys.argv[2:])[0].cfg_options
+            options = parse_options(parser.parse_known_args(sys.argv[2:])[0].cfg_options)
             check_options(config, options)
         for key in options:
             name = key.split('.')[0]
@@ -140,6 +140,23 @@ def check_config_argument() -> None:
                     'other values have been made; set those instead.',
                     file=sys.stderr,
                 )
+
+
+def parse_options(given: Sequence[str]) -> dict[str, Any]:
+    """Parse the values of ``--cfg-options``.
+
+    Args:
+        given: Texts KEY=VALUE, with dotted keys.
+
+    Raises:
+        ValueError: A text has no '='.
+    """
+    wrong = [option for option in given if '=' not in option]
+    if wrong:
+        raise ValueError(f'--cfg-options takes KEY=VALUE, got {wrong[0]!r}.')
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--cfg-options', nargs='*', action=DictAction, default={})
+    return parser.parse_args(['--cfg-options', *given]).cfg_options
 
 
 def check_options(config: Config, options: Mapping[str, Any]) -> None:

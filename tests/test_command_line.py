@@ -167,6 +167,7 @@ def test_an_unusable_device_is_named(device: str):
     [
         ('train.py', ['gone.py']),
         ('train.py', ['a.py', '--resume', '--cfg-options', 'gone=1']),
+        ('train.py', ['a.py', '--cfg-options', 'gone']),
         ('test.py', ['gone.py', 'gone.pth']),
         ('test.py', ['a.py', 'a.pth', '--cfg-options', 'gone.x=1', '--launcher', 'none']),
         ('linear_probe.py', ['gone.py', 'gone.pth']),
