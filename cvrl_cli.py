@@ -1,7 +1,8 @@
 """The console command ``cvrl``.
 
-This module stands beside the package, since importing the package takes seconds. Help and wrong
-arguments are answered without it; the tools also import it only after reading their arguments.
+This module is not part of the package, because importing the package takes seconds. It prints help
+and reports wrong arguments without that import. The tools import the package only after they have
+parsed their arguments.
 """
 
 import argparse

@@ -41,12 +41,13 @@ def hsv(frames: np.ndarray, hue: float, saturation: float, gain: float) -> None:
         if image is None or image.shape != block.shape:
             rgb = np.empty(block.shape, np.float32)
             image = np.empty_like(rgb)
-            limit = np.full_like(rgb, np.inf)
-            limit[..., 1] = 1
+            if saturation > 1:  # limits all channels, because numpy is slow on strided values
+                limit = np.full_like(rgb, np.inf)
+                limit[..., 1] = 1
         np.copyto(rgb, block)
         cv2.cvtColor(rgb, cv2.COLOR_RGB2HSV, image)  # H in degrees, S in [0, 1], V unscaled
         cv2.transform(image, change, rgb)
-        if saturation > 1:  # limits all channels, because numpy is slow on strided values
+        if saturation > 1:
             np.minimum(rgb, limit, out=rgb)
         cv2.cvtColor(rgb, cv2.COLOR_HSV2RGB, image)
         cv2.convertScaleAbs(image, block, gain)  # rounds and clips
