@@ -7,7 +7,7 @@ parsed their arguments.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -248,6 +248,22 @@ def pretrain_parser(prog: str) -> argparse.ArgumentParser:
     for name, text in SWITCHES.items():
         augmentation.add_argument(f'--no-{name}', dest=name, action='store_false', help=text)
     return parser
+
+
+def run_tool(run: Callable[[argparse.Namespace], None], args: argparse.Namespace) -> None:
+    """Run a tool after its arguments have been parsed.
+
+    Args:
+        run: The tool.
+        args: Its arguments.
+
+    Raises:
+        SystemExit: an error of the user, with its message.
+    """
+    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
+
+    with plain_errors():
+        run(args)
 
 
 def evaluation_parser(description: str | None) -> argparse.ArgumentParser:

@@ -18,6 +18,8 @@ In Python:
 
 import argparse
 
+from cvrl_cli import run_tool
+
 COMMANDS = dict(  # function of cvrl_mm.convert, and help
     tf=('convert_tf_checkpoint', 'a backbone that the authors released, prefix or .tar.gz'),
     slowfast=('convert_slowfast', "a SlowOnly encoder of SlowFast's zoo (.pyth)"),
@@ -81,12 +83,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read the command line, then import what is needed and work."""
-    args = parse_args()
-    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
-
-    with plain_errors():
-        run(args)
+    """Read the command line and work."""
+    run_tool(run, parse_args())
 
 
 if __name__ == '__main__':

@@ -20,6 +20,8 @@ import argparse
 import dataclasses
 import os
 
+from cvrl_cli import run_tool
+
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
@@ -124,12 +126,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read the command line, then import what is needed and work."""
-    args = parse_args()
-    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
-
-    with plain_errors():
-        run(args)
+    """Read the command line and work."""
+    run_tool(run, parse_args())
 
 
 if __name__ == '__main__':

@@ -12,7 +12,7 @@ Example:
 
 import argparse
 
-from cvrl_cli import evaluation_parser
+from cvrl_cli import evaluation_parser, run_tool
 
 
 def run(args: argparse.Namespace) -> None:
@@ -34,12 +34,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read the command line, then import what is needed and work."""
-    args = evaluation_parser(__doc__).parse_args()
-    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
-
-    with plain_errors():
-        run(args)
+    """Read the command line and work."""
+    run_tool(run, evaluation_parser(__doc__).parse_args())
 
 
 if __name__ == '__main__':

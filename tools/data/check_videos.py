@@ -24,6 +24,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from cvrl_cli import run_tool
+
 if TYPE_CHECKING:
     from cvrl_mm.preparation.list_check import CheckedList
 
@@ -91,12 +93,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read the command line, then import what is needed and work."""
-    args = parse_args()
-    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
-
-    with plain_errors():
-        run(args)
+    """Read the command line and work."""
+    run_tool(run, parse_args())
 
 
 if __name__ == '__main__':

@@ -18,6 +18,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cvrl_cli import run_tool
+
 if TYPE_CHECKING:
     from cvrl_mm.preparation.repack import RepackReport
 
@@ -118,12 +120,8 @@ def show(report: RepackReport, root: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """Read the command line, then import what is needed and work."""
-    args = parse_args()
-    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
-
-    with plain_errors():
-        run(args)
+    """Read the command line and work."""
+    run_tool(run, parse_args())
 
 
 if __name__ == '__main__':
