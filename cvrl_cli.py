@@ -55,16 +55,20 @@ NUMBERS = {
     'frame-interval': (int, 'distance between frames of a clip (by length and rate of the videos)'),
     'size': (
         int,
-        'side of the frames that the encoder sees, in pixels (64 to 224, by the encoder)',
+        'side of the frames that the encoder sees, in pixels (CPU: 64; GPU: 112 or 224, by the '
+        'encoder; less for small videos)',
     ),
-    'batch-size': (int, 'videos per step on each device (by the number of videos, at most 128)'),
+    'batch-size': (
+        int,
+        'videos per step on each device (by the number of videos; at most 128, CPU: 32)',
+    ),
     'lr': (float, 'learning rate (0.004 for 64 videos per step)'),
     'workers': (int, 'processes per device that load videos, 0 for none (by the cores)'),
 }
 SWITCHES = {
     'flip': 'do not mirror clips: where left and right matter',
     'colour': 'do not change colours or brightness: where they matter',
-    'zoom': 'crop at most 20 %% of the area instead of 70 %%: where the subject is small',
+    'zoom': 'crops keep at least 80 %% of the area instead of 30 %%: where the subject is small',
 }
 
 

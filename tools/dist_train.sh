@@ -3,13 +3,14 @@
 #
 #   tools/dist_train.sh CONFIG RANKS_PER_NODE [arguments of train.py]
 #   tools/dist_train.sh configs/cvrl/pretrain_k400.py 8
-#   NNODES=2 NODE_RANK=0 MASTER_ADDR=node0 tools/dist_train.sh configs/cvrl/pretrain_k400.py 8
+#   NNODES=2 NODE_RANK=0 MASTER_ADDR=node0 tools/dist_train.sh \
+#       configs/cvrl/pretrain_k400.py 8 --auto-scale-lr
 #
 # Environment: NNODES, NODE_RANK, MASTER_ADDR, PORT, MAX_RESTARTS (0): how often a job whose rank
 # has died goes on by itself from its last checkpoint.
 set -euo pipefail
 if [ $# -lt 2 ]; then
-  sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 tools=$(cd "$(dirname "$0")" && pwd)

@@ -2,7 +2,7 @@
 # Submit a training run to Slurm, one task per GPU. It survives preemption and time limits.
 #
 #   tools/slurm_train.sh PARTITION JOB_NAME CONFIG WORK_DIR [arguments of train.py]
-#   GPUS=16 tools/slurm_train.sh gpu cvrl configs/cvrl/pretrain_k400.py work_dirs/k400
+#   GPUS=16 tools/slurm_train.sh gpu cvrl configs/cvrl/pretrain_k400.py work_dirs/k400 --auto-scale-lr
 #
 # Environment: GPUS (8), GPUS_PER_NODE (8), CPUS_PER_TASK (12), GRACE_SECONDS (300), SBATCH_ARGS.
 #

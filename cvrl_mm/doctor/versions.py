@@ -23,7 +23,7 @@ OPTIONAL = {
     'pyarrow': 'only needed for Parquet files',
     'pytest': 'only needed by developers',
     'ruff': 'only needed by developers',
-    'scikit-learn': 'only needed for the quickstart',
+    'scikit-learn': 'needed for the quickstart and for the report of cvrl pretrain',
     'torchvision': 'only needed for AVA detection with mmcv-lite',
 }
 

@@ -146,7 +146,7 @@ class RepresentationHook(Hook):
                 f'The embedding collapses: after {unit} {count} its standard deviation is '
                 f'{std:.3g} (1 if it is spread evenly) and its effective rank {rank:.3g} of '
                 f'{directions}. Check the learning rate and the loss curve (NaN, or constant at '
-                'the logarithm of twice the batch), sync_bn over all ranks, the temperature, and '
+                '2 ln(2N - 1) for N videos per step), sync_bn over all ranks, the temperature, and '
                 'that the two clips of a video are augmented independently.'
             )
 
