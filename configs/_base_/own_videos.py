@@ -36,7 +36,7 @@ watched_loader = dict(
     sampler=dict(type='DefaultSampler', shuffle=False),
     collate_fn=dict(type='pseudo_collate'),
 )
-watched_dataset = dict(type='VideoListDataset', test_mode=True)
+watched_dataset = dict(type='VideoListDataset', test_mode=True, max_missing=0.5)
 watch = dict(type='RepresentationHook', by_epoch=False)
 
 # Linear warm-up and a cosine to 0

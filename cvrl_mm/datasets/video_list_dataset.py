@@ -16,7 +16,6 @@ from .video_reading import HangingVideoError, UnreadableVideoError, read, reads_
 
 PROBED_FILES = 100
 CHECKING_THREADS = 8  # remote storage answers slowly
-MAX_MISSING = 0.05
 MAX_REPLACEMENTS = 20
 
 
@@ -38,18 +37,26 @@ class VideoListDataset(VideoDataset):
     Args:
         timeout_seconds: Longest time for opening or decoding one file. A file that takes longer
             counts as unreadable.
+        max_missing: Largest share of the checked files that may be missing.
         **kwargs: The arguments of ``VideoDataset``: ``ann_file``, ``pipeline``, ``data_prefix``, …
 
     Raises:
-        FileNotFoundError: The list or more than 5 % of the checked files do not exist.
+        FileNotFoundError: The list or too many of the checked files do not exist.
         OSError: Remote storage cannot be reached.
         ValueError: The list is empty, or a line names no file.
     """
 
     serialize_data: bool
 
-    def __init__(self, *args: object, timeout_seconds: float | None = 60, **kwargs: object) -> None:
+    def __init__(
+        self,
+        *args: object,
+        timeout_seconds: float | None = 60,
+        max_missing: float = 0.05,
+        **kwargs: object,
+    ) -> None:
         self.timeout_seconds = timeout_seconds
+        self.max_missing = max_missing
         self._left_out: dict[str, str] = {}  # files that this process does not open again
         super().__init__(*args, **kwargs)
 
@@ -149,7 +156,7 @@ class VideoListDataset(VideoDataset):
         look = _existence_check(next(openers, None))
         with ThreadPoolExecutor(CHECKING_THREADS) as pool:
             missing = places[~np.array(list(pool.map(look, files)))]
-        if len(missing) > MAX_MISSING * len(places):
+        if len(missing) > self.max_missing * len(places):
             first = missing[0]
             raise FileNotFoundError(
                 f'{self.ann_file}: {len(missing)} of {len(places)} checked files do not exist, '

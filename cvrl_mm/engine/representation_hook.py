@@ -13,9 +13,11 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
+from ..datasets.seeded_sampler import SeededSampler
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
 from ..evaluation.features import clip_features
 from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours, neighbour_hits
+from .batches import samples_of
 from .unwrapped_model import unwrapped_model
 from .worker_signals import outlive_sigterm
 
@@ -37,6 +39,9 @@ class RepresentationHook(Hook):
     Measures with labels: ``knn_top1`` is the accuracy of a weighted vote of the 20 nearest
     neighbours among the other videos. ``R@k`` is the share of videos with a video of the same class
     among the k nearest neighbours. Both use backbone features, averaged over the clips of a video.
+
+    Videos that cannot be read are left out of all measures, with one warning. There is no
+    measurement with fewer than three readable videos.
 
     All measures are logged and passed to the visualizer's backends as ``representation/…``.
 
@@ -69,6 +74,10 @@ class RepresentationHook(Hook):
         """
         with untouched_state(runner.model):
             self.loader = runner.build_dataloader(self.dataloader)
+        # VideoListDataset replaces unreadable videos and reports them only for seeded indices
+        batches = self.loader.batch_sampler
+        batches.sampler = SeededSampler(batches.sampler, seed=0)
+        self._unreadable: dict[str, str] = {}  # already reported
         outlive_sigterm(self.loader)
         dataset = self.loader.dataset
         videos = len(dataset)
@@ -99,21 +108,29 @@ class RepresentationHook(Hook):
         ):
             self._measure(runner, runner.iter + 1, 'step')
 
-    def represent(self, model: BaseRecognizer) -> list[tuple[Tensor, Tensor, Tensor]] | None:
+    def represent(self, model: BaseRecognizer) -> list[tuple[Tensor, Tensor, Tensor, list]] | None:
         """Encode the videos of the list; each rank encodes its share.
 
         Args:
             model: A CVRL model in evaluation mode.
 
         Returns:
-            On the main process: features (2, C), embeddings (2, D) and label of each video, in the
-            order of the list. On other processes: None.
+            On the main process, for each video in the order of the list: features (2, C),
+            embeddings (2, D), label and, if the video cannot be read and these are of another one,
+            a list of pairs of a file and a reason, else an empty list. On other processes: None.
 
         Raises:
             ValueError: The loader does not yield two clips per video.
         """
         videos: list[tuple[Tensor, Tensor, Tensor]] = []
-        for feats, labels in clip_features(model, self.loader):
+        unreadable: list[list[tuple[str, str]]] = []
+
+        def batches() -> Iterator[dict]:
+            for batch in self.loader:
+                unreadable.extend(sample.get('unreadable', []) for sample in samples_of(batch))
+                yield batch
+
+        for feats, labels in clip_features(model, batches()):
             if feats.shape[1] != 2:
                 raise ValueError(
                     f'RepresentationHook needs two clips per video, got {feats.shape[1]}; '
@@ -122,8 +139,9 @@ class RepresentationHook(Hook):
             with torch.no_grad():
                 z = model.cls_head(feats.flatten(0, 1)).float().unflatten(0, (-1, 2))
             videos += zip(feats.cpu(), z.cpu(), labels, strict=True)
+        results = [(*video, faults) for video, faults in zip(videos, unreadable, strict=True)]
         # 'gpu' uses the communication backend, 'cpu' uses files in the working directory
-        return collect_results(videos, len(self.loader.dataset), device='gpu')
+        return collect_results(results, len(self.loader.dataset), device='gpu')
 
     def _measure(self, runner: Runner, count: int, unit: str) -> None:
         model = unwrapped_model(runner)
@@ -132,7 +150,11 @@ class RepresentationHook(Hook):
             results = self.represent(model)
         if results is None:
             return
-        feats, z, labels = (torch.stack(column) for column in zip(*results, strict=True))
+        readable = [tensors for *tensors, faults in results if not faults]
+        self._report_unreadable(runner, results)
+        if len(readable) < MIN_VIDEOS:
+            return
+        feats, z, labels = (torch.stack(column) for column in zip(*readable, strict=True))
         scalars = measure(feats, z, labels)
         text = '  '.join(f'{name}: {value:.4f}' for name, value in scalars.items())
         runner.logger.info(f'Representation after {unit} {count}: {text}')
@@ -149,6 +171,22 @@ class RepresentationHook(Hook):
                 '2 ln(2N - 1) for N videos per step), sync_bn over all ranks, the temperature, and '
                 'that the two clips of a video are augmented independently.'
             )
+
+    def _report_unreadable(self, runner: Runner, results: list) -> None:
+        """Warn once of the videos that are left out."""
+        # The first fault is that of the video itself, the others are those of its replacements
+        found = dict(faults[0] for *_, faults in results if faults)
+        new = [name for name in found if name not in self._unreadable]
+        if not new:
+            return
+        example = f'{new[0]}: {found[new[0]]}'
+        left = sum(not faults for *_, faults in results)
+        enough = '' if left >= MIN_VIDEOS else f' The {left} others are too few for a measurement.'
+        runner.logger.warning(
+            f'{len(results) - left} of the {len(results)} videos in the list of RepresentationHook '
+            f'cannot be read and are left out of its measures, such as {example}.{enough}'
+        )
+        self._unreadable |= found
 
 
 def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:

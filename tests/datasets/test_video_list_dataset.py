@@ -66,6 +66,7 @@ def test_a_missing_list_is_named(folder: Path):
 def test_missing_files_are_named_before_the_first_epoch(folder: Path):
     with pytest.raises(FileNotFoundError, match=r'1 of 2 checked files .* line 2: .*gone\.mp4'):
         dataset(folder, 'a.mp4 0\ngone.mp4 1\n')
+    assert len(dataset(folder, 'a.mp4 0\ngone.mp4 1\n', max_missing=0.5)) == 2
 
 
 def test_a_few_vanished_files_in_a_long_list_are_left_to_the_loader(folder: Path):
@@ -312,19 +313,17 @@ def odd_list(tmp_path: Path) -> dict:
 @pytest.mark.parametrize('indices', [None, 3, -3, [6, 1, 1]])
 @pytest.mark.parametrize('serialize_data', [True, False])
 def test_entries_are_those_of_the_stock_dataset(
-    indices: list | int | None, serialize_data: bool, odd_list: dict, monkeypatch
+    indices: list | int | None, serialize_data: bool, odd_list: dict
 ):
-    monkeypatch.setattr('cvrl_mm.datasets.video_list_dataset.MAX_MISSING', 1)
     odd_list |= dict(indices=indices, serialize_data=serialize_data)
-    stock, ours = VideoDataset(**odd_list), VideoListDataset(**odd_list)
+    stock, ours = VideoDataset(**odd_list), VideoListDataset(max_missing=1, **odd_list)
     assert len(ours) == len(stock)
     for index in range(-1, len(stock)):
         assert list(ours.get_data_info(index).items()) == list(stock.get_data_info(index).items())
 
 
-def test_subsets_are_those_of_the_stock_dataset(odd_list: dict, monkeypatch):
-    monkeypatch.setattr('cvrl_mm.datasets.video_list_dataset.MAX_MISSING', 1)
-    stock, ours = VideoDataset(**odd_list), VideoListDataset(**odd_list)
+def test_subsets_are_those_of_the_stock_dataset(odd_list: dict):
+    stock, ours = VideoDataset(**odd_list), VideoListDataset(max_missing=1, **odd_list)
     for indices in (2, -2, [5, 0]):
         expected, actual = stock.get_subset(indices), ours.get_subset(indices)
         assert len(actual) == len(expected) == 2

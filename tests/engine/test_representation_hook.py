@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 from uuid import uuid4
 
@@ -99,8 +100,8 @@ def test_ranks_share_the_list(motion_set, watch_list, tmp_path: Path):
     first, second = run_ranks(_represent, 2, tmp_path, motion_set, watch_list, tmp_path / 'run')
     assert second is None
     labels = [int(line.split()[-1]) for line in watch_list.read_text().splitlines()]
-    assert [int(label) for _, _, label in first] == labels
-    assert {(feats.shape, z.shape) for feats, z, _ in first} == {((2, 64), (2, 128))}
+    assert [int(label) for _, _, label, _ in first] == labels
+    assert {(feats.shape, z.shape) for feats, z, *_ in first} == {((2, 64), (2, 128))}
 
 
 def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypatch):
@@ -129,6 +130,38 @@ def test_a_list_of_two_videos_is_refused(motion_set, tmp_path: Path):
     run = runner(motion_set, short, tmp_path, interval=2)
     with pytest.raises(ValueError, match='holds 2 videos; neighbours need at least 3'):
         hook_of(run).before_train(run)
+
+
+def test_unreadable_videos_are_left_out(motion_set, tmp_path: Path, monkeypatch):
+    """One is broken; later all but two are."""
+    videos = tmp_path / 'videos'
+    videos.mkdir()
+    lines = (motion_set / 'test.txt').read_text().splitlines()[:8]
+    for line in lines:
+        shutil.copy(motion_set / line.split()[0], videos)
+    names = [Path(line.split()[0]).name for line in lines]
+    (tmp_path / 'list.txt').write_text(''.join(f'{name} {i % 2}\n' for i, name in enumerate(names)))
+    (videos / names[1]).write_bytes(b'no video')
+    run = runner(motion_set, tmp_path / 'list.txt', tmp_path / 'run', interval=2)
+    hook = hook_of(run)
+    hook.dataloader.dataset.data_prefix = dict(video=str(videos))
+    warnings: list[str] = []
+    monkeypatch.setattr(run.logger, 'warning', warnings.append)
+    logged: list[dict] = []
+    monkeypatch.setattr(run.visualizer, 'add_scalars', lambda x, step: logged.append(x))
+    hook.before_train(run)
+    results = hook.represent(run.model.eval())
+    assert [bool(faults) for *_, faults in results] == [i == 1 for i in range(8)]
+    for _ in range(2):
+        hook._measure(run, 2, 'epoch')
+    found = [text for text in warnings if 'collapse' not in text]
+    assert len(found) == 1 and found[0].startswith('1 of the 8 videos in the list')
+    assert names[1] in found[0] and len(logged) == 2
+    for name in names[2:7]:
+        (videos / name).unlink()
+    hook._measure(run, 3, 'epoch')
+    assert warnings[-1].startswith('6 of the 8') and 'The 2 others are too few' in warnings[-1]
+    assert len(logged) == 2
 
 
 def test_a_list_with_some_labels_is_refused(motion_set, tmp_path: Path):
