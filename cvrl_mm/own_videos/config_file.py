@@ -1,6 +1,5 @@
 """Write the config of a training on a user's own videos."""
 
-from pathlib import Path
 from textwrap import wrap
 
 from .inspection import Inspection
@@ -20,6 +19,7 @@ TEMPLATE = """\
 # Written by `cvrl pretrain` for {videos} videos ({hours:.2f} hours). The comments give the reasons.
 # To change a setting, edit this file and run the same command again, or run tools/train.py with it.
 _base_ = 'cvrl_mm::_base_/own_videos.py'
+folder = r'''{{{{ fileDirname }}}}/'''  # of this file, which may be moved with all others
 {encoder_why}
 model = {model}
 {clip_why}
@@ -38,14 +38,14 @@ videos = dict(video={root!r})
 train_dataloader = dict(
     batch_size={batch_size},
     num_workers={workers},{persistent}
-    dataset=dict(ann_file={train!r}, data_prefix=videos, pipeline=train_pipeline),
+    dataset=dict(ann_file=folder + {train!r}, data_prefix=videos, pipeline=train_pipeline),
 )
 {watched_why}
 middle = [dict(type='Resize', scale=(-1, size)), dict(type='CenterCrop', crop_size=size)]
 view = [_base_.open_video, dict(_base_.two_clips, **clip), _base_.decode, *middle, *_base_.pack]
 watched = dict(
     _base_.watched_dataset,
-    ann_file={watched!r},
+    ann_file=folder + {watched!r},
     data_prefix=videos,
     pipeline=view,
 )
@@ -59,18 +59,17 @@ param_scheduler = [{warmup}_base_.cosine]
 optim_wrapper = dict({precision}optimizer=dict(lr={lr:g}))
 default_hooks = dict(logger=dict(interval={log}), checkpoint=dict(interval={checkpoints}))
 randomness = dict(seed={seed})
-work_dir = {work_dir!r}
+work_dir = folder + 'training'
 """
 
 
-def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> str:
-    """Return the text of the config.
+def render(inspection: Inspection, plan: Plan, options: Options) -> str:
+    """Return the text of the config. All paths but that of the videos depend on its folder.
 
     Args:
         inspection: The videos.
         plan: All settings, including ``steps`` and ``memory``.
         options: The options of the user; only the augmentation, ``init`` and ``seed`` are used.
-        out: Output folder, which contains the lists and the training.
     """
     settings = plan.settings
     steps, size, workers = plan['steps'], plan['size'], plan['workers']
@@ -86,7 +85,7 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
         videos=len(inspection.videos),
         hours=inspection.seconds.sum() / 3600,
         encoder_why=_why('Encoder', settings['encoder'], settings['memory']),
-        model=repr_dict(_model(plan, options, out)),
+        model=repr_dict(_model(plan, options)),
         clip_why=_why('Clips', settings['clip_len'], settings['frame_interval']),
         clip_len=plan['clip_len'],
         frame_interval=plan['frame_interval'],
@@ -104,9 +103,9 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
         batch_size=plan['batch_size'],
         workers=workers,
         persistent='' if workers else '\n    persistent_workers=False,',
-        train=str(out / f'lists/{TRAIN_WINDOWS if window_frames else "train"}.txt'),
+        train=f'lists/{TRAIN_WINDOWS if window_frames else "train"}.txt',
         watched_why=_describe_watched(plan),
-        watched=str(out / 'lists/watched.txt'),
+        watched='lists/watched.txt',
         looks=max(1, steps // LOOKS),
         length_why=_why('Steps', settings['steps']),
         steps=steps,
@@ -118,8 +117,13 @@ def render(inspection: Inspection, plan: Plan, options: Options, out: Path) -> s
         log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
         checkpoints=max(1, steps // CHECKPOINTS),
         seed=options.seed,
-        work_dir=str(out / 'training'),
     )
+
+
+class _Expression(str):
+    """A value that is written without quotes."""
+
+    __repr__ = str.__str__
 
 
 def repr_dict(values: dict) -> str:
@@ -131,11 +135,11 @@ def repr_dict(values: dict) -> str:
     return f'dict({", ".join(items)})'
 
 
-def _model(plan: Plan, options: Options, out: Path) -> dict:
+def _model(plan: Plan, options: Options) -> dict:
     """Return the model settings of the config."""
     backbone = dict(plan.network.backbone)
     if options.init is not None:
-        init = str(out / INIT)
+        init = _Expression(f'folder + {INIT!r}')
         backbone['init_cfg'] = dict(type='Pretrained', checkpoint=init, prefix='backbone.')
     model = dict(backbone=backbone, cls_head=dict(hidden_channels=plan.network.channels))
     if plan.network.preprocessor:

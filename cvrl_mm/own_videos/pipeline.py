@@ -83,6 +83,11 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
     if is_new:
         _write_config(folder, found, start, chosen)
     cfg = read_config(config_file, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
+    if Path(cfg.work_dir).resolve() != folder / 'training':
+        raise ValueError(
+            f'{config_file} trains in {cfg.work_dir}. If {folder} is a copy of another folder, or '
+            'was moved, replace the path of the other folder by the new one in this file.'
+        )
     steps = cfg.train_cfg.max_iters
     if trained_steps(cfg) > steps:
         raise ValueError(
@@ -150,10 +155,10 @@ def _write_config(
         write_lists(found, plan.train, plan.watched, windows, folder / 'lists')
         plan.settings['steps'] = Setting(1000, 'not known yet')
         plan.settings['memory'] = Setting({}, 'not known yet')
-        trial.write_text(render(found, plan, options, folder), encoding='utf-8')
+        trial.write_text(render(found, plan, options), encoding='utf-8')
         memory = choose_memory(Config.fromfile(trial), usable_bytes(local_processes()))
         plan.settings['memory'] = memory
-        trial.write_text(render(found, plan, options, folder), encoding='utf-8')
+        trial.write_text(render(found, plan, options), encoding='utf-8')
     _wait()
     seconds = float('nan')
     if options.epochs is None and options.steps is None:
@@ -169,7 +174,7 @@ def _write_config(
         for remark in remarks(plan, options):
             _say(remark)
         with replacing(folder / 'config.py') as part:
-            part.write_text(render(found, plan, options, folder), encoding='utf-8')
+            part.write_text(render(found, plan, options), encoding='utf-8')
         trial.unlink()
         _say(f'Settings and their reasons: {folder / "config.py"}')
     _wait()

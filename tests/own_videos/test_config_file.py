@@ -10,6 +10,7 @@ from cvrl_mm.convert.clip_input import ClipInput
 from cvrl_mm.own_videos.config_file import render
 from cvrl_mm.own_videos.inspection import Inspection, Video
 from cvrl_mm.own_videos.lists import write_lists
+from cvrl_mm.own_videos.network import ENCODERS, Network
 from cvrl_mm.own_videos.options import Options
 from cvrl_mm.own_videos.probe import Probe
 from cvrl_mm.own_videos.settings import Machine, Setting, choose
@@ -23,16 +24,17 @@ def config(
     memory: dict | None = None,
     steps: int = 100,
     grey: bool = False,
+    start: Network | None = None,
 ) -> Config:
     probe = Probe(256, 128, frames, 30.0, grey)
     names = [f"{'ab'[i % 2]}/it's {i}.mp4" for i in range(40)]
     inspection = Inspection(Path('/my videos'), [Video(n, probe) for n in names], {}, {})
-    plan = choose(inspection, options, Machine(2, 1, on_gpu))
+    plan = choose(inspection, options, Machine(2, 1, on_gpu), start)
     plan.settings['steps'] = Setting(steps, 'for a test')
     plan.settings['memory'] = Setting(memory or {}, 'for a test')
     write_lists(inspection, plan.train, plan.watched, plan['window_frames'], out / 'lists')
     path = out / 'config.py'
-    path.write_text(render(inspection, plan, options, out), encoding='utf-8')
+    path.write_text(render(inspection, plan, options), encoding='utf-8')
     return Config.fromfile(path)
 
 
@@ -101,6 +103,18 @@ def test_switches_leave_augmentations_out(tmp_path: Path):
     assert 'ClipGrayscale' not in [t.type for t in grey]
     assert transforms(Options(zoom=False))[0].area_range == (0.8, 1.0)
     assert transforms(Options())[0].area_range == (0.3, 1.0)
+
+
+def test_a_moved_folder_uses_its_own_files(tmp_path: Path):
+    old, new = tmp_path / "it's", tmp_path / 'new "one"'
+    old.mkdir()
+    start = ENCODERS['r3d18']
+    assert config(old, Options(init='x.pth'), start=start).work_dir == str(old / 'training')
+    cfg = Config.fromfile(old.rename(new) / 'config.py')
+    assert cfg.work_dir == str(new / 'training')
+    assert cfg.train_dataloader.dataset.ann_file == str(new / 'lists/train.txt')
+    assert cfg.custom_hooks[-1].dataloader.dataset.ann_file == str(new / 'lists/watched.txt')
+    assert cfg.model.backbone.init_cfg.checkpoint == str(new / 'init.pth')
 
 
 def test_long_files(tmp_path: Path):
