@@ -21,37 +21,49 @@ python_of() {
   return 1
 }
 
-# enter_environment DIR VERSION...: make a virtual environment where there is none, with the first of
-# these Pythons that this machine has, and activate it.
+# complete_environment DIR: whether this is a virtual environment that was completed and has not been
+# moved. "activate" is the last file of a virtual environment, and contains its absolute path.
+complete_environment() {
+  local place
+  # shellcheck disable=SC1091
+  place=$(source "$1/bin/activate" 2>/dev/null && echo "$VIRTUAL_ENV") &&
+    [ "$place" -ef "$1" ] && [ -x "$1/bin/python" ]
+}
+
+# enter_environment DIR VERSION...: make a virtual environment where there is no complete one, with the
+# first of these Pythons that this machine has, and activate it.
 enter_environment() {
   local folder=$1 python
   shift
-  if [ ! -x "$folder/bin/python" ]; then
+  if ! complete_environment "$folder"; then
     if ! python=$(python_of "$@"); then
       echo "Python $* is needed (one of them), and none was found on the PATH or in pyenv." >&2
       return 1
     fi
     echo "Making a virtual environment in $folder with $("$python" --version)"
-    "$python" -m venv "$folder"
+    "$python" -m venv --clear "$folder"
   fi
   # shellcheck disable=SC1091
   source "$folder/bin/activate"
+  if ! python -m pip --version >/dev/null 2>&1; then # other tools make environments without pip
+    python -m ensurepip
+  fi
 }
 
-# install_once CONSTRAINTS ARGUMENTS...: "pip install ARGUMENTS" in the active environment, unless the
-# same was installed before and what it depends on has not changed.
+# install_once CONSTRAINTS ARGUMENTS...: "python -m pip install ARGUMENTS" in the active environment,
+# unless the same was installed before and what it depends on has not changed.
 install_once() {
   local constraints=$1 stamp state
   shift
   stamp=$VIRTUAL_ENV/installed-$(printf '%s ' "$@" | cksum | tr -d ' ')
   state=$(cat setup.cfg pyproject.toml "$constraints" | cksum)
   if [ "$(cat "$stamp" 2>/dev/null)" != "$state" ]; then
-    if pip show --quiet mmcv 2>/dev/null; then
-      pip uninstall --yes --quiet mmcv # of an earlier version of these scripts, for another torch
+    if python -m pip show --quiet mmcv 2>/dev/null; then
+      python -m pip uninstall --yes --quiet mmcv # of an earlier version of these scripts, for another torch
     fi
     echo "Installing into $VIRTUAL_ENV. With PyPI's torch for Linux, which contains CUDA, it takes 6 GB and" \
       "several minutes without output."
-    pip install --disable-pip-version-check --constraint "$constraints" "$@"
+    python -m pip install --disable-pip-version-check --constraint "$constraints" "$@"
     echo "$state" >"$stamp"
   fi
 }

@@ -13,7 +13,9 @@ INSTALL = Path(__file__).parents[2] / 'tools' / 'install.sh'
 PYTHON = '.'.join(map(str, sys.version_info[:2]))
 # pip writes what it is asked for to a file; "pip show mmcv" finds nothing.
 PIP = """
-pip() {
+python() {
+  [ "$1 $2" = "-m pip" ] || return 9
+  shift 2
   if [ "$1" = show ]; then return 1; fi
   echo "$@" >>asked
   return "${STATUS:-0}"
@@ -88,3 +90,58 @@ def test_no_python_is_said(folder: Path):
     assert done.returncode == 1
     assert 'Python 3.1 3.2 is needed' in done.stderr
     assert not (folder / 'none').exists()
+
+
+def enter(folder: Path, **environment: str) -> subprocess.CompletedProcess:
+    """Enter ``.venv`` of a folder, and print what it is."""
+    code = 'enter_environment .venv $PYTHON; echo "$(type -P python) $VIRTUAL_ENV"'
+    stub = 'python() { [ "$*" = "-m pip --version" ]; }'
+    path = f'{folder.parent / "bin"}:{os.environ["PATH"]}'
+    return shell(f'{stub}\n{code}', folder, PATH=path, PYTHON=PYTHON, **environment)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder, beside a Python whose virtual environments have no pip."""
+    python = tmp_path / 'bin' / f'python{PYTHON}'
+    python.parent.mkdir()
+    python.write_text(
+        '#!/bin/sh\n'
+        f'[ "$1 $2" != "-m venv" ] || exec {sys.executable} "$@" --without-pip\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    (tmp_path / 'first').mkdir()
+    return tmp_path / 'first'
+
+
+def test_an_environment_is_made_once(checkout: Path):
+    for made in (True, False):
+        done = enter(checkout)
+        assert done.returncode == 0, done.stderr
+        assert ('Making a virtual environment' in done.stdout) == made
+        place = checkout / '.venv'
+        assert done.stdout.splitlines()[-1] == f'{place}/bin/python {place}'
+
+
+def test_an_incomplete_environment_is_made_again(checkout: Path):
+    assert enter(checkout).returncode == 0
+    (checkout / '.venv/bin/activate').unlink()  # as after a kill during the installation of pip
+    done = enter(checkout)
+    assert done.returncode == 0, done.stderr
+    assert (checkout / '.venv/bin/activate').exists()
+
+
+def test_an_environment_that_was_moved_is_made_again(checkout: Path):
+    assert enter(checkout).returncode == 0
+    moved = checkout.rename(checkout.with_name('second'))
+    done = enter(moved)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f'{moved}/.venv/bin/python {moved}/.venv'
+
+
+def test_pip_is_installed_where_another_tool_left_it_out(checkout: Path):
+    stub = 'python() { echo "$@"; [ "$2" != pip ]; }'
+    assert enter(checkout).returncode == 0
+    done = shell(f'{stub}\nenter_environment .venv {PYTHON}', checkout)
+    assert done.stdout.splitlines()[-1] == '-m ensurepip'
