@@ -10,7 +10,8 @@ per process::
     part_0_of_2/lock           locked by the process that writes
 
 The data of a row is written before its line. If a process is killed, incomplete rows are removed
-at the next start.
+at the next start. Rows without ``meta.json`` are what an interrupted removal has left; nothing says
+which job they belong to, so they are removed as well.
 """
 
 import hashlib
@@ -93,6 +94,8 @@ class ListPart:
             self._check_others()
             meta = self.folder / META
             if not meta.exists():
+                for name in (ROWS, DATA):
+                    (self.folder / name).unlink(missing_ok=True)
                 with replacing(meta) as part:
                     part.write_text(json.dumps(self.meta))
             self.done = {row['i'] for row in self.recover(self.folder)}
@@ -187,12 +190,13 @@ class ListPart:
         with ExitStack() as locks:
             for folder in folders:
                 locks.enter_context(locked(folder))
-            meta = _read_meta(folders[0])
-            if meta is None:
-                raise ValueError(f'{folders[0]} is empty; run its process first.')
-            rows = {}
+            metas, rows = [], {}
             for rank, folder in enumerate(folders):
-                _check_same(meta, _read_meta(folder), folder)
+                meta = _read_meta(folder)
+                if meta is None:
+                    raise ValueError(f'{folder} is not begun; run its process first.')
+                metas.append(meta)
+                _check_same(metas[0], meta, folder)
                 rows[folder] = cls.recover(folder)
                 share = range(rank, meta['num_names'], len(folders))
                 if sorted(row['i'] for row in rows[folder]) != list(share):
@@ -200,7 +204,7 @@ class ListPart:
                         f'{folder} has {len(rows[folder])} of {len(share)} videos; start its '
                         'process again to continue.'
                     )
-            yield meta, rows
+            yield metas[0], rows
         shutil.rmtree(root)
 
 

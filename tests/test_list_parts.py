@@ -53,3 +53,16 @@ def test_parts_of_another_version_are_not_called_damaged(tmp_path):
         ListPart.finished(tmp_path / 'out'),
     ):
         pass
+
+
+def test_rows_that_an_interrupted_removal_left_belong_to_no_job(tmp_path):
+    out = tmp_path / 'out'
+    for rank in (0, 1):
+        with ListPart(out, ['a', 'b'], dict(weights='old'), rank, 2) as part:
+            part.write({rank: {}})
+        (part.folder / 'meta.json').unlink()
+    with ListPart(out, ['c', 'd'], dict(weights='new'), 0, 2) as part:
+        assert part.left() == [0]
+        part.write({0: {}})
+    with pytest.raises(ValueError, match='part_1_of_2 is not begun'), ListPart.finished(out):
+        pass
