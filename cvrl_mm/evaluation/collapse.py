@@ -4,6 +4,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..evenly_spaced import evenly_spaced
+
+MAX_PAIRED = 5000  # features; the memory grows with the square of this number
+
 
 def mean_std(x: Tensor) -> float:
     """Compute the spread of features (Chen & He, *SimSiam*, CVPR 2021, Section 4.1).
@@ -55,11 +59,13 @@ def uniformity(x: Tensor) -> float:
     """Compute the uniformity of features (Wang & Isola, ICML 2020, Section 4).
 
     Args:
-        x: Features of different videos, (N, D).
+        x: Features of different videos, (N, D). If there are more than 5,000, only 5,000 evenly
+            spaced ones are compared.
 
     Returns:
         The logarithm of the mean of exp(-2 d^2) over the distances d of all pairs of
         l2-normalised features; 0 if all features are equal, lower is better.
     """
+    x = x[evenly_spaced(len(x), MAX_PAIRED)]
     squared = torch.pdist(F.normalize(x, dim=1)).square()
     return (squared.mul(-2).logsumexp(0) - torch.tensor(float(len(squared))).log()).item()

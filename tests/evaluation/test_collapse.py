@@ -28,6 +28,21 @@ def test_length_does_not_matter(sphere: torch.Tensor):
     assert alignment(x, x * scale) == pytest.approx(0, abs=1e-10)
 
 
+def test_uniformity_compares_a_limited_number_of_features(sphere: torch.Tensor, monkeypatch):
+    monkeypatch.setattr('cvrl_mm.evaluation.collapse.MAX_PAIRED', 1000)
+    sizes = []
+
+    def pdist(x: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(x))
+        return torch.nn.functional.pdist(x)
+
+    monkeypatch.setattr(torch, 'pdist', pdist)
+    part = uniformity(sphere)
+    monkeypatch.undo()
+    assert sizes == [1000]
+    assert part == pytest.approx(uniformity(sphere), abs=0.02)
+
+
 def test_one_point_is_a_collapse():
     x = torch.ones(40, 16)
     assert (mean_std(x), effective_rank(x)) == (0, 1)
