@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.representation_hook import MIN_VIDEOS
 from .inspection import Inspection, Video
 from .lists import number_of_windows, split_watched
 from .network import ENCODERS, Network
@@ -101,6 +102,12 @@ def choose(
             f'{samples} training videos are too few: each one is contrasted with the others of its '
             f'batch, so give at least {MIN_TRAIN_VIDEOS}. In long files, every '
             f'{options.segment_seconds:g} s count as one video; --segment-seconds sets this length.'
+        )
+    if len(inspection.videos) < MIN_VIDEOS:
+        raise ValueError(
+            f'At least {MIN_VIDEOS} files are needed, because the evaluation searches for files '
+            f'among the others; got {len(inspection.videos)}. Cut a long file into parts first; '
+            'docs/own_videos.md has a command.'
         )
     chosen: dict[str, Setting] = {}
 

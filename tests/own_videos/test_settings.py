@@ -98,6 +98,13 @@ def test_too_few_videos_are_refused():
         choose(made(40), Options(batch_size=64), CPU)
 
 
+def test_one_or_two_long_files_are_refused():
+    for files in (1, 2):
+        with pytest.raises(ValueError, match=rf'least 3 files are .* got {files}\. Cut a'):
+            choose(made(files, frames=30 * 600), Options(), CPU)
+    assert choose(made(3, frames=30 * 600), Options(), CPU).samples == 60
+
+
 def test_steps():
     plan = choose(made(300), Options(), CPU)
     assert choose_steps(plan, Options(steps=7), 32, float('nan')).value == 7
