@@ -10,10 +10,12 @@ import torch.distributed as dist
 from mmengine.config import Config
 
 from cvrl_mm.datasets.sample_shape import sample_shape
+from cvrl_mm.models.r3d_slow import MAX_ELEMENTS
 from cvrl_mm.models.training_memory import (
     GIB,
     USABLE_SHARE,
     TrainingMemory,
+    exceeds_indices,
     memory_advice,
     training_memory,
 )
@@ -23,7 +25,6 @@ from .finding import Finding
 PREFETCH_FACTOR = 2  # torch's default
 FILES_OF_A_PROCESS = 200  # libraries, logs, pipes to the workers; an upper bound
 FILES_PER_STACKED_BATCH = 4
-MAX_ELEMENTS = 2**31  # of a tensor with 32-bit indices
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
 
 
@@ -90,12 +91,15 @@ def _compare_with_indices(config: Config, memory: TrainingMemory) -> Finding:
     if memory.largest_tensor < MAX_ELEMENTS:
         return Finding('ok', name, seen)
     seen += ', too many for 32-bit indices; some CUDA kernels are slower or fail'
+    status = 'problem' if exceeds_indices(config, memory) else 'note'
     if fitting < 1:
-        return Finding('note', name, seen, 'use shorter or smaller clips')
+        return Finding(status, name, seen, 'use shorter or smaller clips')
     advice = f'at most {fitting} videos per GPU'
     if config.model.type == 'CVRL':
         advice += f', or model.chunk_size={fitting}'
-    return Finding('note', name, seen, advice)
+    if status == 'problem':
+        advice += ', or model.backbone.channels_last=False'
+    return Finding(status, name, seen, advice)
 
 
 def check_open_files(config: Config) -> Finding:
@@ -155,7 +159,7 @@ def waiting_bytes(config: Config) -> int | None:
     the memory of one more batch, which the training process may still use.
     """
     loader = config.train_dataloader
-    shape = sample_shape(loader.dataset.pipeline)
+    shape = sample_shape(loader.dataset.pipeline) if 'pipeline' in loader.dataset else None
     num_workers = loader.get('num_workers', 0)
     batches = loader.get('prefetch_factor', PREFETCH_FACTOR)
     if shape is None:

@@ -5,7 +5,13 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from cvrl_mm.models.training_memory import GIB, USABLE_SHARE, memory_advice, training_memory
+from cvrl_mm.models.training_memory import (
+    GIB,
+    USABLE_SHARE,
+    exceeds_indices,
+    memory_advice,
+    training_memory,
+)
 
 
 @HOOKS.register_module()
@@ -21,11 +27,18 @@ class MemoryCheckHook(Hook):
         """Count the memory and compare it with the GPU.
 
         Raises:
-            RuntimeError: The training needs more memory than the GPU has.
+            RuntimeError: The training needs more memory than the GPU has, or its tensors have more
+                elements than the kernels of batch norm can index.
         """
         if not torch.cuda.is_available():
             return
         memory = training_memory(runner.cfg)
+        if memory is not None and exceeds_indices(runner.cfg, memory):
+            raise RuntimeError(
+                f'A tensor of this training has {memory.largest_tensor:,} elements. In channels '
+                'last, SyncBatchNorm can index fewer than 2,147,483,648: set '
+                'model.backbone.channels_last=False, or lower train_dataloader.batch_size.'
+            )
         card = torch.cuda.get_device_properties(torch.cuda.current_device())
         limit = USABLE_SHARE * card.total_memory
         if memory is None or memory.total <= limit:

@@ -22,6 +22,8 @@ from .same_max_pool3d import SameMaxPool3d
 
 # Standard deviation of a standard normal distribution truncated at -2 and 2.
 TRUNCATED_STD = 0.87962566103423978
+# SyncBatchNorm's CUDA kernels index tensors in channels last with 32 bits, others with 64 bits
+MAX_ELEMENTS = 2**31
 
 
 @MODELS.register_module()
@@ -46,7 +48,8 @@ class R3DSlow(ResNet3dSlowOnly):
             code does not.
         channels_last: Store weights and activations in ``torch.channels_last_3d``. The results
             are equal up to rounding; which layout is faster depends on the device and the
-            precision.
+            precision. By default, the layout of the clips is kept, except that clips whose
+            activations have 2**31 elements or more are made contiguous on a GPU.
         recompute: Stages whose activations are recomputed in the backward pass to save memory,
             with the number of blocks that are recomputed together: ``dict(layer1=3, layer3=2)``.
             A number above the length of the stage selects the whole stage. ``stem`` means the
@@ -126,6 +129,8 @@ class R3DSlow(ResNet3dSlowOnly):
             )
         if self.channels_last:
             x = x.contiguous(memory_format=torch.channels_last_3d)
+        elif x.device.type != 'cpu' and self._stem_elements(x) >= MAX_ELEMENTS:
+            x = x.contiguous()  # loaders give channels last
         x = self._run('stem', [self.conv1, self.maxpool] if self.with_pool1 else [self.conv1], x)
         outs = []
         for i, name in enumerate(self.res_layers):
@@ -135,6 +140,12 @@ class R3DSlow(ResNet3dSlowOnly):
             if i in self.out_indices:
                 outs.append(x)
         return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def _stem_elements(self, x: Tensor) -> int:
+        """Return the elements of the stem's output for clips ``x``, the largest of all tensors."""
+        strides = (self.conv1_stride_t, self.conv1_stride_s, self.conv1_stride_s)
+        positions = (-(-size // stride) for size, stride in zip(x.shape[2:], strides, strict=True))
+        return len(x) * self.base_channels * math.prod(positions)
 
     def _run(self, stage: str, modules: list[nn.Module], x: Tensor) -> Tensor:
         """Run the modules of a stage, with recomputation if ``recompute`` names the stage."""

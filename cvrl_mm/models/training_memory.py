@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten
 from cvrl_mm.datasets.sample_shape import sample_shape
 
 from .pooling import global_average_pool
+from .r3d_slow import MAX_ELEMENTS
 
 GIB = 2**30
 # Largest share of a GPU's memory that a step may use by this count: 72 GiB on a GPU with 80 GB.
@@ -92,6 +93,17 @@ def training_memory(config: Config) -> TrainingMemory | None:
     weights = _weight_bytes(network, config.optim_wrapper.optimizer, dtype)
     live = _run_step(network.backbone.to(dtype), clips)
     return TrainingMemory(weights, values * videos, live.peak, live.largest)
+
+
+def exceeds_indices(config: Config, memory: TrainingMemory) -> bool:
+    """Return whether SyncBatchNorm would index a tensor of a training with too few bits.
+
+    Args:
+        config: The training config.
+        memory: Its memory.
+    """
+    channels_last = config.model.backbone.get('channels_last', False)
+    return bool(channels_last and config.get('sync_bn') and memory.largest_tensor >= MAX_ELEMENTS)
 
 
 def memory_saving(config: Config, limit: float) -> tuple[dict[str, Any], TrainingMemory] | None:

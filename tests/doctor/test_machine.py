@@ -19,6 +19,10 @@ def test_counts_the_batches_that_wait():
     assert machine.waiting_bytes(config) == 8 * 2 * 128 * 2 * 16 * 224 * 224 * 3
     config.train_dataloader.num_workers = 0
     assert machine.waiting_bytes(config) == 0
+    config.train_dataloader.dataset = dict(
+        type='RepeatDataset', times=2, dataset=config.train_dataloader.dataset
+    )
+    assert machine.waiting_bytes(config) is None
 
 
 @pytest.mark.parametrize(
@@ -110,6 +114,15 @@ def test_tensors_beyond_32_bit_indices(batch: int, chunk_size: int | None, statu
     assert f'{videos * 2 * 64 * 8 * 112 * 112:,} elements for {videos} videos' in found.seen
     assert ('at most 167 videos' in found.advice) == (status == 'note')
     assert ('model.chunk_size=167' in found.advice) == (status == 'note')
+
+
+def test_synchronised_batch_norm_in_channels_last_has_32_bit_indices():
+    config = Config.fromfile(K400)
+    config.train_dataloader.batch_size = 168
+    config.model.backbone.channels_last = True
+    _, found = machine.check_memory(config)
+    assert found.status == 'problem'
+    assert found.advice.endswith('or model.backbone.channels_last=False')
 
 
 def test_chunks_are_advised_to_cvrl_only():

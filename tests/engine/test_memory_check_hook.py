@@ -28,6 +28,16 @@ def test_refuses_what_does_not_fit_and_says_what_to_set(runner, monkeypatch):
         MemoryCheckHook().before_train(runner)
 
 
+def test_refuses_more_elements_than_batch_norm_can_index(runner, monkeypatch):
+    give_card(monkeypatch, 2 * training_memory(runner.cfg).total)
+    monkeypatch.setattr('cvrl_mm.models.training_memory.MAX_ELEMENTS', 1000)
+    runner.cfg.sync_bn = 'torch'
+    MemoryCheckHook().before_train(runner)
+    runner.cfg.model.backbone.channels_last = True
+    with pytest.raises(RuntimeError, match=r'set model\.backbone\.channels_last=False'):
+        MemoryCheckHook().before_train(runner)
+
+
 def test_warns_where_little_is_left(runner, monkeypatch):
     give_card(monkeypatch, 1.05 * training_memory(runner.cfg).total)
     MemoryCheckHook().before_train(runner)

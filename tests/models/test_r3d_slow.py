@@ -124,6 +124,19 @@ def test_channels_last_is_the_same_network():
         torch.testing.assert_close(a.grad, b.grad, rtol=0, atol=1e-3 * b.grad.abs().max().item())
 
 
+@pytest.mark.parametrize(('batch', 'contiguous'), [(83, False), (84, True)])
+def test_large_activations_are_contiguous_on_a_gpu(batch: int, contiguous: bool):
+    """A stem of 128 channels gives 2**31 values for 84 videos of K400, in two clips each."""
+    seen = []
+    with torch.device('meta'):
+        backbone = R3DSlow(18, width=2)
+        clips = torch.empty(2 * batch, 16, 224, 224, 3).permute(0, 4, 1, 2, 3)  # as loaders do
+    backbone.conv1.register_forward_pre_hook(lambda _, args: seen.append(args[0].is_contiguous()))
+    with torch.no_grad():
+        backbone(clips)
+    assert seen == [contiguous]
+
+
 def test_zero_init_residual_is_there_for_who_asks():
     net = R3DSlow(50, width=0.125, zero_init_residual=True)
     net.init_weights()
