@@ -29,8 +29,10 @@ def sample_shape(pipeline: Sequence[dict[str, Any]]) -> SampleShape | None:
         elif 'clip_len' in step:
             clips, frames = step.get('num_clips', 1), step['clip_len']
         for inner in [step, *step.get('transforms', [])]:
-            if inner['type'] == 'Resize' and min(inner['scale']) > 0:
-                width, height = inner['scale']
+            scale = inner.get('scale')
+            is_size = isinstance(scale, Sequence) and min(scale) > 0
+            if inner['type'].split('.')[-1] == 'Resize' and is_size:
+                width, height = scale
             size = inner.get('size', inner.get('crop_size'))
             if inner['type'].endswith('Crop') and size is not None:
                 width, height = (size, size) if isinstance(size, int) else size

@@ -29,5 +29,11 @@ def test_a_crop_comes_after_the_resizing():
     assert sample_shape([sampling, *steps]) == (3, 4, 64, 96)
 
 
+def test_steps_with_a_scope_and_relative_sizes():
+    steps = [dict(type='mmaction.Resize', scale=(64, 48)), dict(type='Resize', scale=0.5)]
+    assert sample_shape([dict(type='SampleFrames', clip_len=4), *steps]) == (1, 4, 48, 64)
+    assert sample_shape(steps[1:]) is None
+
+
 def test_unknown_size():
     assert sample_shape([dict(type='PackActionInputs')]) is None
