@@ -68,7 +68,10 @@ class SampleSeedHook(Hook):
                 f'The run to resume had the seed {self.seed}, this one is given {asked}; '
                 f'continue with --cfg-options randomness.seed={self.seed}.'
             )
-        self.sampler = SeededSampler(loader.batch_sampler.sampler, self.seed)
+        sampler = loader.batch_sampler.sampler
+        if asked is None and hasattr(sampler, 'seed'):
+            sampler.seed = self.seed  # mmengine draws another one for the sampler at each start
+        self.sampler = SeededSampler(sampler, self.seed)
         loader.batch_sampler.sampler = self.sampler
         loop = runner.train_loop
         if isinstance(loop, IterBasedTrainLoop):

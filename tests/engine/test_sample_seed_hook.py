@@ -102,7 +102,8 @@ class Counting(ToyData):
         return super().__getitem__(index)
 
 
-def test_resuming_loads_no_batch_of_a_past_step(tmp_path: Path):
+@pytest.mark.parametrize('seed', [0, None])  # None: mmengine draws a seed, also for the sampler
+def test_resuming_loads_no_batch_of_a_past_step(seed: int | None, tmp_path: Path):
     def train(steps: int, resume: bool) -> tuple[int, list[int]]:
         Counting.loaded.clear()
         loader = dict(
@@ -114,7 +115,7 @@ def test_resuming_loads_no_batch_of_a_past_step(tmp_path: Path):
             train_cfg=dict(type='IterBasedTrainLoop', max_iters=steps),
             default_hooks=dict(checkpoint=dict(type='CheckpointHook', by_epoch=False, interval=1)),
             custom_hooks=[dict(type='SampleSeedHook')],
-            randomness=dict(seed=0),
+            randomness=dict(seed=seed),
             resume=resume,
         )
         runner.train()
