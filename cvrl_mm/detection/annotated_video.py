@@ -26,6 +26,8 @@ def write_annotated_video(
 ) -> int:
     """Detect once per second and draw the detections into the frames around this second.
 
+    The output has all frames at the mean rate of the video.
+
     Args:
         video: File to read.
         out: Mp4 file to write. It is written under a temporary name until it is complete.
@@ -44,13 +46,15 @@ def write_annotated_video(
         RuntimeError: The video cannot be read, or the output cannot be written.
     """
     check_out(out, video)
-    writer, now, drawn, boxes = None, None, [], 0
+    writer, now, drawn, boxes, start = None, None, [], 0, None
     with VideoFile(video) as reader, replacing(out) as part:
         rate = reader.rate or 25
         total = reader.stream.frames
         for number, frame in enumerate(reader.frames()):
             image = reader.to_image(frame, 'bgr24')
-            if (second := int(number / rate + 0.5)) != now:
+            time = number / rate if frame.time is None else frame.time
+            start = time if start is None else start
+            if (second := int(time - start + 0.5)) != now:
                 now = second
                 drawn = confident(detect(now), actions, threshold, top)
                 boxes += len(drawn)

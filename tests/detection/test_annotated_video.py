@@ -30,13 +30,25 @@ def test_the_box_is_drawn_where_it_is():
     assert not image[300, 320].any() and not image[60, 320].any()
 
 
+def at_second_1(second: int) -> Detections:
+    return FOUND if second == 1 else Detections(FOUND.boxes[:0], FOUND.scores[:0])
+
+
+def drawn(path: Path) -> list[int]:
+    """The frames in which the first box of ``FOUND`` is drawn."""
+    capture, found = cv2.VideoCapture(str(path)), []
+    while (read := capture.read())[0]:
+        found.append(int(read[1][40, 16].astype(int) @ [-1, 2, -1]) > 100)
+    return [i for i, is_drawn in enumerate(found) if is_drawn]
+
+
 def test_every_second_is_looked_at_once(tmp_path: Path):
     encode(tmp_path / 'v.mp4', num_frames=75, size=(64, 48))
     asked, done = [], []
 
     def detect(second: int) -> Detections:
         asked.append(second)
-        return FOUND if second == 1 else Detections(FOUND.boxes[:0], FOUND.scores[:0])
+        return at_second_1(second)
 
     out = tmp_path / 'out.mp4'
     boxes = write_annotated_video(
@@ -45,11 +57,17 @@ def test_every_second_is_looked_at_once(tmp_path: Path):
     assert boxes == 1 and asked == [0, 1, 2] and done[-1] == (75, 75)
     capture = cv2.VideoCapture(str(out))
     assert (capture.get(cv2.CAP_PROP_FRAME_WIDTH), capture.get(cv2.CAP_PROP_FPS)) == (64, 30)
-    greens = []
-    while (read := capture.read())[0]:
-        greens.append(int(read[1][40, 16].astype(int) @ [-1, 2, -1]))
-    assert len(greens) == 75
-    assert [i for i, green in enumerate(greens) if green > 100] == list(range(15, 45))
+    assert capture.get(cv2.CAP_PROP_FRAME_COUNT) == 75
+    assert drawn(out) == list(range(15, 45))
+
+
+def test_seconds_are_those_of_the_frames_times(tmp_path: Path):
+    encode(tmp_path / 'v.mp4', num_frames=60, size=(64, 48), uneven=True)
+    with VideoFile(tmp_path / 'v.mp4') as video:
+        times = [frame.time for frame in video.frames()]
+    out = tmp_path / 'out.mp4'
+    write_annotated_video(tmp_path / 'v.mp4', out, at_second_1, ACTIONS, 0.3, 3)
+    assert drawn(out) == [i for i, time in enumerate(times) if 0.5 <= time - times[0] < 1.5]
 
 
 def test_a_video_on_its_side_is_written_upright(tmp_path: Path):
