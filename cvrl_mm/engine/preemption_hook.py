@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from types import FrameType
 from typing import Any
 
@@ -17,6 +18,7 @@ from .atomic_checkpoint_hook import AtomicCheckpointHook
 from .worker_signals import outlive_sigterm
 
 PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
+REACTION_SECONDS = 10  # torchrun kills its ranks 30 seconds after a signal
 INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells report Ctrl-C
 NAMES = ('SIGTERM', 'SIGUSR1', 'SIGINT')
 SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
@@ -39,9 +41,10 @@ class PreemptionHook(Hook):
     :class:`SampleSeedHook`.
 
     Args:
-        interval: Number of steps between two exchanges of ranks, which must all save at the same
-            step. Default: the interval of the log, because a logged step waits for the device in
-            any case. A single process reacts after each step.
+        interval: Largest number of steps between two exchanges of ranks, which must all save at
+            the same step. It is lowered to the steps of ten seconds. Default: the interval of the
+            log, because a logged step waits for the device in any case. A single process reacts
+            after each step.
         continue_with: Description in the log of how to continue the run.
 
     Raises:
@@ -71,6 +74,7 @@ class PreemptionHook(Hook):
         if self.interval is None:
             intervals = [h.interval for h in runner.hooks if isinstance(h, LoggerHook)]
             self.interval = intervals[0] if intervals else 1
+        self._steps, self._asked, self._every = 0, time.monotonic(), self.interval
         outlive_sigterm(runner.train_dataloader)
         if runner.val_loop is not None:
             outlive_sigterm(runner.val_dataloader)
@@ -91,7 +95,7 @@ class PreemptionHook(Hook):
         """
         step = runner.iter + 1
         accumulates = step % getattr(runner.optim_wrapper, '_accumulative_counts', 1)
-        if step >= runner.max_iters or accumulates or not self._has_signal(step):
+        if step >= runner.max_iters or accumulates or not self._has_signal():
             return
         meta: dict[str, int] = {}
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
@@ -109,7 +113,7 @@ class PreemptionHook(Hook):
             SystemExit: The checkpoint is written.
         """
         in_training = self._previous and 0 < runner.iter < runner.max_iters
-        if in_training and self._has_signal(batch_idx + 1):
+        if in_training and self._has_signal():
             self._end(runner, runner.iter, {})
 
     def after_train(self, runner: Runner) -> None:
@@ -137,16 +141,21 @@ class PreemptionHook(Hook):
             raise KeyboardInterrupt
         self._signum = signum
 
-    def _has_signal(self, step: int) -> bool:
+    def _has_signal(self) -> bool:
         """Return whether any rank has received a signal."""
         if not self._previous:
             return False
         if get_world_size() > 1:
-            if step % (self.interval or 1):
+            self._steps += 1
+            if self._steps < self._every:
                 return False
-            signum = torch.tensor(self._signum)
-            all_reduce(signum, 'max')
-            self._signum = int(signum)
+            seconds = (time.monotonic() - self._asked) / self._steps
+            state = torch.tensor([self._signum, seconds])
+            all_reduce(state, 'max')
+            self._signum, seconds = int(state[0]), float(state[1])
+            most = self.interval or 1
+            self._every = max(1, int(min(most, REACTION_SECONDS / max(seconds, 1e-3))))
+            self._steps, self._asked = 0, time.monotonic()
         return self._signum != 0
 
     def _end(self, runner: Runner, step: int, meta: dict[str, int]) -> None:
