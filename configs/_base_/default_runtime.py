@@ -13,7 +13,7 @@ default_hooks = dict(
     plain_checkpoint=dict(type='WeightsOnlyCheckpointHook'),  # loads with weights_only=True
     sample_seed=dict(type='SampleSeedHook'),  # the same draws after a restart
     bad_videos=dict(type='BadVideosHook', max_share=0.05),
-    batch_timeout=dict(type='BatchTimeoutHook', timeout_seconds=1800),
+    batch_timeout=dict(type='BatchTimeoutHook', timeout_seconds=500),  # below that of dist_cfg
     preemption=dict(type='PreemptionHook'),  # save on SIGTERM and Ctrl-C
     finite_loss=dict(type='FiniteLossHook'),
     head_channels=dict(type='HeadChannelsHook'),  # must match the backbone

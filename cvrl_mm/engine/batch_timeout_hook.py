@@ -27,7 +27,7 @@ class BatchTimeoutHook(Hook):
 
     priority = 'HIGHEST'  # before hooks that replace the loader
 
-    def __init__(self, timeout_seconds: float = 1800) -> None:
+    def __init__(self, timeout_seconds: float = 500) -> None:
         if not timeout_seconds > 0:
             raise ValueError(f'timeout_seconds must be positive, got {timeout_seconds}.')
         self.timeout_seconds = timeout_seconds
