@@ -235,7 +235,9 @@ def untouched_state(model: nn.Module) -> Iterator[None]:
     """Restore the modes of modules and the random states after a block."""
     modes = {module: module.training for module in model.modules()}
     states = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
+    # Of all devices, torch would restore the states with a warning
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices):
         try:
             yield
         finally:
