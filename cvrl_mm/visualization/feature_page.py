@@ -151,9 +151,7 @@ def write_feature_page(
 def embed_preview(video: Path, scratch: Path, frames: int) -> str:
     """Return a preview of a video as a data URL, or '' if the video cannot be read."""
     picture = scratch / 'picture.webp'
-    try:
-        write_preview(video, picture, PREVIEW_PIXELS, frames)
-    except (OSError, RuntimeError, ValueError):
+    if not write_preview(video, picture, PREVIEW_PIXELS, frames):
         return ''
     return f'data:image/webp;base64,{base64.b64encode(picture.read_bytes()).decode()}'
 

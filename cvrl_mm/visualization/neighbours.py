@@ -9,6 +9,7 @@ import cv2
 from PIL import Image
 
 from ..datasets import VideoFile
+from ..datasets.video_reading import UnreadableVideoError
 from ..evenly_spaced import evenly_spaced
 
 PREVIEW_FRAMES = 16
@@ -60,7 +61,7 @@ class Query:
 
 
 def write_neighbour_page(folder: str | Path, title: str, note: str, queries: list[Query]) -> Path:
-    """Write ``index.html`` with an animated preview of each video.
+    """Write ``index.html`` with an animated preview of each video that can be read.
 
     Args:
         folder: Output folder; created if it does not exist.
@@ -114,16 +115,18 @@ def _cell(
     video: str, label: str | None, kind: str, text: str, folder: Path, shown: dict[str, str]
 ) -> str:
     if video not in shown:
-        shown[video] = f'previews/{len(shown):04d}.webp'
-        write_preview(video, folder / shown[video])
-    label = html.escape(label or '')
-    picture = f'<img src="{shown[video]}" alt="{label}" title="{html.escape(video)}">'
+        path = f'previews/{len(shown):04d}.webp'
+        shown[video] = path if write_preview(video, folder / path) else ''
+    label, title = html.escape(label or ''), html.escape(video)
+    picture = f'<img src="{shown[video]}" alt="{label}" title="{title}">'
+    if not shown[video]:
+        picture = f'<p title="{title}">cannot be read</p>'
     return f'<td class="{kind}">{picture}{text}<small>{label}</small></td>'
 
 
 def write_preview(
     video: str | Path, path: str | Path, size: int = 128, num_frames: int = PREVIEW_FRAMES
-) -> None:
+) -> bool:
     """Write an animated preview of a video.
 
     Args:
@@ -131,10 +134,16 @@ def write_preview(
         path: Path of the preview; the suffix determines the format, ``.webp`` or ``.gif``.
         size: Length of the longer side in pixels.
         num_frames: Maximal number of frames; 1 gives a still picture.
+
+    Returns:
+        Whether the video could be read. If not, nothing is written.
     """
-    with VideoFile(video) as reader:
-        span = min(reader.num_frames, 4 * PREVIEW_FRAMES)  # a few seconds, so that motion shows
-        frames = reader.read(evenly_spaced(span, num_frames))
+    try:
+        with VideoFile(video) as reader:
+            span = min(reader.num_frames, 4 * PREVIEW_FRAMES)  # a few seconds, so that motion shows
+            frames = reader.read(evenly_spaced(span, num_frames))
+    except UnreadableVideoError:
+        return False
     height, width = frames[0].shape[:2]
     scale = size / max(height, width)
     shape = max(1, round(width * scale)), max(1, round(height * scale))
@@ -142,3 +151,4 @@ def write_preview(
         Image.fromarray(cv2.resize(f, shape, interpolation=cv2.INTER_AREA)) for f in frames
     )
     first.save(path, save_all=True, append_images=others, duration=PREVIEW_MS, loop=0)
+    return True

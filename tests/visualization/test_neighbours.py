@@ -53,6 +53,19 @@ def test_page_marks_right_and_wrong(videos: list[str], tmp_path: Path):
         assert (page.parent / source).is_file()
 
 
+def test_a_vanished_video_has_no_preview(videos: list[str], tmp_path: Path):
+    gone = str(tmp_path / 'gone.mp4')
+    found = [Neighbour(gone, 'a', 0.9), Neighbour(videos[2], 'a', 0.5)]
+    page = write_neighbour_page(
+        tmp_path / 'page', 'Title', 'Note.', [Query(videos[0], 'a', found)] * 2
+    )
+    text = page.read_text()
+    cells = re.findall(r'<td class="\w*">.*?</td>', text)
+    assert ['cannot be read' in cell for cell in cells] == [False, True, False] * 2
+    assert gone in cells[1] and '0.900' in cells[1]
+    assert all((page.parent / source).is_file() for source in re.findall(r'src="(.+?)"', text))
+
+
 def test_videos_without_labels_are_not_marked(videos: list[str], tmp_path: Path):
     found = [Neighbour(videos[1], None, 0.9), Neighbour(videos[2], 'a', 0.5)]
     page = write_neighbour_page(
