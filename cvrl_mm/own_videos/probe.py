@@ -19,7 +19,7 @@ class Probe:
         height: Height of the upright frames in pixels.
         frames: Number of frames.
         rate: Frames per second.
-        grey: Whether the first and the last frame have no colours.
+        grey: Whether the first, the middle and the last frame have no colours.
     """
 
     width: int
@@ -35,7 +35,7 @@ class Probe:
 
 
 def probe(filename: str) -> Probe | str:
-    """Open a video and decode its first and its last frame.
+    """Open a video and decode its first and its last frame, and the middle one if both are grey.
 
     Args:
         filename: Path of the video.
@@ -48,7 +48,9 @@ def probe(filename: str) -> Probe | str:
             ends = video.read([0, video.num_frames - 1])
             if not video.rate > 0:
                 return 'its frame rate is unknown'
-            grey = all(is_grey(np.asarray(frame)) for frame in ends)
+            grey = all(map(is_grey, ends))
+            if grey:  # also in a video that fades from and to black
+                grey = is_grey(video.read([video.num_frames // 2])[0])
             return Probe(*video.size, video.num_frames, video.rate, grey)
     except UnreadableVideoError as error:
         return error.reason

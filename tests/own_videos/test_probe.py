@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cvrl_mm.own_videos.probe import Probe, is_grey, probe
+from cvrl_mm.synthetic.motion_videos import encode as write_frames
 from tests.videos import encode, encode_sound, turn
 
 
@@ -37,6 +38,13 @@ def test_unusable_files_have_a_reason(tmp_path: Path):
 def test_very_short_videos(num_frames: int, tmp_path: Path):
     encode(tmp_path / 'a.mp4', num_frames=num_frames)
     assert probe(str(tmp_path / 'a.mp4')).frames == num_frames
+
+
+def test_a_video_that_fades_from_and_to_black_has_colours(tmp_path: Path):
+    frames = np.zeros((21, 32, 64, 3), np.uint8)
+    frames[..., 0] = 200 - 20 * np.abs(np.arange(-10, 11))[:, None, None]  # red
+    write_frames(tmp_path / 'fade.mp4', frames)
+    assert not probe(str(tmp_path / 'fade.mp4')).grey
 
 
 def test_grey_frames():
