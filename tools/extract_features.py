@@ -113,6 +113,7 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
 
 def run(args: argparse.Namespace) -> None:
     """Extract or join, and list the unreadable videos."""
+    from cvrl_mm.datasets.find_videos import printable
     from cvrl_mm.evaluation.feature_parts import join_parts
 
     failed = join_parts(args.out) if args.join else extract(args)
@@ -120,7 +121,7 @@ def run(args: argparse.Namespace) -> None:
         print(f'This part is finished. After all parts: extract_features.py --join -o {args.out}')
         return
     for path, reason in failed.items():
-        print(f'unreadable: {path}: {reason}')
+        print(f'unreadable: {printable(path)}: {reason}')
     if failed:
         print(f'{len(failed)} unreadable, left out of {args.out}.')
 

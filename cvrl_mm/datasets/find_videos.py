@@ -28,3 +28,8 @@ def is_utf8(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def printable(name: str) -> str:
+    """Escape control characters and undecodable bytes in a name."""
+    return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in name)

@@ -49,12 +49,12 @@ def extract_to_file(
         :func:`join_parts` then writes the file.
 
     Raises:
-        ValueError: ``out`` has another suffix, there are unfinished parts of another run, or no
-            video could be read.
+        ValueError: ``out`` has another suffix or cannot contain a path, there are unfinished parts
+            of another run, or no video could be read.
         BlockingIOError: Another process works on this output.
         ChildProcessError: A loader worker was killed, for example because memory ran out.
     """
-    FeatureFile(out)  # fails early if the file cannot be written
+    FeatureFile(out).check_names(paths)  # fails early if the file cannot be written
     source = dict(
         weights_sha256=weights_sha256(encoder.backbone),
         clips=encoder.clip_input.to_dict(),

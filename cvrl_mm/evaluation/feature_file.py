@@ -2,12 +2,13 @@
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 
+from ..datasets.find_videos import is_utf8, printable
 from ..files import check_target
 
 ROWS_AT_A_TIME = 4096
@@ -37,6 +38,19 @@ class FeatureFile:
         if self.path.suffix == '.parquet':
             _import_pyarrow()
         self.names: list[str] = []
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Check that the file can contain these names; call it before the features are computed.
+
+        Raises:
+            ValueError: A name is not UTF-8 and the file is a ``.parquet`` file.
+        """
+        bad = next((name for name in names if not is_utf8(name)), None)
+        if bad is not None and self.path.suffix == '.parquet':
+            raise ValueError(
+                f'The name {printable(bad)} is not UTF-8, which Parquet files need; rename the '
+                'file, or write a .npz file.'
+            )
 
     def __enter__(self) -> 'FeatureFile':
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..datasets.find_videos import VIDEO_SUFFIXES, is_utf8
+from ..datasets.find_videos import VIDEO_SUFFIXES, is_utf8, printable
 from ..datasets.video_list import parse_line
 from ..evaluation.video_files import gather_videos
 from ..preparation.video_check import find_faults
@@ -199,11 +199,6 @@ def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
             if first.setdefault(digest.digest(), name) != name:
                 copies[name] = first[digest.digest()]
     return copies
-
-
-def printable(name: str) -> str:
-    """Escape control characters and undecodable bytes in a name."""
-    return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in name)
 
 
 def _name_fault(name: str) -> str | None:

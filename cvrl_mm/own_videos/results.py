@@ -13,6 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.manifold import TSNE
 from torch import Tensor
 
+from ..datasets.find_videos import printable
 from ..evaluation.encoder import load_encoder
 from ..evaluation.feature_file import FeatureFile
 from ..evaluation.nearest_neighbours import leave_one_out
@@ -23,7 +24,6 @@ from ..visualization.curves import plot_curves, read_curves
 from ..visualization.feature_page import Point, Row, write_feature_page
 from .config_file import INIT
 from .encoding import NUM_CLIPS, encode, starting_encoder, write_features
-from .inspection import printable
 from .lists import MIN_TO_HOLD_OUT
 from .measures import Measure, measure, verdict
 from .trained import FEATURES_BEFORE, Lists

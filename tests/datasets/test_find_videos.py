@@ -1,7 +1,7 @@
 import os
 from pathlib import Path
 
-from cvrl_mm.datasets.find_videos import VIDEO_SUFFIXES, find_videos, is_utf8
+from cvrl_mm.datasets.find_videos import VIDEO_SUFFIXES, find_videos, is_utf8, printable
 
 
 def test_videos_of_all_subfolders_are_found_by_their_suffix(tmp_path: Path):
@@ -16,3 +16,8 @@ def test_videos_of_all_subfolders_are_found_by_their_suffix(tmp_path: Path):
 def test_names_with_bytes_that_are_not_utf8_are_recognised():
     assert is_utf8('videos/zwölf 跳.mp4')
     assert not is_utf8(os.fsdecode(b'videos/zw\xf6lf.mp4'))
+
+
+def test_names_are_printable_on_every_terminal():
+    assert printable('zwölf 跳.mp4') == 'zwölf 跳.mp4'
+    assert printable(os.fsdecode(b'a\nzw\xf6lf.mp4')) == r'a\nzw\udcf6lf.mp4'

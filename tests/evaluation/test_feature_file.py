@@ -1,3 +1,4 @@
+import os
 import sys
 
 import numpy as np
@@ -52,3 +53,13 @@ def test_what_cannot_be_written_is_said_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'pyarrow', None)
     with pytest.raises(ImportError, match='pip install "pyarrow'):
         FeatureFile(tmp_path / 'feats.parquet')
+
+
+def test_names_that_a_file_cannot_contain_are_refused_before_the_work(tmp_path):
+    pytest.importorskip('pyarrow')
+    names = ['a.mp4', os.fsdecode(b'zw\xf6lf.mp4')]
+    with pytest.raises(ValueError, match=r'zw\\udcf6lf\.mp4 is not UTF-8.*write a \.npz file'):
+        FeatureFile(tmp_path / 'feats.parquet').check_names(names)
+    FeatureFile(tmp_path / 'feats.npz').check_names(names)
+    write(tmp_path / 'feats.npz', (names, FEATS[:2]))
+    assert np.load(tmp_path / 'feats.npz')['names'].tolist() == names

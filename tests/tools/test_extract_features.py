@@ -1,3 +1,4 @@
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -72,13 +73,16 @@ def test_unreadable_videos_are_left_out_and_listed(tmp_path, extract, checkpoint
     good = sorted((motion / 'videos').iterdir())[:2]
     (tmp_path / 'text.mp4').write_text('no video')
     (tmp_path / 'list.txt').write_text(f'{good[0]}\ntext.mp4\ngone.mp4 5\n{good[1]} 1\n')
+    latin = tmp_path / os.fsdecode(b'sp\xe4t.mp4')  # not UTF-8
+    latin.write_text('no video')
     out = ['-o', tmp_path / 'feats.npz', '--workers=0', '--batch-size=3']
-    extract(checkpoint, tmp_path / 'list.txt', *out)
+    extract(checkpoint, tmp_path / 'list.txt', latin, *out)
     assert np.load(tmp_path / 'feats.npz')['names'].tolist() == list(map(str, good))
     out = capsys.readouterr().out
     assert f'unreadable: {tmp_path / "text.mp4"}: ' in out
     assert f'unreadable: {tmp_path / "gone.mp4"}: ' in out
-    assert '2 unreadable, left out of' in out
+    assert rf'unreadable: {tmp_path}/sp\udce4t.mp4: ' in out
+    assert '3 unreadable, left out of' in out
 
 
 def test_mistakes_are_one_line(tmp_path, extract, checkpoint, motion):
@@ -94,6 +98,17 @@ def test_mistakes_are_one_line(tmp_path, extract, checkpoint, motion):
         with pytest.raises(SystemExit, match=f'^extract_features: .*{message}'):
             extract(*args)
     assert not (tmp_path / 'feats.npz').exists()
+
+
+def test_a_name_that_parquet_cannot_contain_is_refused_before_the_encoding(
+    tmp_path, extract, checkpoint
+):
+    pytest.importorskip('pyarrow')
+    latin = tmp_path / os.fsdecode(b'sp\xe4t.mp4')
+    latin.write_text('no video')
+    with pytest.raises(SystemExit, match=r'sp\\udce4t.mp4 is not UTF-8'):
+        extract(checkpoint, latin, '-o', tmp_path / 'feats.parquet', '--workers=0')
+    assert list(tmp_path.iterdir()) == [latin]
 
 
 CONFIG = """
