@@ -1,5 +1,7 @@
 """Find the videos in a folder."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 VIDEO_SUFFIXES = (
@@ -9,7 +11,7 @@ VIDEO_SUFFIXES = (
 
 
 def find_videos(folder: Path) -> list[Path]:
-    """List the videos in a folder and its subfolders.
+    """List the videos in a folder and its subfolders, also those behind symbolic links.
 
     Args:
         folder: An existing folder.
@@ -17,8 +19,35 @@ def find_videos(folder: Path) -> list[Path]:
     Returns:
         Sorted paths, which start with ``folder``, of the files with a suffix of video files.
     """
-    paths = (p for p in folder.rglob('*') if p.suffix.lower() in VIDEO_SUFFIXES)
-    return sorted(path for path in paths if path.is_file())
+    return sorted(path for path in walk(folder) if path.is_file())
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """Yield the files with a suffix of video files, including broken links, pipes and devices.
+
+    Symbolic links to folders are followed. Each folder is searched once, so that a loop of links
+    ends; if several paths lead to a folder, one without links is preferred.
+
+    Args:
+        folder: An existing folder.
+
+    Yields:
+        Paths that start with ``folder``.
+    """
+    seen = set()
+    starts = [folder]
+    while starts:
+        links: list[Path] = []
+        for parent, folders, files in (step for start in starts for step in os.walk(start)):
+            stat = os.stat(parent)
+            if (stat.st_dev, stat.st_ino) in seen:
+                folders.clear()
+                continue
+            seen.add((stat.st_dev, stat.st_ino))
+            links += (path for name in folders if (path := Path(parent, name)).is_symlink())
+            paths = (Path(parent, name) for name in files)
+            yield from (path for path in paths if path.suffix.lower() in VIDEO_SUFFIXES)
+        starts = sorted(links)
 
 
 def is_utf8(name: str) -> bool:

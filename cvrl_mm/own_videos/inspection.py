@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..datasets.find_videos import VIDEO_SUFFIXES, is_utf8, printable
+from ..datasets.find_videos import is_utf8, printable, walk
 from ..datasets.video_list import parse_line
 from ..evaluation.video_files import gather_videos
 from ..preparation.video_check import find_faults
@@ -215,8 +215,8 @@ def _name_fault(name: str) -> str | None:
 def _irregular_files(sources: Iterable[str | Path]) -> Iterator[tuple[str, str]]:
     """Yield broken links, pipes and devices with the suffix of a video, and the reasons."""
     for folder in (Path(source) for source in sources if Path(source).is_dir()):
-        for path in sorted(folder.rglob('*')):
-            if path.suffix.lower() in VIDEO_SUFFIXES and not (path.is_file() or path.is_dir()):
+        for path in sorted(walk(folder)):
+            if not path.is_file():
                 broken = path.is_symlink() and not path.exists()
                 yield abspath(path), 'it is a broken link' if broken else 'it is not a regular file'
 

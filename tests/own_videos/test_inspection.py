@@ -100,10 +100,15 @@ def test_links_that_lead_nowhere_and_pipes_are_reported(tmp_path: Path):
 def test_links_keep_their_own_names(tmp_path: Path):
     encode(tmp_path / 'store.mkv', num_frames=9)
     (tmp_path / 'set/fight').mkdir(parents=True)
+    (tmp_path / 'dive').mkdir()
     (tmp_path / 'set/fight/1.mp4').symlink_to(tmp_path / 'store.mkv')
     encode(tmp_path / 'set/2.mp4')
+    encode(tmp_path / 'dive/3.mp4', num_frames=10)
+    (tmp_path / 'dive/lost.mp4').symlink_to(tmp_path / 'missing')
+    (tmp_path / 'set/jump').symlink_to(tmp_path / 'dive')
     found = inspect([tmp_path / 'set'], 1)
-    assert [video.name for video in found.videos] == ['2.mp4', 'fight/1.mp4']
+    assert [video.name for video in found.videos] == ['2.mp4', 'fight/1.mp4', 'jump/3.mp4']
+    assert found.unreadable == {'jump/lost.mp4': 'it is a broken link'}
 
 
 def test_folders_of_some_videos_each_are_classes():
