@@ -204,13 +204,20 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> tuple[
         The videos to inspect and the options to use if there is no config.
 
     Raises:
-        ValueError: The folder contains a training with other videos or options.
+        ValueError: The folder contains a training with other videos or options, or with unknown
+            ones while videos or options are given.
     """
     asked: dict[str, Any] = dict(
         videos=[abspath(source) for source in sources], options=asdict(options)
     )
     note, config = folder / COMMAND, folder / 'config.py'
-    if config.is_file() and not note.is_file() and not sources:
+    if config.is_file() and not note.is_file():
+        if sources or options != Options():
+            raise ValueError(
+                f'{folder} holds a training, but no {COMMAND} with its videos and options to '
+                'compare these with. Give only --out to continue it, or another --out for a new '
+                'training.'
+            )
         return sources, options
     if note.is_file():
         stored = _read_note(note)

@@ -291,4 +291,8 @@ def test_a_damaged_note_does_not_lock_the_training_out(out: Path, tmp_path: Path
     with pytest.raises(ValueError, match=r'command\.json is damaged. Remove it'):
         cvrl_mm.pretrain(out=tmp_path / 'out')
     note.unlink()
+    for videos, options in (([tmp_path], {}), ([], dict(seed=2))):  # neither used nor recorded
+        with pytest.raises(ValueError, match=r'no command\.json .* Give only --out'):
+            cvrl_mm.pretrain(videos, tmp_path / 'out', **options)
+    assert not note.exists()
     assert cvrl_mm.pretrain(out=tmp_path / 'out') == tmp_path / 'out'
