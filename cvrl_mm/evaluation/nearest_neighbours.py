@@ -103,8 +103,9 @@ def vote(sims: Tensor, labels: Tensor, temperature: float = 0.07) -> Tensor:
         Predicted labels, (Q,).
     """
     weights = (sims / temperature).softmax(1)  # normalisation does not change the vote
-    votes = weights.new_zeros(len(sims), int(labels.max()) + 1)
-    return votes.scatter_add_(1, labels, weights).argmax(1)
+    values, labels = labels.unique(return_inverse=True)  # labels may be large numbers
+    votes = weights.new_zeros(len(sims), len(values))
+    return values[votes.scatter_add_(1, labels, weights).argmax(1)]
 
 
 def neighbour_hits(

@@ -72,6 +72,13 @@ def test_votes_are_those_of_a_loop():
         assert label == votes.index(max(votes))
 
 
+def test_labels_may_be_large_numbers():
+    queries, gallery, known = features(30, 0), features(40, 1), labels(40, 2)
+    dates = torch.tensor([20200115, 10**15, 7, 20191231])
+    predicted = knn_classify(queries, gallery, dates[known], k=9)
+    assert torch.equal(predicted, dates[knn_classify(queries, gallery, known, k=9)])
+
+
 def test_low_temperature_lets_the_nearest_decide_and_a_high_one_the_majority():
     query = torch.tensor([[1.0, 0.0]])
     gallery = torch.tensor([[1.0, 0.1], [1.0, 0.5], [1.0, -0.5]])
