@@ -189,7 +189,10 @@ def _check_folder(folder: Path, sources: Sequence) -> None:
     ours = (folder / COMMAND).is_file() or (folder / 'config.py').is_file()
     if not ours and not sources:
         raise ValueError(f'{folder} holds no training to continue; give the videos to train on.')
-    if not ours and folder.is_dir() and any(path.name != 'lock' for path in folder.iterdir()):
+    # .command.PID.json is left behind if a process is killed while it writes the command
+    names = (path.name for path in folder.glob('*'))
+    others = [name for name in names if name != 'lock' and not name.startswith('.command.')]
+    if not ours and others:
         raise ValueError(f'{folder} holds other files; choose a new folder.')
     folder.mkdir(parents=True, exist_ok=True)
 

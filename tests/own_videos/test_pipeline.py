@@ -7,6 +7,7 @@ import pytest
 from mmengine.config import Config
 
 import cvrl_mm
+from cvrl_mm.files import replacing
 from cvrl_mm.locks import locked
 from cvrl_mm.own_videos import pipeline
 from cvrl_mm.own_videos.options import Options
@@ -156,6 +157,16 @@ def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_
         cvrl_mm.pretrain(videos, tmp_path)
     with pytest.raises(ValueError, match='no training to continue'):
         cvrl_mm.pretrain(out=tmp_path / 'new')
+
+
+def test_a_killed_first_start_does_not_lock_the_folder_out(tmp_path: Path):
+    (tmp_path / 'lock').touch()
+    with replacing(tmp_path / pipeline.COMMAND) as part:
+        part.write_text('{')
+        pipeline._check_folder(tmp_path, ['videos'])
+        (tmp_path / 'thesis.txt').touch()
+        with pytest.raises(ValueError, match='holds other files'):
+            pipeline._check_folder(tmp_path, ['videos'])
 
 
 def test_before_the_first_step_the_options_may_change(videos: Path, tmp_path: Path, monkeypatch):
