@@ -66,7 +66,8 @@ class Trained:
         root: The folder to which the names are relative.
         names: Names of the videos, (V,).
         feats: Features of the trained encoder, (V, C).
-        feats_before: Features of the initial encoder, (V, C); None if they are not stored.
+        feats_before: Features of the initial encoder, (V, C); None if they are not stored or are
+            of other videos, as after an interruption between the two files.
         labels: Class of each video by name; empty if the folders are not classes.
         classes: Names of the classes.
         held_out: Indices of the held-out videos.
@@ -98,14 +99,18 @@ class Trained:
                 )
         cfg = Config.fromfile(config)
         names, feats = _read_features(features)
-        before = folder / FEATURES_BEFORE
+        before, feats_before = folder / FEATURES_BEFORE, None
+        if before.is_file():
+            names_before, feats_before = _read_features(before)
+            if names_before != names:
+                feats_before = None
         lists = Lists.read(folder, cfg)
         return cls(
             folder=folder,
             root=lists.root,
             names=names,
             feats=feats,
-            feats_before=_read_features(before)[1] if before.is_file() else None,
+            feats_before=feats_before,
             labels=lists.labels,
             classes=lists.classes,
             held_out=lists.held_out(names),

@@ -1,9 +1,10 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.own_videos.trained import Trained
+from cvrl_mm.own_videos.trained import FEATURES_BEFORE, Trained
 from tests.own_videos.folder import write_folder
 
 
@@ -15,6 +16,16 @@ def test_reads_what_was_written(tmp_path: Path):
     assert trained.labels == {name: i % 2 for i, name in enumerate(names)}
     assert (trained.classes, trained.held_out) == (['a', 'b'], [0])
     assert (trained.root / names[0]).is_file()
+
+
+def test_features_of_other_videos_are_not_compared(tmp_path: Path):
+    names = [f'{i}.mp4' for i in range(4)]
+    out = write_folder(tmp_path, names, [], held_out=1)
+    (out / 'training').mkdir()
+    for stored, used in ((names, True), (names[::-1], False), (names[:3], False)):
+        feats = np.ones((len(stored), 64), np.float32)
+        np.savez(out / FEATURES_BEFORE, names=np.array(stored), feats=feats)
+        assert (Trained.read(out).feats_before is not None) == used
 
 
 def test_folders_with_line_separators_of_unicode(tmp_path: Path):
