@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import torch
 from mmengine.logging import print_log
@@ -18,6 +19,7 @@ SAFETENSORS = '.safetensors'
 METADATA_KEY = 'cvrl_mm'  # key in the metadata of a safetensors file; the value is ``meta`` as JSON
 STATE_KEYS = ('state_dict', 'model_state')  # used by mmengine and most projects; by SlowFast
 LARGEST_RATIO = 64  # size of the tensors / size of the file; torch does not compress files
+ZIP_MAGIC = b'PK\x03\x04'  # torch takes files that begin with these bytes for zip archives
 
 
 def load_weights(path: str | Path) -> dict[str, Any]:
@@ -46,11 +48,30 @@ def load_weights(path: str | Path) -> dict[str, Any]:
 
 def _load_torch(path: Path) -> Any:
     try:
-        return torch.load(path, map_location='cpu', weights_only=True)
+        unpacked = _unpacked_bytes(path)
+        if unpacked <= LARGEST_RATIO * path.stat().st_size:
+            return torch.load(path, map_location='cpu', weights_only=True)
     except OSError:
         raise
-    except Exception as error:  # torch raises many types of errors for invalid files
+    except Exception as error:  # torch and zipfile raise many types of errors for invalid files
         raise ValueError(refusal(path, error)) from error
+    raise _too_large(unpacked, path)
+
+
+def _unpacked_bytes(path: Path) -> int:
+    """Return the size of the members of a zip archive, or of a file of another format."""
+    with path.open('rb') as file:
+        if file.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
+            return path.stat().st_size
+        with ZipFile(file) as archive:
+            return sum(member.file_size for member in archive.infolist())
+
+
+def _too_large(size: int, path: Path) -> ValueError:
+    return ValueError(
+        f'{path} declares {size / 1e6:.0f} MB of weights in a file of '
+        f'{path.stat().st_size / 1e6:.1f} MB; it is damaged or was made to exhaust memory.'
+    )
 
 
 def _load_safetensors(path: Path) -> dict[str, Any]:
@@ -90,12 +111,11 @@ def _checked(loaded: Any, path: Path) -> dict[str, Any]:
             raise ValueError(f'{path}: {name} is a {type(tensor).__name__} instead of a tensor.')
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
             raise ValueError(f'{path}: {name} is sparse, quantized or complex; it must be dense.')
+        if tensor.is_meta:
+            raise ValueError(f'{path}: {name} has a shape but no values (device meta).')
     size = sum(t.numel() * t.element_size() for t in state.values())
     if size > LARGEST_RATIO * path.stat().st_size:
-        raise ValueError(
-            f'{path} declares {size / 1e6:.0f} MB of weights in a file of '
-            f'{path.stat().st_size / 1e6:.1f} MB; it is damaged or was made to exhaust memory.'
-        )
+        raise _too_large(size, path)
     for name, tensor in state.items():
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise ValueError(

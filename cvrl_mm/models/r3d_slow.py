@@ -24,6 +24,8 @@ from .same_max_pool3d import SameMaxPool3d
 TRUNCATED_STD = 0.87962566103423978
 # SyncBatchNorm's CUDA kernels index tensors in channels last with 32 bits, others with 64 bits
 MAX_ELEMENTS = 2**31
+# Blocks per stage; 36 in R3D-152. Bounds the network that the description in a checkpoint asks for
+LARGEST_STAGE = 100
 
 
 @MODELS.register_module()
@@ -214,6 +216,14 @@ class R3DSlow(ResNet3dSlowOnly):
             raise ValueError(
                 'width must be between 0.125 and 4, and 64 * width a whole number; got '
                 f'width={width}. Use 0.125, 0.25, 0.5, 1, 2 or 4.'
+            )
+        blocks = kwargs.get('stage_blocks')
+        if blocks is not None and not (
+            isinstance(blocks, Sequence) and set(blocks) <= set(range(1, LARGEST_STAGE + 1))
+        ):
+            raise ValueError(
+                'stage_blocks must give the number of blocks of each stage, from 1 to '
+                f'{LARGEST_STAGE}; got {blocks!r:.80}.'
             )
         if padding not in R3DSlow.paddings:
             raise ValueError(f'padding must be one of {R3DSlow.paddings}, got {padding!r}.')

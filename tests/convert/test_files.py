@@ -1,5 +1,6 @@
 import hashlib
 import os
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
@@ -73,4 +74,22 @@ def test_a_device_is_not_replaced(tmp_path, name):
 def test_a_tensor_is_no_checkpoint(tmp_path):
     torch.save(torch.zeros(3), tmp_path / 'x.pth')
     with pytest.raises(ValueError, match='contains a Tensor'):
+        load_weights(tmp_path / 'x.pth')
+
+
+def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    packed = tmp_path / 'packed.pth'
+    torch.save(dict(state_dict=dict(a=torch.zeros(500_000))), tmp_path / 'x.pth')
+    with ZipFile(tmp_path / 'x.pth') as x, ZipFile(packed, 'w', ZIP_DEFLATED) as out:
+        for member in x.infolist():
+            out.writestr(member.filename, x.read(member))
+    monkeypatch.setattr(torch, 'load', None)
+    with pytest.raises(ValueError, match=r'declares 2 MB of weights in a file of 0\.0 MB'):
+        load_weights(packed)
+
+
+def test_weights_without_values_are_refused(tmp_path):
+    state = dict(a=torch.ones(2), b=torch.ones(2, device='meta'))
+    torch.save(dict(state_dict=state), tmp_path / 'x.pth')
+    with pytest.raises(ValueError, match=r'b has a shape but no values \(device meta\)'):
         load_weights(tmp_path / 'x.pth')

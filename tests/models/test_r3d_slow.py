@@ -230,6 +230,9 @@ def test_recomputed_stages_keep_less():
         (dict(widht=0.5), "no argument 'widht'; did you mean 'width'"),
         (dict(recompute=dict(layer5=1)), "'layer5'"),
         (dict(recompute=dict(layer1=0)), 'layer1=0'),
+        (dict(stage_blocks=[10**7, 1, 1, 1]), 'from 1 to 100; got .10000000, 1'),
+        (dict(stage_blocks=[2, 0, 2, 2]), r'got \[2, 0'),
+        (dict(stage_blocks=2), 'got 2'),
     ],
 )
 def test_unknown_settings_are_named(kwargs, seen):
