@@ -53,9 +53,11 @@ def cached_linear_probe(
 
     Raises:
         OSError: The checkpoint or a list is missing, or ``out`` is not writable.
-        ValueError: The backbone of the config is not frozen, a label is out of range, the training
-            videos have only one class, or the checkpoint cannot be used.
+        ValueError: ``train_views`` is below 1, the backbone of the config is not frozen, a label is
+            out of range, the training videos have only one class, or the checkpoint cannot be used.
     """
+    if train_views < 1:
+        raise ValueError(f'train_views must be at least 1, got {train_views}.')
     head = cfg.model.cls_head
     # Other backbones may lack this argument. Features always come from a fixed network.
     backbone = cfg.model.backbone

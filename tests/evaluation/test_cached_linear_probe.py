@@ -67,6 +67,13 @@ def test_an_output_that_cannot_be_made_is_found_before_the_work(checkpoint: str,
         retrieval(cfg, checkpoint, tmp_path / 'file' / 'below')
 
 
+@pytest.mark.parametrize('views', [0, -1])
+def test_numbers_of_views_below_one_are_refused(checkpoint: str, tmp_path: Path, views: int):
+    with pytest.raises(ValueError, match=f'train_views must be at least 1, got {views}'):
+        cached_linear_probe(linear_config('', ''), checkpoint, tmp_path, train_views=views)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_config_that_is_not_linear_is_refused(checkpoint: str, tmp_path: Path):
     cfg = linear_config('', '', 'baselines/supervised_k400.py')
     with pytest.raises(ValueError, match='is not frozen; use a config of configs/linear'):
