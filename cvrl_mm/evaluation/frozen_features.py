@@ -23,10 +23,12 @@ SECONDS_TO_WAIT = 24 * 3600  # for the last rank to finish its features
 def default_out(config: str, checkpoint: str) -> Path:
     """Return the default folder for the features and results of a config and a checkpoint.
 
-    The folder is beside the checkpoint, or in ``work_dirs`` for untrained weights.
+    The folder is beside the checkpoint, or in ``work_dirs`` for untrained weights and for a
+    checkpoint with an address such as ``https://…`` or ``hf://…``.
     """
     name = f'{Path(checkpoint).stem}_{Path(config).stem}'
-    return Path('work_dirs', name) if checkpoint == UNTRAINED else Path(checkpoint).with_name(name)
+    is_local = checkpoint != UNTRAINED and '://' not in checkpoint
+    return Path(checkpoint).with_name(name) if is_local else Path('work_dirs', name)
 
 
 def check_out(out: Path) -> None:

@@ -11,6 +11,8 @@ def test_features_lie_beside_the_checkpoint():
     config = 'configs/linear/linear_k400.py'
     assert default_out(config, 'runs/a/epoch_5.pth') == Path('runs/a/epoch_5_linear_k400')
     assert default_out(config, 'untrained') == Path('work_dirs/untrained_linear_k400')
+    for address in ('https://x.org/a/enc.pth', 'hf://owner/enc'):
+        assert default_out(config, address) == Path('work_dirs/enc_linear_k400')
 
 
 @pytest.mark.parametrize(
