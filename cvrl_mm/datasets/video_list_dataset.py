@@ -31,8 +31,9 @@ class VideoListDataset(VideoDataset):
     In a run with :class:`SampleSeedHook`, the draws of a sample depend only on the seed, the epoch
     and the index. A video that cannot be read is replaced by another one, which depends on the same
     three numbers. The meta information of the sample has its ``filename`` and, in ``unreadable``,
-    pairs of a file and a reason for :class:`BadVideosHook`. Without :class:`SampleSeedHook`, as in
-    evaluation, a video that cannot be read is an error.
+    pairs of a file and a reason for :class:`BadVideosHook`. The same holds for the loader of
+    :class:`RepresentationHook`. Otherwise, as in evaluation, a video that cannot be read is an
+    error.
 
     Args:
         timeout_seconds: Longest time for opening or decoding one file. A file that takes longer
