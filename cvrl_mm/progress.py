@@ -14,7 +14,7 @@ def progress_bar(console: Console | None = None, disable: bool = False) -> Progr
         console: Console for the bar. Default: standard output.
         disable: Whether to show nothing, for all but one of several ranks.
     """
-    columns = [TextColumn('{task.description}'), BarColumn(), MofNCompleteColumn()]
+    columns = [TextColumn('{task.description}', markup=False), BarColumn(), MofNCompleteColumn()]
     return Progress(*columns, TimeRemainingColumn(), console=console, disable=disable)
 
 

@@ -5,9 +5,9 @@ from rich.console import Console
 from cvrl_mm.progress import progress
 
 
-def shown(disable: bool) -> str:
+def shown(disable: bool, title: str = 'videos') -> str:
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
-    with progress('videos', console, disable) as update:
+    with progress(title, console, disable) as update:
         update(3, 7)
     return console.file.getvalue()
 
@@ -19,3 +19,7 @@ def test_bar_shows_its_title_and_the_numbers():
 
 def test_a_disabled_bar_shows_nothing():
     assert '3/7' not in shown(disable=True)
+
+
+def test_a_title_is_shown_as_it_is():
+    assert 'list [a] [/x].txt' in shown(False, 'list [a] [/x].txt')

@@ -98,6 +98,9 @@ def show(report: RepackReport, root: Path, target: Path) -> None:
     """Print the failures and the sizes."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from cvrl_mm.datasets.find_videos import printable
 
     console = Console()
     if report.failures:
@@ -106,7 +109,7 @@ def show(report: RepackReport, root: Path, target: Path) -> None:
             table.add_column(heading, overflow='fold')
         for video, reason in report.failures.items():
             outcome = 'copied' if report.names[video] else 'left out'
-            table.add_row(video, reason, outcome)
+            table.add_row(Text(printable(video)), Text(printable(reason)), outcome)
         console.print(table)
     kept = {old: new for old, new in report.names.items() if new}
     before = sum((root / old).stat().st_size for old in kept)
