@@ -13,6 +13,7 @@ from ..datasets.video_file import VideoFile
 from ..datasets.video_reading import UnreadableVideoError
 
 NUM_FRAMES = 32
+LONGEST_WAIT_SECONDS = 3600  # waiting for weeks or for ever raises an OverflowError
 
 
 def find_fault(filename: str, strict: bool = True) -> str | None:
@@ -72,7 +73,8 @@ def find_faults(
             if not checkers:
                 return
             deadline = min(c.deadline for c in checkers.values())
-            ready = wait(checkers, max(0, deadline - time.monotonic()))
+            remaining = deadline - time.monotonic()
+            ready = wait(checkers, min(max(0, remaining), LONGEST_WAIT_SECONDS))
             now = time.monotonic()
             due = [c for c, checker in checkers.items() if c in ready or checker.deadline <= now]
             for answers in due:

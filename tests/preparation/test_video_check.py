@@ -39,6 +39,17 @@ def test_finds_the_broken_ones_alone(processes: int, tmp_path: Path):
     assert not any(faults[i] for i in range(1, 18, 2))
 
 
+@pytest.mark.parametrize('seconds', [3e6, float('inf')])
+def test_any_time_limit_can_be_given(seconds: float, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(video_check, 'LONGEST_WAIT_SECONDS', 0.05)
+    assert list(find_faults(['a.mp4'], 1, seconds, answer_late)) == [(0, 'late')]
+
+
+def answer_late(filename: str) -> str:
+    time.sleep(0.3)
+    return 'late'
+
+
 def interrupt(filename: str) -> str:
     os.kill(os.getpid(), signal.SIGINT)
     return 'no traceback'

@@ -47,7 +47,7 @@ def parse_args() -> argparse.Namespace:
     args = parser.parse_args()
     if args.root is None:
         args.root = os.path.dirname(args.list)
-    if (args.workers is not None and args.workers < 1) or args.timeout <= 0:
+    if (args.workers is not None and args.workers < 1) or not args.timeout > 0:
         parser.error('--workers must be at least 1 and --timeout above 0')
     return args
 
