@@ -10,9 +10,11 @@ Example:
 import argparse
 from pathlib import Path
 
+from cvrl_cli import run_tool
 
-def main() -> None:
-    """Plot the curves."""
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -20,23 +22,32 @@ def main() -> None:
         'work_dirs', nargs='+', type=Path, help='work folders of the runs, or OUT of cvrl pretrain'
     )
     parser.add_argument('--out', default='curves.png', help='image file to write (%(default)s)')
-    args = parser.parse_args()
-    logs = {}
-    for folder in args.work_dirs:
-        places = (folder, folder / 'training')  # the second one in a folder of cvrl pretrain
-        logs[folder] = next((x for x in places if any(x.glob('*/vis_data/scalars.json'))), None)
-        if logs[folder] is None:
-            parser.error(f'{folder} has no log (*/vis_data/scalars.json); is it a work folder?')
-    from cvrl_mm.visualization.curves import plot_curves, read_curves  # takes seconds
+    return parser.parse_args()
 
+
+def log_folder(folder: Path) -> Path:
+    """Return the folder with the logs of a work folder, or of a folder of ``cvrl pretrain``."""
+    for place in (folder, folder / 'training'):
+        if any(place.glob('*/vis_data/scalars.json')):
+            return place
+    raise FileNotFoundError(f'{folder} has no log (*/vis_data/scalars.json); is it a work folder?')
+
+
+def run(args: argparse.Namespace) -> None:
+    """Plot the curves."""
+    from cvrl_mm.visualization.curves import plot_curves, read_curves
+
+    logs = {folder: log_folder(folder) for folder in args.work_dirs}
     short = [folder.name for folder in args.work_dirs]
     names = {x: x.name if short.count(x.name) == 1 else str(x) for x in args.work_dirs}
-    runs = {names[folder]: read_curves(place) for folder, place in logs.items()}
-    try:
-        plot_curves(runs, args.out)
-    except ValueError as mistake:
-        parser.error(str(mistake))
+    runs = {names[folder]: read_curves(log) for folder, log in logs.items()}
+    plot_curves(runs, args.out)
     print(f'{args.out}: {", ".join(runs)}')
+
+
+def main() -> None:
+    """Read the command line and work."""
+    run_tool(run, parse_args())
 
 
 if __name__ == '__main__':

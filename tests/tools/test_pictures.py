@@ -96,9 +96,10 @@ def test_plot_curves(run, tmp_path: Path, capsys):
     run('plot_curves.py', *runs, '--out', tmp_path / 'curves.png')
     assert f'curves.png: {runs[0]}, {runs[1]}, c' in capsys.readouterr().out.replace('\n', '')
     assert (cv2.imread(str(tmp_path / 'curves.png')) != 255).any()
-    with pytest.raises(SystemExit, match='2'):
+    with pytest.raises(SystemExit, match=r'^plot_curves: .*is it a work folder\?'):
         run('plot_curves.py', tmp_path)
-    assert 'is it a work folder?' in capsys.readouterr().err
+    with pytest.raises(SystemExit, match=r'^plot_curves: .*none/c\.png: No such file'):
+        run('plot_curves.py', runs[0], '--out', tmp_path / 'none' / 'c.png')
 
 
 def test_show_neighbours(run, tmp_path: Path, capsys):
