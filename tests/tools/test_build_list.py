@@ -43,6 +43,9 @@ def test_what_is_missing_is_counted_named_and_an_error(ucf101: Path, monkeypatch
     assert 'ucf101_train_split_2_videos.txt: 0 videos, 1 missing' in capsys.readouterr().out
     assert (ucf101 / 'ucf101_train_split_2_videos.missing').read_text() == 'Archery/a2\n'
     run_script(monkeypatch, 'data/build_list.py', 'ucf101', ucf101, '--allow-missing')
+    touch(ucf101 / 'videos', 'Archery/a2.avi')
+    run_script(monkeypatch, 'data/build_list.py', 'ucf101', ucf101)
+    assert not list(ucf101.glob('*.missing'))
 
 
 def test_kinetics_has_a_folder_for_each_side(tmp_path: Path, monkeypatch):

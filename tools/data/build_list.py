@@ -139,9 +139,11 @@ def run(args: argparse.Namespace) -> None:
         out = args.root / f'{args.root.resolve().name}_{split}_videos.txt'
         out.write_text('\n'.join(lines) + '\n', encoding='utf-8')
         print(f'{out}: {len(lines)} videos, {len(missing)} missing')
+        report = out.with_suffix('.missing')
+        report.unlink(missing_ok=True)  # of an earlier call
         if missing:
-            out.with_suffix('.missing').write_text('\n'.join(missing) + '\n', encoding='utf-8')
-            print(f'  the first: {", ".join(missing[:3])}; all: {out.with_suffix(".missing")}')
+            report.write_text('\n'.join(missing) + '\n', encoding='utf-8')
+            print(f'  the first: {", ".join(missing[:3])}; all: {report}')
         num_missing += len(missing)
     if num_missing and not args.allow_missing:
         sys.exit(1)
