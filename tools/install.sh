@@ -40,6 +40,10 @@ enter_environment() {
       echo "Python $* is needed (one of them), and none was found on the PATH or in pyenv." >&2
       return 1
     fi
+    if [ -e "$folder" ] && [ ! -f "$folder/pyvenv.cfg" ] && [ -n "$(ls -A "$folder")" ]; then
+      echo "$folder exists and is not a virtual environment; move it away." >&2
+      return 1
+    fi
     echo "Making a virtual environment in $folder with $("$python" --version)"
     "$python" -m venv --clear "$folder"
   fi

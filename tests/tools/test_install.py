@@ -132,6 +132,13 @@ def test_an_incomplete_environment_is_made_again(checkout: Path):
     assert (checkout / '.venv/bin/activate').exists()
 
 
+def test_a_folder_that_is_no_virtual_environment_is_kept(checkout: Path):
+    (checkout / '.venv/conda-meta').mkdir(parents=True)
+    done = enter(checkout)
+    assert done.returncode == 1 and 'is not a virtual environment' in done.stderr
+    assert (checkout / '.venv/conda-meta').is_dir()
+
+
 def test_an_environment_that_was_moved_is_made_again(checkout: Path):
     assert enter(checkout).returncode == 0
     moved = checkout.rename(checkout.with_name('second'))
