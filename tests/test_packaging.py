@@ -19,7 +19,7 @@ from tests.processes import run_program
 ROOT = Path(__file__).parents[1]
 SHIPPED = ('configs', 'tools', 'model-index.yml', 'constraints.txt')
 BUILT_FROM = (
-    *('cvrl_mm', *SHIPPED, 'setup.cfg', 'pyproject.toml'),
+    *('cvrl_mm', 'cvrl_cli.py', *SHIPPED, 'setup.cfg', 'pyproject.toml'),
     *('MANIFEST.in', 'README.md', 'LICENSE'),
 )
 # What setuptools does at each start of an environment that it is installed in; mmengine needs it.
@@ -109,6 +109,7 @@ def shipped_files() -> dict[str, bytes]:
 
 def test_wheel_holds_configs_and_tools(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
+        assert 'cvrl_cli.py' in archive.namelist()  # the tools import it
         prefix = 'cvrl_mm/.mim/'
         inside = {
             name.removeprefix(prefix): archive.read(name)
