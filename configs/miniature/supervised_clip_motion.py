@@ -4,3 +4,4 @@ model = dict(cls_head=dict(num_classes=4))
 train_dataloader = dict(dataset=dict(ann_file='data/motion/train_motion.txt'))
 val_dataloader = dict(dataset=dict(ann_file='data/motion/test_motion.txt'))
 test_dataloader = val_dataloader
+train_cfg = dict(max_epochs=30)  # four motions are learned sooner than 16 classes

@@ -23,3 +23,4 @@ train_dataloader = dict(
 )
 val_dataloader = dict(dataset=dict(ann_file='data/motion/test_motion.txt', pipeline=test_pipeline))
 test_dataloader = val_dataloader
+train_cfg = dict(max_epochs=30)  # four motions are learned sooner than 16 classes
