@@ -156,14 +156,14 @@ def neighbours(arguments: Sequence[str]) -> None:
     parser.add_argument('--videos', nargs='+', default=[], help='other videos to look for')
     parser.add_argument('--rows', type=int, default=12, help='videos shown (%(default)s)')
     parser.add_argument('--neighbours', type=int, default=5, help='of each (%(default)s)')
-    args = parser.parse_args(arguments)
-    from cvrl_mm.command_line import plain_errors
+    run_tool(_neighbours, parser.parse_args(arguments))
 
-    with plain_errors():
-        from cvrl_mm.own_videos.neighbours import show_neighbours
 
-        page = show_neighbours(args.out, args.videos, args.rows, args.neighbours)
-        print(f'Open {page} in a browser.')
+def _neighbours(args: argparse.Namespace) -> None:
+    from cvrl_mm.own_videos.neighbours import show_neighbours
+
+    page = show_neighbours(args.out, args.videos, args.rows, args.neighbours)
+    print(f'Open {page} in a browser.')
 
 
 def probe(arguments: Sequence[str]) -> None:
@@ -174,19 +174,19 @@ def probe(arguments: Sequence[str]) -> None:
     """
     parser = _parser_of_training('probe', PROBE)
     parser.add_argument('--labels', help='list with lines "name label" (default: the folders)')
-    args = parser.parse_args(arguments)
-    from cvrl_mm.command_line import plain_errors
+    run_tool(_probe, parser.parse_args(arguments))
 
-    with plain_errors():
-        from cvrl_mm.own_videos.label_probe import probe_labels
 
-        results, note = probe_labels(args.out, args.labels)
-        print(f'{note}; mean ± standard deviation over 20 random splits of 70 % and 30 %')
-        for measures in zip(*results.values(), strict=True):
-            values = ', '.join(
-                f'{measure} {when}' for when, measure in zip(results, measures, strict=True)
-            )
-            print(f'{measures[0].title} (%): {values}; chance {measures[0].chance:.1f}')
+def _probe(args: argparse.Namespace) -> None:
+    from cvrl_mm.own_videos.label_probe import probe_labels
+
+    results, note = probe_labels(args.out, args.labels)
+    print(f'{note}; mean ± standard deviation over 20 random splits of 70 % and 30 %')
+    for measures in zip(*results.values(), strict=True):
+        values = ', '.join(
+            f'{measure} {when}' for when, measure in zip(results, measures, strict=True)
+        )
+        print(f'{measures[0].title} (%): {values}; chance {measures[0].chance:.1f}')
 
 
 OF_TRAININGS = {'neighbours': neighbours, 'probe': probe}
