@@ -22,9 +22,11 @@ python_of() {
 }
 
 # complete_environment DIR: whether this is a virtual environment that was completed and has not been
-# moved. "activate" is the last file of a virtual environment, and contains its absolute path.
+# moved. "activate" is the last file of a virtual environment, and contains its absolute path. After an
+# installation that did not end, pip may take half a package for installed.
 complete_environment() {
   local place
+  [ ! -e "$1/installing" ] || return 1
   # shellcheck disable=SC1091
   place=$(source "$1/bin/activate" 2>/dev/null && echo "$VIRTUAL_ENV") &&
     [ "$place" -ef "$1" ] && [ -x "$1/bin/python" ]
@@ -67,7 +69,9 @@ install_once() {
     fi
     echo "Installing into $VIRTUAL_ENV. With PyPI's torch for Linux, which contains CUDA, it takes 6 GB and" \
       "several minutes without output."
+    touch "$VIRTUAL_ENV/installing"
     python -m pip install --disable-pip-version-check --constraint "$constraints" "$@"
+    rm "$VIRTUAL_ENV/installing"
     echo "$state" >"$stamp"
   fi
 }

@@ -132,6 +132,21 @@ def test_an_incomplete_environment_is_made_again(checkout: Path):
     assert (checkout / '.venv/bin/activate').exists()
 
 
+def test_an_environment_is_made_again_after_a_failed_installation(checkout: Path):
+    for name in ('setup.cfg', 'pyproject.toml', 'constraints.txt'):
+        (checkout / name).touch()
+    assert enter(checkout).returncode == 0
+    environment = checkout / '.venv'
+    (environment / 'half of a package').touch()
+    install = "install_once constraints.txt '.[lite]'"
+    assert shell(install, checkout, VIRTUAL_ENV=str(environment), STATUS='3').returncode == 3
+    done = enter(checkout)
+    assert done.returncode == 0, done.stderr
+    assert not (environment / 'half of a package').exists()
+    assert shell(install, checkout, VIRTUAL_ENV=str(environment)).returncode == 0
+    assert 'Making' not in enter(checkout).stdout
+
+
 def test_a_folder_that_is_no_virtual_environment_is_kept(checkout: Path):
     (checkout / '.venv/conda-meta').mkdir(parents=True)
     done = enter(checkout)
