@@ -12,6 +12,7 @@ default_hooks = dict(
     throughput=dict(type='ThroughputHook'),  # videos per second, share of waiting for data
     plain_checkpoint=dict(type='WeightsOnlyCheckpointHook'),  # loads with weights_only=True
     sample_seed=dict(type='SampleSeedHook'),  # the same draws after a restart
+    config_schedule=dict(type='ConfigScheduleHook'),  # after --resume with other epochs or GPUs
     bad_videos=dict(type='BadVideosHook', max_share=0.05),
     batch_timeout=dict(type='BatchTimeoutHook', timeout_seconds=500),  # below that of dist_cfg
     preemption=dict(type='PreemptionHook'),  # save on SIGTERM and Ctrl-C

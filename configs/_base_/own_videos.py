@@ -23,10 +23,7 @@ light = dict(  # for videos without colours
     prob=0.8,
 )
 half_blur = dict(type='ClipGaussianBlur', prob=0.5)  # sigma and kernel_size depend on the size
-default_hooks = dict(
-    preemption=dict(continue_with='the same command'),
-    schedule=dict(type='ConfigScheduleHook'),  # a longer training continues by its new schedule
-)
+default_hooks = dict(preemption=dict(continue_with='the same command'))
 train_dataloader = dict(sampler=dict(type='InfiniteSampler', shuffle=True))
 
 # The watched videos, which are not trained on: two clips per video, with a centre crop

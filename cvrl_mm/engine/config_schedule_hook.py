@@ -16,24 +16,31 @@ RATES = ('lr', 'initial_lr')
 class ConfigScheduleHook(Hook):
     """Let a resumed training follow the learning rate and the schedule of its config.
 
-    mmengine restores both from the checkpoint. If ``max_iters`` has been raised, a finished
-    training would continue with its last learning rate, which is almost 0 after a cosine, and an
-    edited learning rate would have no effect. If the schedule of the checkpoint differs from that
-    of the config, this hook sets the latter to the number of trained steps. Otherwise it changes
-    nothing.
+    mmengine restores both from the checkpoint. If the number of epochs or steps has been raised, a
+    finished training would continue with its last learning rate, which is almost 0 after a cosine.
+    With half of the GPUs, and hence twice the steps per epoch, a cosine would end after half of the
+    epochs and rise again. An edited learning rate would have no effect.
 
-    All schedules must be counted in steps (``by_epoch=False``), and the learning rate must be all
-    that they change.
+    If the schedule of the checkpoint differs from that of the config, this hook sets the latter to
+    the number of trained epochs or steps; :class:`SampleSeedHook` counts these in steps of the
+    current loader. Otherwise this hook changes nothing. The learning rate must be all that the
+    schedules change.
     """
 
-    def before_run(self, runner: Runner) -> None:
-        """Keep the schedule of the config, before a checkpoint replaces it."""
+    _states: list[dict] | None = None  # of the schedulers of the config, in a resumed training
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Keep the schedule of the config, before that of the checkpoint replaces it."""
+        if not runner._resume or runner.param_schedulers is None:
+            return
         self._states = [deepcopy(x.state_dict()) for x in runner.param_schedulers]
         groups = runner.optim_wrapper.param_groups
         self._rates = [{key: group[key] for key in RATES} for group in groups]
 
     def before_train(self, runner: Runner) -> None:
         """Replace the schedule of the checkpoint if it differs from that of the config."""
+        if self._states is None:
+            return
         schedulers = runner.param_schedulers
         states = zip(schedulers, self._states, strict=True)
         if all(_settings(x.state_dict()) == _settings(state) for x, state in states):
@@ -44,8 +51,8 @@ class ConfigScheduleHook(Hook):
             group.update(rates)
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', UserWarning)  # of steps without the optimizer
-            for _ in range(runner.iter):
-                for scheduler in schedulers:
+            for scheduler in schedulers:
+                for _ in range(runner.epoch if scheduler.by_epoch else runner.iter):
                     scheduler.step()
         runner.logger.info(
             'The learning rate follows the schedule of the config, not that of the checkpoint.'

@@ -33,7 +33,8 @@ class SampleSeedHook(Hook):
     (:class:`ContinuousLoader`); ``persistent_workers`` has no effect. A resumed
     ``IterBasedTrainLoop`` continues with the next batch, whereas mmengine loads and drops the
     batches of all earlier steps. An ``EpochBasedTrainLoop`` continues within the epoch after
-    :class:`PreemptionHook`.
+    :class:`PreemptionHook`. If the number of steps per epoch has changed, for example with the
+    number of GPUs, its epochs are kept and the steps are counted anew.
     """
 
     priority = 'VERY_HIGH'
@@ -78,9 +79,13 @@ class SampleSeedHook(Hook):
             loop.dataloader_iterator = self._batches(loader, loop.iter, loop.max_iters)
         elif isinstance(loop, EpochBasedTrainLoop):
             loop.dataloader = ContinuousLoader(loader, loop.max_epochs)
-        # The share of the epoch is kept if the number of steps per epoch has changed
-        share = self._meta.get('steps_in_epoch', 0) / self._meta.get('steps_per_epoch', 1)
-        self._skip = round(share * len(loader)) if isinstance(loop, EpochBasedTrainLoop) else 0
+            # Both are kept if the number of steps per epoch has changed
+            share = self._meta.get('steps_in_epoch', 0) / self._meta.get('steps_per_epoch', 1)
+            self._skip = round(share * len(loader))
+            step = loop.epoch * len(loader) + self._skip
+            if loop.iter != step:
+                loop._iter = step
+                runner.optim_wrapper.initialize_count_status(runner.model, step, loop.max_iters)
 
     # Any: torch's types do not include the additional methods of the samplers
     def _batches(self, loader: Any, step: int, max_steps: int) -> Iterator[list | dict | None]:

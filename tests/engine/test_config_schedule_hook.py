@@ -60,3 +60,55 @@ def test_the_same_schedule_is_left_alone(tmp_path: Path):
         assert len(rates) == 4
         weights.append(runner.model.layer.weight.detach())
     assert torch.equal(*weights)
+
+
+def train_epochs(folder: Path, epochs: int, batch_size: int, schedule: list) -> list[float]:
+    """Train on 16 samples; return the learning rates."""
+    runner = toy_runner(
+        folder,
+        length=16,
+        batch_size=batch_size,
+        train_cfg=dict(type='EpochBasedTrainLoop', max_epochs=epochs),
+        param_scheduler=schedule,
+        default_hooks=dict(checkpoint=dict(type='CheckpointHook')),
+        custom_hooks=[dict(type='SampleSeedHook'), dict(type='ConfigScheduleHook')],
+        randomness=dict(seed=0),
+        resume=True,
+    )
+    runner.register_hook(seen := Rates())
+    runner.train()
+    assert runner.iter == runner.max_iters
+    return seen.rates
+
+
+def cosine(epochs: int) -> list[dict]:
+    return [
+        dict(type='LinearLR', start_factor=0.01, end=1, convert_to_iter_based=True),
+        dict(type='CosineAnnealingLR', T_max=epochs, convert_to_iter_based=True),
+    ]
+
+
+@pytest.mark.parametrize('batch_size', [2, 4, 8])
+def test_epochs_continue_with_other_steps_per_epoch(batch_size: int, tmp_path: Path):
+    """As with another number of GPUs."""
+    whole = train_epochs(tmp_path / 'whole', 4, batch_size, cosine(4))
+    train_epochs(tmp_path / 'parts', 2, 4, cosine(4))
+    rest = train_epochs(tmp_path / 'parts', 4, batch_size, cosine(4))
+    assert rest == pytest.approx(whole[len(whole) // 2 :])
+
+
+def test_milestones_in_epochs(tmp_path: Path):
+    def steps(*milestones: int) -> list[dict]:
+        return [
+            dict(type='LinearLR', start_factor=0.5, by_epoch=False, end=2),
+            dict(type='MultiStepLR', milestones=milestones, gamma=0.1),
+        ]
+
+    whole = train_epochs(tmp_path / 'whole', 4, 4, steps(1, 3))
+    train_epochs(tmp_path / 'parts', 2, 4, steps(2))
+    assert train_epochs(tmp_path / 'parts', 4, 4, steps(1, 3)) == pytest.approx(whole[8:])
+
+
+def test_no_schedule(tmp_path: Path):
+    hooks = [dict(type='ConfigScheduleHook')]
+    toy_runner(tmp_path, param_scheduler=None, custom_hooks=hooks).train()
