@@ -5,6 +5,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
+from cvrl_mm.models.r3d_slow import MAX_ELEMENTS
 from cvrl_mm.models.training_memory import (
     GIB,
     USABLE_SHARE,
@@ -36,7 +37,7 @@ class MemoryCheckHook(Hook):
         if memory is not None and exceeds_indices(runner.cfg, memory):
             raise RuntimeError(
                 f'A tensor of this training has {memory.largest_tensor:,} elements. In channels '
-                'last, SyncBatchNorm can index fewer than 2,147,483,648: set '
+                f'last, SyncBatchNorm can index fewer than {MAX_ELEMENTS:,}: set '
                 'model.backbone.channels_last=False, or lower train_dataloader.batch_size.'
             )
         card = torch.cuda.get_device_properties(torch.cuda.current_device())

@@ -79,7 +79,7 @@ class SampleSeedHook(Hook):
             loop.dataloader_iterator = self._batches(loader, loop.iter, loop.max_iters)
         elif isinstance(loop, EpochBasedTrainLoop):
             loop.dataloader = ContinuousLoader(loader, loop.max_epochs)
-            # Both are kept if the number of steps per epoch has changed
+            # The share of the epoch is kept if the number of steps per epoch has changed
             share = self._meta.get('steps_in_epoch', 0) / self._meta.get('steps_per_epoch', 1)
             self._skip = round(share * len(loader))
             step = loop.epoch * len(loader) + self._skip

@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -157,6 +158,14 @@ def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_
         cvrl_mm.pretrain(videos, tmp_path)
     with pytest.raises(ValueError, match='no training to continue'):
         cvrl_mm.pretrain(out=tmp_path / 'new')
+
+
+@pytest.mark.skipif(os.sep != '/', reason='needs names with backslashes')
+@pytest.mark.parametrize('name', ["a'''b", 'a\\b'])
+def test_a_path_that_no_config_can_contain_is_refused(name: str, tmp_path: Path):
+    with pytest.raises(ValueError, match='choose another folder'):
+        pipeline._check_folder(tmp_path / name, ['videos'])
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_killed_first_start_does_not_lock_the_folder_out(tmp_path: Path):
