@@ -97,6 +97,17 @@ def test_epochs_continue_with_other_steps_per_epoch(batch_size: int, tmp_path: P
     assert rest == pytest.approx(whole[len(whole) // 2 :])
 
 
+def test_an_epoch_continues_with_other_steps_per_epoch(tmp_path: Path):
+    whole = train_epochs(tmp_path / 'whole', 4, 8, cosine(4))
+    train_epochs(tmp_path / 'parts', 2, 4, cosine(4))
+    file = tmp_path / 'parts/epoch_2.pth'
+    checkpoint = torch.load(file, weights_only=False)
+    # as PreemptionHook saves in the middle of the third epoch
+    checkpoint['meta'].update(iter=10, steps_in_epoch=2, steps_per_epoch=4)
+    torch.save(checkpoint, file)
+    assert train_epochs(tmp_path / 'parts', 4, 8, cosine(4)) == pytest.approx(whole[5:])
+
+
 def test_milestones_in_epochs(tmp_path: Path):
     def steps(*milestones: int) -> list[dict]:
         return [
