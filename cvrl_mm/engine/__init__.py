@@ -16,6 +16,7 @@ from .config_schedule_hook import ConfigScheduleHook
 from .deferred_runtime_info_hook import DeferredRuntimeInfoHook
 from .finite_loss_hook import FiniteLossHook
 from .head_channels_hook import HeadChannelsHook
+from .initial_weights_hook import InitialWeightsHook
 from .memory_check_hook import MemoryCheckHook
 from .negatives_check_hook import NegativesCheckHook
 from .preemption_hook import PreemptionHook
@@ -42,6 +43,7 @@ __all__ = [
     'DeferredRuntimeInfoHook',
     'FiniteLossHook',
     'HeadChannelsHook',
+    'InitialWeightsHook',
     'MemoryCheckHook',
     'NegativesCheckHook',
     'PreemptionHook',
