@@ -77,7 +77,8 @@ def build_backbone(
     """Build a backbone and load its weights.
 
     The shapes are compared on the meta device before memory is allocated, so that a wrong
-    description in a foreign file cannot exhaust the memory.
+    description in a foreign file cannot exhaust the memory. Backbones that cannot be built on the
+    meta device, such as Swin3D, ViT and UniFormer, are compared after they are built.
 
     Args:
         backbone: Config of the backbone.
@@ -98,9 +99,12 @@ def build_backbone(
             with torch.device('meta'):
                 network = MODELS.build(dict(backbone))
             check_fit(network, dict(checkpoint), name, PREFIX)
-        except NotImplementedError:  # some backbones compute values while they are built
+        except CheckpointMisfitError:
+            raise
+        except (NotImplementedError, RuntimeError):  # raised by backbones that compute values
             pass
         network = MODELS.build(dict(backbone))
+        load_backbone(network, checkpoint, name)
     except CheckpointMisfitError as error:
         raise ValueError(
             f'{error} The network is {dict(backbone)}; give the config that the weights were '
@@ -108,7 +112,6 @@ def build_backbone(
         ) from error
     except Exception as error:  # constructors raise many kinds of errors
         raise ValueError(f'{name}: {dict(backbone)} cannot be built: {error}') from error
-    load_backbone(network, checkpoint, name)
     return network
 
 

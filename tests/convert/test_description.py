@@ -1,5 +1,6 @@
 import pytest
 import torch
+from mmaction.registry import MODELS
 
 from cvrl_mm.convert.description import architecture_of, build_backbone, describe
 from cvrl_mm.models import R3DSlow
@@ -39,3 +40,16 @@ def test_weights_are_loaded_into_the_described_network():
     del state['backbone.conv1.conv.weight']
     with pytest.raises(ValueError, match=r'x\.pth does not fit .* 1 missing: .*conv1'):
         build_backbone(BACKBONE, dict(state_dict=state, meta={}), 'x.pth')
+
+
+def test_backbones_that_cannot_be_built_on_the_meta_device_are_loaded():
+    sizes = dict(img_size=32, patch_size=16, embed_dims=48, num_heads=4, num_frames=4)
+    config = dict(type='VisionTransformer', depth=1, **sizes)
+    source = MODELS.build(dict(config))
+    state = {f'backbone.{k}': v for k, v in source.state_dict().items()}
+    built = build_backbone(config, dict(state_dict=state, meta={}), 'x.pth')
+    for key, value in built.state_dict().items():
+        assert torch.equal(value, source.state_dict()[key])
+    del state['backbone.patch_embed.projection.weight']
+    with pytest.raises(ValueError, match=r'x\.pth does not fit .* 1 missing: patch_embed'):
+        build_backbone(config, dict(state_dict=state, meta={}), 'x.pth')
