@@ -123,10 +123,11 @@ def operators_from_torchvision() -> None:
 NUMPY_1_USERS = (
     'mmaction.datasets.transforms.pose_transforms',
     'mmaction.evaluation.functional.accuracy',
+    'mmaction.evaluation.functional.ava_evaluation.metrics',
     'mmaction.evaluation.metrics.multimodal_metric',
     'mmaction.utils.misc',
 )
-NUMPY_1_NAMES = dict(in1d='isin', trapz='trapezoid', Inf='inf')
+NUMPY_1_NAMES = dict(in1d='isin', trapz='trapezoid', Inf='inf', NAN='nan')
 
 
 def names_of_numpy_1() -> None:

@@ -142,6 +142,11 @@ def test_detections_count_as_wrong_where_nobody_is_annotated(bench: Bench):
     assert bench(truth, found, metric_type=AVAMetric)['mAP/overall'] == 1
 
 
+def test_a_class_without_annotations_does_not_count(bench: Bench):
+    found = {902: ([LEFT], [scores(a1=0.9, a80=0.9)])}
+    assert bench([(902, LEFT, 1, 0)], found)['mAP/overall'] == 1
+
+
 def test_nothing_is_left_in_the_working_directory(bench: Bench):
     before = {*bench.folder.iterdir(), bench.folder / 'truth.csv', bench.folder / 'excluded.csv'}
     bench([(902, LEFT, 1, 0)], {902: ([LEFT], [scores(a1=0.5)])})
