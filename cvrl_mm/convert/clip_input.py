@@ -65,7 +65,8 @@ class ClipInput:
         """Create an instance from a config.
 
         The clips are those of the first pipeline that samples clips: ``feature_pipeline``, or the
-        pipeline for testing, validation or training.
+        pipeline for testing, validation or training. Wrapped datasets, such as those of a
+        ``RepeatDataset`` or ``ConcatDataset``, are searched as well.
 
         Args:
             config: A config with ``model.data_preprocessor``. Without a pipeline that samples
@@ -82,7 +83,7 @@ class ClipInput:
         found: dict[str, Any] = dict(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
         found |= {k: tuple(preprocessor[k]) for k in ('mean', 'std') if preprocessor.get(k)}
         pipelines = [config.get('feature_pipeline')]
-        pipelines += [(config.get(n) or {}).get('dataset', {}).get('pipeline') for n in LOADERS]
+        pipelines += [p for name in LOADERS for p in _pipelines(config.get(name))]
         for pipeline in filter(None, pipelines):
             steps = [*_steps(pipeline), *_steps(preprocessor)]
             sampler = next((s for s in steps if 'clip_len' in s), None)
@@ -100,6 +101,16 @@ class ClipInput:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
 
+def _pipelines(config: Any) -> Iterator[Any]:
+    """Yield the pipelines of a data loader or dataset, including those of wrapped datasets."""
+    if isinstance(config, Mapping):
+        yield config.get('pipeline')
+        config = [config.get('dataset'), config.get('datasets')]
+    if isinstance(config, Sequence) and not isinstance(config, str):
+        for inner in config:
+            yield from _pipelines(inner)
+
+
 def _steps(pipeline: Any) -> Iterator[Mapping]:
     """Yield the transforms of a pipeline, including nested ones."""
     if isinstance(pipeline, Mapping):
@@ -113,6 +124,8 @@ def _steps(pipeline: Any) -> Iterator[Mapping]:
 def _crop_size(step: Mapping) -> int | None:
     """Return the side of the square that a transform crops or resizes to, or None."""
     size = step.get('crop_size', step.get('scale'))
+    if size is None and str(step.get('type')).endswith('Crop'):  # such as RandomCrop
+        size = step.get('size')
     if isinstance(size, (tuple, list)) and len(size) == 2 and size[0] == size[1]:
         size = size[0]
     return size if type(size) is int and size > 0 else None

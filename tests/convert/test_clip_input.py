@@ -34,6 +34,22 @@ def test_the_nearest_pipeline_counts():
     assert (clips.mean, clips.std) == ((0, 0, 0), (1, 1, 1))
 
 
+def test_wrapped_datasets_are_searched():
+    dataset = dict(pipeline=[dict(clip_len=4, frame_interval=3), dict(crop_size=48)])
+    repeated = dict(type='RepeatDataset', times=2, dataset=dataset)
+    joined = dict(type='ConcatDataset', datasets=[repeated, dataset])
+    for wrapped in (repeated, joined):
+        clips = ClipInput.from_config(dict(train_dataloader=dict(dataset=wrapped)))
+        assert (clips.clip_len, clips.frame_interval, clips.size) == (4, 3, 48)
+
+
+def test_the_size_of_a_random_crop_counts():
+    steps = [dict(type='SampleFrames', clip_len=4), dict(type='Resize', scale=(-1, 128))]
+    crop = dict(type='mmaction.RandomCrop', size=112)
+    blur = dict(type='Blur', size=3)
+    assert ClipInput.from_config(dict(feature_pipeline=[*steps, crop, blur])).size == 112
+
+
 def test_it_survives_a_file():
     clips = ClipInput(8, 8, 224, (1, 2, 3), (4, 5, 6))
     assert ClipInput.from_dict(clips.to_dict()) == clips
