@@ -30,6 +30,7 @@ OUR_TRANSFORMS = [
 
 @pytest.fixture(scope='module')
 def videos(tmp_path_factory) -> Path:
+    pytest.importorskip('decord')  # the stock pipelines read with it
     folder = tmp_path_factory.mktemp('videos')
     rng = np.random.default_rng(0)
     for number in range(2):

@@ -70,6 +70,11 @@ install_once() {
     echo "Installing into $VIRTUAL_ENV. With PyPI's torch for Linux, which contains CUDA, it takes 6 GB and" \
       "several minutes without output."
     touch "$VIRTUAL_ENV/installing"
+    case $(uname -sm) in # decord, which mmaction2 requires, has no wheels for these
+      'Darwin '* | *' aarch64' | *' arm64')
+        python -m pip install --disable-pip-version-check ./tools/no_decord
+        ;;
+    esac
     python -m pip install --disable-pip-version-check --constraint "$constraints" "$@"
     rm "$VIRTUAL_ENV/installing"
     echo "$state" >"$stamp"

@@ -8,6 +8,7 @@ from cvrl_mm.datasets import SortedDecordDecode
 
 @pytest.fixture(scope='module')
 def video(tmp_path_factory):
+    pytest.importorskip('decord')
     path = str(tmp_path_factory.mktemp('video') / 'a.mp4')
     writer = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*'mp4v'), 25, (64, 48))
     for i in range(40):

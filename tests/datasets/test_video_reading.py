@@ -66,6 +66,7 @@ def test_broken_files_are_named_with_a_reason_of_one_line(
 
 
 def test_a_file_that_never_ends_is_given_up(tmp_path: Path):
+    pytest.importorskip('decord')
     make_pipe(tmp_path / 'pipe.mp4')
     with pytest.raises(HangingVideoError, match=r'no answer within 0\.1 s'):
         read(DecordInit(), dict(filename=str(tmp_path / 'pipe.mp4')), 0.1)

@@ -1,11 +1,14 @@
 """tools/install.sh, with a stand-in for pip."""
 
 import os
+import re
 import subprocess
 import sys
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.processes import run_program
 
@@ -75,6 +78,33 @@ def test_a_failed_installation_is_repeated(folder: Path):
     assert shell(install, folder, STATUS='3').returncode == 3
     (folder / 'asked').unlink()
     assert installs(folder, install) == 1
+
+
+@pytest.mark.parametrize(
+    'machine, placeholder',
+    [
+        ('Linux x86_64', False),
+        ('Linux aarch64', True),
+        ('Darwin arm64', True),
+        ('Darwin x86_64', True),
+    ],
+)
+def test_decord_is_replaced_where_it_has_no_wheels(machine: str, placeholder: bool, folder: Path):
+    stub = f'uname() {{ echo "{machine}"; }}'
+    install = "install_once constraints.txt --editable '.[lite]'"
+    assert shell(f'{stub}\n{install}', folder).returncode == 0
+    asked = (folder / 'asked').read_text().splitlines()
+    assert [line.split()[-1] for line in asked] == ['./tools/no_decord', '.[lite]'][
+        not placeholder :
+    ]
+
+
+def test_the_replacement_of_decord_satisfies_mmaction2():
+    text = (INSTALL.parent / 'no_decord/pyproject.toml').read_text()
+    settings = dict(re.findall(r'^(name|version) = "(.+)"', text, re.MULTILINE))
+    required = [Requirement(line) for line in requires('mmaction2') or []]
+    decord = [one.specifier for one in required if one.name == settings['name']]
+    assert decord and all(one.contains(settings['version']) for one in decord)
 
 
 def test_the_first_python_that_this_machine_has(folder: Path):
