@@ -49,7 +49,9 @@ def parse_args() -> argparse.Namespace:
         if name != 'export':
             command.add_argument('--license', help='licence of the weights, which is stored in OUT')
         if name in ('encoder', 'export'):
-            command.add_argument('--config', help='training config, if IN does not contain it')
+            command.add_argument(
+                '--config', help='config of the architecture and the clips, instead of that in IN'
+            )
         if name == 'export':
             command.add_argument('--dtype', choices=DTYPES, default='float32')
     return parser.parse_args()

@@ -30,23 +30,24 @@ def parse_args() -> argparse.Namespace:
     )
     checkpoint = 'a weights file, a checkpoint of a run, or "untrained" (with --config)'
     parser.add_argument('checkpoint', nargs='?', help=checkpoint)
+    config = 'config of the architecture and the clips, instead of that in the checkpoint'
     parser.add_argument('videos', nargs='*', help='videos, folders, or lists (.txt)')
     parser.add_argument('-o', '--out', required=True, help='a file .npz or .parquet')
     parser.add_argument('--join', action='store_true', help='write OUT from finished parts')
-    parser.add_argument('--config', help='training config, if the checkpoint does not contain it')
+    parser.add_argument('--config', help=config)
     parser.add_argument('--root', help='folder of the paths in lists (folder of the list)')
     for name, text in (
-        ('clip-len', 'frames per clip'),
-        ('frame-interval', 'distance between neighbouring frames of a clip'),
-        ('size', 'side of the crop in pixels'),
+        ('--clip-len', 'frames per clip'),
+        ('--frame-interval', 'distance between neighbouring frames of a clip'),
+        ('--size', 'side of the crop in pixels'),
     ):
-        parser.add_argument(f'--{name}', type=int, help=f'{text} (as the encoder expects)')
+        parser.add_argument(name, type=int, help=f'{text} (as the encoder expects)')
     for name, default, text in (
-        ('num-clips', 10, 'clips per video (10)'),
-        ('batch-size', 2, 'videos per batch (2)'),
-        ('workers', None, 'decoding processes, 0 for none (one per core, at most 4)'),
+        ('--num-clips', 10, 'clips per video (10)'),
+        ('--batch-size', 2, 'videos per batch (2)'),
+        ('--workers', None, 'decoding processes, 0 for none (one per core, at most 4)'),
     ):
-        parser.add_argument(f'--{name}', type=int, default=default, help=text)
+        parser.add_argument(name, type=int, default=default, help=text)
     parser.add_argument('--device', help='where to compute, such as cuda:0 (a GPU if there is one)')
     args = parser.parse_args()
     if args.join == bool(args.checkpoint):

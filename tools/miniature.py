@@ -46,10 +46,18 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('--out', type=Path, default=Path('work_dirs/miniature'))
+    parser.add_argument(
+        '--out', type=Path, default=Path('work_dirs/miniature'), help='output folder (%(default)s)'
+    )
     parser.add_argument('--tables', nargs='+', choices=TABLES, default=list(TABLES))
-    parser.add_argument('--seeds', nargs='+', type=int, default=[0, 1, 2, 3, 4])
-    parser.add_argument('--jobs', type=int, help='runs at the same time; default: one per core')
+    parser.add_argument(
+        '--seeds', nargs='+', type=int, default=[0, 1, 2, 3, 4], help='seeds (0 to 4)'
+    )
+    parser.add_argument(
+        '--jobs',
+        type=int,
+        help='runs at the same time (one per core; with a GPU, one per four cores)',
+    )
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
     parser.add_argument(

@@ -30,7 +30,7 @@ class S3Backend(BaseStorageBackend):
             import botocore.exceptions
             from botocore.config import Config
         except ImportError as error:
-            raise ImportError("io_backend='s3' needs boto3: pip install cvrl_mm[s3].") from error
+            raise ImportError("io_backend='s3' needs boto3: pip install boto3.") from error
         self._errors = botocore.exceptions
         config = Config(
             connect_timeout=timeout_seconds,

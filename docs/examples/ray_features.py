@@ -4,7 +4,7 @@ Each worker is an actor that loads the encoder once. OUT gets files with the col
 ``feat`` (the mean over the clips; NaN for an unreadable video) and ``error``.
 
 Example:
-    pip install cvrl_mm[ray]
+    pip install 'ray[data]' pyarrow
     python docs/examples/ray_features.py encoder.safetensors list.txt OUT --workers 8 --gpus 1
 
 The list has one path per line. Without RAY_ADDRESS this machine is the cluster.

@@ -43,7 +43,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--lenient', action='store_true', help='accept damage that the decoder conceals'
     )
-    parser.add_argument('--timeout', type=float, default=60, help='time limit per video in seconds')
+    parser.add_argument('--timeout', type=float, default=60, help='seconds per video (%(default)s)')
     args = parser.parse_args()
     if args.root is None:
         args.root = os.path.dirname(args.list)
