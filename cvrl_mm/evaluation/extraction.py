@@ -56,6 +56,7 @@ def extract_to_file(
     """
     FeatureFile(out).check_names(paths)  # fails early if the file cannot be written
     source = dict(
+        backbone=encoder.meta.get('backbone'),  # equal weights fit networks of other padding
         weights_sha256=weights_sha256(encoder.backbone),
         clips=encoder.clip_input.to_dict(),
         num_clips=num_clips,

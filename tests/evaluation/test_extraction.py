@@ -1,3 +1,4 @@
+import json
 import multiprocessing as mp
 import os
 import shutil
@@ -164,6 +165,34 @@ def test_an_interrupted_run_goes_on(
     np.testing.assert_allclose(
         np.load(tmp_path / 'feats.npz')['feats'], expected(videos), rtol=1e-5
     )
+
+
+def test_features_of_an_architecture_with_equal_weights_are_not_mixed_in(
+    videos: list[str], tmp_path: Path
+):
+    def run_with(padding: str | None) -> dict[str, str] | None:
+        network = encoder()
+        network.meta = dict(backbone=dict(padding=padding)) if padding else {}
+        return extract_to_file(network, videos[:2], tmp_path / 'feats.npz', 2, num_workers=0, size=2)
+
+    assert run_with('symmetric') is None
+    assert run_with('symmetric') is None
+    with pytest.raises(ValueError, match='holds features with other backbone; finish that run'):
+        run_with('tf_same')
+    with pytest.raises(ValueError, match='holds features with other backbone; finish that run'):
+        run_with(None)
+
+
+def test_parts_that_name_no_architecture_are_finished_where_there_is_none(
+    videos: list[str], tmp_path: Path
+):
+    run(videos, tmp_path / 'feats.npz', size=2)
+    (meta,) = tmp_path.glob('feats.npz.parts/*/meta.json')
+    content = json.loads(meta.read_text())
+    del content['source']['backbone']
+    meta.write_text(json.dumps(content))
+    run(videos, tmp_path / 'feats.npz', rank=1, size=2)
+    assert join_parts(tmp_path / 'feats.npz') == {}
 
 
 def test_the_digest_tells_weights_apart():
