@@ -86,7 +86,7 @@ def cached_linear_probe(
     train = cached_features(model, source, loaders[0], out / 'train', repeats=train_views)
     val = cached_features(model, source, loaders[1], out / evaluate_on)
 
-    schedule = _schedule(cfg)
+    schedule = _schedule(cfg, len(train[0]))
     lrs = lrs or [factor * cfg.optim_wrapper.optimizer.lr for factor in LR_FACTORS]
     candidates = [Candidate(lr, decay) for lr in lrs for decay in weight_decays]
     hidden = not is_main_process()
@@ -109,11 +109,17 @@ def cached_linear_probe(
     return write_result(result, out / 'cached_probe.json')
 
 
-def _schedule(cfg: Config) -> ProbeSchedule:
-    """Return the schedule of online linear evaluation."""
+def _schedule(cfg: Config, num_videos: int) -> ProbeSchedule:
+    """Return the schedule of online linear evaluation on ``num_videos`` training videos."""
+    batch_size = cfg.auto_scale_lr.base_batch_size
+    steps_per_epoch = max(1, num_videos // batch_size)
     return ProbeSchedule(
         epochs=cfg.train_cfg.max_epochs,
-        warmup_epochs=sum(s['end'] for s in cfg.param_scheduler if s['type'] == 'LinearLR'),
-        batch_size=cfg.auto_scale_lr.base_batch_size,
+        warmup_epochs=sum(
+            s['end'] / (1 if s.get('by_epoch', True) else steps_per_epoch)
+            for s in cfg.param_scheduler
+            if s['type'] == 'LinearLR'
+        ),
+        batch_size=batch_size,
         l2_normalize=cfg.model.cls_head.get('l2_normalize', True),
     )

@@ -20,7 +20,7 @@ class ProbeSchedule:
     """Schedule of training a classifier: SGD with momentum 0.9, linear warm-up, cosine decay."""
 
     epochs: int
-    warmup_epochs: int
+    warmup_epochs: float
     batch_size: int
     l2_normalize: bool = True
     seed: int = 0

@@ -8,7 +8,7 @@ from mmaction.registry import MODELS
 from mmaction.utils import register_all_modules
 from mmengine.config import Config
 
-from cvrl_mm.evaluation.cached_linear_probe import cached_linear_probe
+from cvrl_mm.evaluation.cached_linear_probe import _schedule, cached_linear_probe
 from cvrl_mm.evaluation.retrieval import retrieval
 from cvrl_mm.models.pretrained import CheckpointMisfitError
 from tests.ranks import run_ranks
@@ -39,6 +39,21 @@ def test_probe_and_retrieval_of_one_process_and_of_two(
 
     of_ranks = run_ranks(both, 2, tmp_path, *given, str(tmp_path / 'two'))
     assert of_ranks == [(probe, neighbours)] * 2
+
+
+@pytest.mark.parametrize(
+    ('scheduler', 'warmup_epochs'),
+    [
+        (dict(end=5), 5),
+        (dict(end=5, by_epoch=True, convert_to_iter_based=True), 5),
+        (dict(end=25, by_epoch=False), 2.5),
+    ],
+)
+def test_a_warmup_in_steps_is_converted_to_epochs(scheduler: dict, warmup_epochs: float):
+    cfg = linear_config('', '')
+    cfg.auto_scale_lr.base_batch_size = 32
+    cfg.param_scheduler = [dict(type='LinearLR', **scheduler), dict(type='CosineAnnealingLR')]
+    assert _schedule(cfg, 10 * 32 + 31).warmup_epochs == warmup_epochs
 
 
 def test_labels_beyond_the_classes_are_refused(
