@@ -173,7 +173,9 @@ def test_features_of_an_architecture_with_equal_weights_are_not_mixed_in(
     def run_with(padding: str | None) -> dict[str, str] | None:
         network = encoder()
         network.meta = dict(backbone=dict(padding=padding)) if padding else {}
-        return extract_to_file(network, videos[:2], tmp_path / 'feats.npz', 2, num_workers=0, size=2)
+        return extract_to_file(
+            network, videos[:2], tmp_path / 'feats.npz', 2, num_workers=0, size=2
+        )
 
     assert run_with('symmetric') is None
     assert run_with('symmetric') is None
