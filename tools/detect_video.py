@@ -1,7 +1,8 @@
 """Write a copy of a video with boxes of people and their most probable actions.
 
 A config with a region proposal network detects the people. Other configs need --proposals, a file
-of person boxes of the video, which tools/data/make_proposals.py writes.
+of person boxes of the video, which tools/data/make_proposals.py writes. Boxes with a person
+score of at least person_det_score_thr of the config are used; if there are none, the best one.
 
 Example:
     python tools/detect_video.py VIDEO configs/detection/ava22_videos_rpn_cvrl.py CHECKPOINT

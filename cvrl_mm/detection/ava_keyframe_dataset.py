@@ -12,7 +12,7 @@ from mmengine.logging import MMLogger
 
 from ..datasets.sample_index import SampleIndex, seeded_draws
 from .ava_annotations import ActionRow, read_actions, read_exclusions
-from .ava_proposals import load_proposals
+from .ava_proposals import load_proposals, select_people
 from .ava_sources import Source, find_frames, find_movies, probe_video
 
 MAX_MISSING = 0.05  # share of the movies
@@ -219,10 +219,6 @@ class AVAKeyframeDataset(AVADataset):
         return self.person_boxes is not None and not len(self._proposals(key))
 
     def _proposals(self, key: str) -> np.ndarray:
-        """Return the boxes above the score threshold, or at least the best one, (N, 4)."""
+        """Return the person boxes of a key frame that are used, (N, 4)."""
         boxes = (self.person_boxes or {}).get(key, np.zeros((0, 5), np.float32))
-        if boxes.shape[1] == 5 and len(boxes):
-            scores = boxes[:, 4]
-            boxes = boxes[scores >= min(self.person_det_score_thr, scores.max())]
-        boxes = np.clip(boxes[: self.num_max_proposals, :4], 0, 1)
-        return boxes[(boxes[:, 2:] > boxes[:, :2]).all(1)]
+        return select_people(boxes, self.person_det_score_thr, self.num_max_proposals)

@@ -117,6 +117,27 @@ def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
     )
 
 
+def select_people(
+    boxes: np.ndarray, person_det_score_thr: float = 0.9, num_max_proposals: int = 1000
+) -> np.ndarray:
+    """Select the person boxes in which actions are detected.
+
+    Args:
+        boxes: Boxes as fractions of the frame, (N, 4), or (N, 5) with the scores of the persons.
+        person_det_score_thr: Lowest score of a box that is used. If all scores are lower, only the
+            best box is used.
+        num_max_proposals: Maximal number of boxes.
+
+    Returns:
+        Boxes, (K, 4), clipped at the border of the frame, without those that are then empty.
+    """
+    if boxes.shape[1] == 5 and len(boxes):
+        scores = boxes[:, 4]
+        boxes = boxes[scores >= min(person_det_score_thr, scores.max())]
+    boxes = np.clip(boxes[:num_max_proposals, :4], 0, 1)
+    return boxes[(boxes[:, 2:] > boxes[:, :2]).all(1)]
+
+
 def save_proposals(proposals: dict[str, np.ndarray], path: str | Path) -> None:
     """Write person boxes that this module and MMAction2 can read.
 

@@ -14,6 +14,8 @@ from mmengine.runner import load_checkpoint
 from cvrl_mm.command_line import read_config
 from cvrl_mm.models.pretrained import check_pretrained
 
+from .ava_proposals import select_people
+
 # Steps that read frames in the pipelines of configs; ReadAVAClip replaces them
 READING = ('SampleAVAFrames', 'RawFrameDecode', 'ReadAVAClip')
 
@@ -61,6 +63,8 @@ class VideoActionDetector:
         sampling = dataset.pipeline[0]
         self.clip_len, self.interval = sampling.clip_len, sampling.frame_interval
         self.fps = dataset.get('fps', 30)
+        limits = ('person_det_score_thr', 'num_max_proposals')
+        self.limits = {name: dataset[name] for name in limits if name in dataset}
         reading = dict(type='ReadAVAClip', clip_len=self.clip_len, frame_interval=self.interval)
         self.pipeline = Compose(
             [reading, *(step for step in dataset.pipeline if step.type not in READING)]
@@ -77,7 +81,8 @@ class VideoActionDetector:
         Args:
             path: Video file.
             second: Time from the start of the file.
-            people: Person boxes as fractions of the frame, (K, 4) or (K, 5), if ``needs_people``.
+            people: Person boxes as fractions of the frame, (N, 4) or (N, 5), if ``needs_people``.
+                Those are used that :func:`select_people` selects with the settings of the config.
 
         Raises:
             ValueError: Person boxes are missing.
@@ -90,9 +95,10 @@ class VideoActionDetector:
                     'This detector needs person boxes: make them with '
                     'tools/data/make_proposals.py, or use a config with a region proposal network.'
                 )
+            people = select_people(people, **self.limits)
             if not len(people):
                 return Detections(np.zeros((0, 4)), np.zeros((0, len(self.actions))))
-            proposals['proposals'] = people[:, :4]
+            proposals['proposals'] = people
         frame = dict(
             **proposals,
             filename=str(path),

@@ -6,6 +6,7 @@ import torch
 from mmaction.registry import DATASETS, MODELS
 from mmengine.config import Config
 
+from cvrl_mm.detection.ava_proposals import load_proposals
 from cvrl_mm.detection.video_detector import VideoActionDetector
 from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
 
@@ -50,11 +51,29 @@ def test_a_proposal_network_finds_in_a_video_what_testing_finds():
 
 def test_given_boxes_are_what_is_scored():
     ours = detector('synthetic_ava_fast_rcnn')
-    people = np.array([[0.1, 0.2, 0.4, 0.8, 0.9], [0.5, 0.1, 0.9, 0.7, 0.8]])
+    people = np.array([[0.1, 0.2, 0.4, 0.8, 0.95], [0.5, 0.1, 0.9, 0.7, 0.9]])
     found = ours.detect('data/synthetic_ava/videos/val_0.mp4', 1, people)
     np.testing.assert_allclose(found.boxes, people[:, :4], atol=1e-6)
     assert found.scores.shape == (2, 3) and (found.scores > 0).all() and (found.scores < 1).all()
     assert ours.detect('data/synthetic_ava/videos/val_0.mp4', 1, people[:0]).boxes.shape == (0, 4)
+
+
+def test_the_boxes_that_are_scored_are_those_of_testing():
+    path = 'data/synthetic_ava/annotations/val_proposals.pkl'
+    people = load_proposals(path)['val_0,0901']
+    ours = detector('synthetic_ava_fast_rcnn')
+    found = ours.detect('data/synthetic_ava/videos/val_0.mp4', 1, people)
+    cfg = Config.fromfile(CONFIGS / 'synthetic_ava_fast_rcnn.py')
+    data = DATASETS.build(cfg.test_dataloader.dataset)
+    frames = {info['img_key']: info for info in map(data.get_data_info, range(len(data)))}
+    expected = frames['val_0,0901']['proposals']
+    assert len(expected) < len(people)
+    np.testing.assert_allclose(found.boxes, expected, atol=1e-6)
+    people[:, 4] = [0.1, 0.3, 0.2]
+    found = ours.detect('data/synthetic_ava/videos/val_0.mp4', 1, people)
+    np.testing.assert_allclose(found.boxes, people[1:2, :4].clip(0, 1), atol=1e-6)
+    people[:, :4] += 1  # outside the frame
+    assert not len(ours.detect('data/synthetic_ava/videos/val_0.mp4', 1, people).boxes)
 
 
 def test_what_is_missing_is_named():

@@ -57,8 +57,8 @@ def test_with_given_boxes(
         *arguments,
         *('--proposals', proposals, '--start', 900, '--threshold', 0),
     )
-    # three boxes, one of them doubtful, in each of the seconds 901 to 903
-    assert 'out.mp4: 9 boxes drawn' in capsys.readouterr().out
+    # two people and, with too low a score, a third box in each of the seconds 901 to 903
+    assert 'out.mp4: 6 boxes drawn' in capsys.readouterr().out
     assert frames_of(Path('out.mp4')) == 120
 
 
