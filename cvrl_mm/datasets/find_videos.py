@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 VIDEO_SUFFIXES = (
     *('.3gp', '.avi', '.flv', '.m4v', '.mkv', '.mov'),
@@ -48,6 +48,12 @@ def walk(folder: Path) -> Iterator[Path]:
             paths = (Path(parent, name) for name in files)
             yield from (path for path in paths if path.suffix.lower() in VIDEO_SUFFIXES)
         starts = sorted(links)
+
+
+def video_stem(path: PurePath) -> str:
+    """Return the file name without suffix, which is ``.avi.mp4`` if ``a.avi`` was repacked."""
+    former = PurePath(path.stem)
+    return former.stem if former.suffix.lower() in VIDEO_SUFFIXES else path.stem
 
 
 def is_utf8(name: str) -> bool:

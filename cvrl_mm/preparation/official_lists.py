@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..datasets.find_videos import VIDEO_SUFFIXES, find_videos
+from ..datasets.find_videos import VIDEO_SUFFIXES, find_videos, video_stem
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,7 @@ def group_videos(root: Path) -> dict[str, list[str]]:
     """
     found = defaultdict(list)
     for path in find_videos(root):
-        former = Path(path.stem)
-        stem = former.stem if former.suffix.lower() in VIDEO_SUFFIXES else path.stem
-        found[stem].append(path.relative_to(root).as_posix())
+        found[video_stem(path)].append(path.relative_to(root).as_posix())
     if not found:
         raise FileNotFoundError(f'There are no videos ({", ".join(VIDEO_SUFFIXES)}) below {root}.')
     return found

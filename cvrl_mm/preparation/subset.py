@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from ..datasets.find_videos import video_stem
 from ..datasets.video_list import parse_line
 
 
@@ -15,8 +16,9 @@ def draw_subset(
 
     From each class, ``percent`` of the videos are drawn, rounded to the nearest whole number and
     at least one. The draw depends on a hash of the seed and of the file's name without folder and
-    suffix. It therefore does not depend on the order of the list, the folder of the videos or the
-    versions of Python and numpy, and a smaller share is a subset of a larger one.
+    suffix. It therefore does not depend on the order of the list, the folder of the videos, whether
+    they are repacked (:func:`.repack.repack`) or the versions of Python and numpy, and a smaller
+    share is a subset of a larger one.
 
     Args:
         lines: Lines "path label" of a list.
@@ -37,7 +39,7 @@ def draw_subset(
         path, label = parse_line(line)
         if not path or label < 0:
             raise ValueError(f'{name}, line {number + 1}: {line!r} is not "path label".')
-        stem = PurePosixPath(path).stem
+        stem = video_stem(PurePosixPath(path))
         digest = hashlib.sha256(f'{seed} {stem}'.encode()).hexdigest()
         classes[label].append((digest, path, number))
     kept = []

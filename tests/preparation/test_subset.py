@@ -1,4 +1,5 @@
 import random
+from hashlib import sha256
 
 import pytest
 
@@ -27,6 +28,20 @@ def test_order_folder_and_ending_of_the_files_do_not_matter():
     moved = [line.replace('folder ', '/data/').replace('.mp4', '.webm') for line in shuffled]
     drawn = {line.split('/')[-1].replace('.webm', '.mp4') for line in draw_subset(moved, 10)}
     assert drawn == {line.split('/')[-1] for line in draw_subset(LINES, 10)}
+
+
+def test_repacked_videos_are_drawn_as_before():
+    old = [line.replace('.mp4', '.avi') for line in LINES]
+    new = [line.replace('.avi', '.avi.mp4') for line in old]
+    drawn = [line.replace('.avi.mp4', '.avi') for line in draw_subset(new, 10)]
+    assert drawn == draw_subset(old, 10)
+
+
+def test_a_point_in_a_name_is_part_of_it():
+    # the lowest of sha256sum('0 a.1'), sha256sum('0 a.2'), …; 'a' alone would tie
+    videos = [f'a.{number}.mp4 0' for number in range(1, 7)]
+    digests = {sha256(f'0 {v.split(".mp4")[0]}'.encode()).hexdigest(): v for v in videos}
+    assert draw_subset(videos, 1) == [digests[min(digests)]]
 
 
 def test_a_smaller_share_lies_within_a_larger_one():
