@@ -2,12 +2,12 @@
 
 import gc
 import logging
+import math
 import os
 import tempfile
 import time
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from uuid import uuid4
 
 import torch
@@ -22,7 +22,7 @@ from ..engine.atomic_checkpoint_hook import PREEMPTED
 from ..engine.terminal_log import print_warnings_only, shorten
 from .progress_hook import ProgressHook
 
-TIMED_STEPS = 12
+MIN_TIMED_STEPS = 8
 UNTIMED_STEPS = 4  # first steps, during which the workers start
 
 
@@ -70,11 +70,12 @@ def time_step(config_file: Path) -> float:
         config_file: Config of the training.
 
     Returns:
-        The median over several steps, the same on all ranks.
+        The mean over several steps, the same on all ranks.
     """
     with tempfile.TemporaryDirectory() as folder:
         cfg = _read(config_file)
-        cfg.merge_from_dict({'train_cfg.max_iters': TIMED_STEPS, 'work_dir': folder})
+        untimed, timed = steps_to_time(cfg.train_dataloader.num_workers)
+        cfg.merge_from_dict({'train_cfg.max_iters': untimed + timed, 'work_dir': folder})
         cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'RepresentationHook']
         cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
         cfg.default_hooks.pop('plain_checkpoint', None)
@@ -86,10 +87,40 @@ def time_step(config_file: Path) -> float:
         gc.collect()  # ends the workers
         for handler in MMLogger.get_current_instance().handlers:
             handler.close()  # the log file is deleted with the folder
-    ends = timer.ends[UNTIMED_STEPS:]
-    seconds = [median(b - a for a, b in pairwise(ends))]
+    seconds = [mean_step(timer.ends, untimed)]
     broadcast_object_list(seconds)
     return seconds[0]
+
+
+def steps_to_time(workers: int) -> tuple[int, int]:
+    """Choose the steps of a time measurement.
+
+    The workers of a loader start together, so that batches arrive in bursts of one per worker.
+    The timed steps are therefore whole rounds of the workers, after the two batches per worker
+    that are loaded in advance.
+
+    Args:
+        workers: Number of loading processes; 0 if the training process loads.
+
+    Returns:
+        Number of untimed first steps and of timed steps.
+    """
+    workers = max(1, workers)
+    rounds = math.ceil(max(MIN_TIMED_STEPS, 2 * workers) / workers)
+    return UNTIMED_STEPS + 2 * workers, rounds * workers
+
+
+def mean_step(ends: Sequence[float], untimed: int) -> float:
+    """Average the duration of steps.
+
+    Args:
+        ends: End time of each step in seconds.
+        untimed: Number of first steps that do not count, at least 1.
+
+    Returns:
+        Seconds per step.
+    """
+    return (ends[-1] - ends[untimed - 1]) / (len(ends) - untimed)
 
 
 def train(config_file: Path) -> None:

@@ -5,7 +5,14 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from cvrl_mm.own_videos.training import final_checkpoint, has_begun, prepare_process, trained_steps
+from cvrl_mm.own_videos.training import (
+    final_checkpoint,
+    has_begun,
+    mean_step,
+    prepare_process,
+    steps_to_time,
+    trained_steps,
+)
 
 
 def test_checkpoints_of_a_training(tmp_path: Path):
@@ -43,3 +50,12 @@ def test_threads_that_are_set_are_kept(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(os.environ, 'OMP_NUM_THREADS', str(before))
     prepare_process(2 * before + 2)
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize('workers', [0, 1, 2, 3, 8, 16])
+def test_the_time_per_step_is_right_if_batches_arrive_in_bursts(workers: int):
+    untimed, timed = steps_to_time(workers)
+    burst = max(1, workers)  # all workers deliver every 3 s; a step itself takes 1 ms
+    ends = [3 * (step // burst) + 1e-3 * (step % burst) for step in range(untimed + timed)]
+    assert untimed > 2 * burst and timed >= 8
+    assert mean_step(ends, untimed) == pytest.approx(3 / burst)
