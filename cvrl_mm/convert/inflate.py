@@ -11,11 +11,14 @@ from ..models import R3DSlow
 from ..models.pretrained import is_counter
 from .architecture import RESNET_STEM as STEM
 from .architecture import read_depth_and_width
+from .description import describe
 from .files import load_weights
 
 OUR_STEM = 'conv1.conv.weight'
 # Prefixes in files of torchvision and timm, of mmpretrain and this package, and of DDP
 PREFIXES = ('', 'backbone.', 'module.', 'module.backbone.')
+# Settings of an R3DSlow that inflation in time does not change
+SPATIAL = ('padding', 'spatial_strides', 'dilations')
 
 
 def inflate_resnet(path: str | Path) -> dict:
@@ -32,11 +35,13 @@ def inflate_resnet(path: str | Path) -> dict:
 
     Returns:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``,
-        ``inflated``, ``depth``, ``width``, ``padding`` and ``left_over``, the names that are not
-        part of the backbone.
+        ``inflated``, ``backbone``, the config of the ``R3DSlow``, and ``left_over``, the names that
+        are not part of the backbone. If the file describes an ``R3DSlow``, its padding, spatial
+        strides and dilations are kept, and ``meta`` has ``input`` with its mean and std.
 
     Raises:
-        ValueError: A weight is missing or has a wrong shape, or the network is not a ResNet.
+        ValueError: A weight is missing or has a wrong shape, the network is not a ResNet, or the
+            description in the file is malformed.
     """
     checkpoint = load_weights(path)
     everything = checkpoint['state_dict']
@@ -60,8 +65,16 @@ def inflate_resnet(path: str | Path) -> dict:
         f'ResNet-{depth}, width {width:g}, inflated; not used: {", ".join(left_over) or "none"}.',
         logger='current',
     )
-    meta = dict(source=Path(path).name, inflated=True, depth=depth, width=width)
-    return dict(state_dict=weights, meta=meta | dict(padding='symmetric', left_over=left_over))
+    try:
+        told = describe(checkpoint['meta']) if stem == OUR_STEM else {}
+    except ValueError as error:
+        raise ValueError(f'{path}: {error}') from error
+    spatial = {k: v for k, v in told.get('backbone', {}).items() if k in SPATIAL}
+    backbone = dict(type='R3DSlow', depth=depth, width=width, padding='symmetric') | spatial
+    meta = dict(source=Path(path).name, inflated=True, backbone=backbone, left_over=left_over)
+    if 'input' in told:
+        meta['input'] = {key: told['input'][key] for key in ('mean', 'std')}
+    return dict(state_dict=weights, meta=meta)
 
 
 def inflate_weights(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> dict:

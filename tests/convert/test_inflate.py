@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from cvrl_mm.convert import inflate_resnet
+from cvrl_mm import load_encoder
+from cvrl_mm.convert import inflate_resnet, save_weights
 from cvrl_mm.models import R3DSlow
 
 
@@ -106,7 +107,7 @@ def test_static_video_has_the_features_of_its_image(tmp_path, depth, frames_at_t
     assert (feats[:, :, 0] - expected).abs().max() > 1e-3 * scale
 
     meta = checkpoint['meta']
-    assert (meta['depth'], meta['width'], meta['padding']) == (depth, 0.125, 'symmetric')
+    assert meta['backbone'] == dict(type='R3DSlow', depth=depth, width=0.125, padding='symmetric')
     assert [name.split('.', 1)[-1] for name in meta['left_over']] == (
         ['bias', 'weight'] if naming == 'torchvision_and_timm' else ['fc.bias', 'fc.weight']
     )
@@ -127,6 +128,33 @@ def test_an_encoder_trained_on_frames_is_inflated_too(tmp_path):
     with torch.no_grad():
         feats = net(image.expand(-1, -1, 44, -1, -1))[:, :, 10]
         torch.testing.assert_close(feats, image_net.eval()(image)[:, :, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_padding_and_normalisation_of_an_encoder_are_kept(tmp_path):
+    config = dict(depth=18, width=0.125, padding='tf_same', dilations=[1, 1, 1, 2])
+    config |= dict(conv1_kernel=[1, 7, 7], conv1_stride_t=1, inflate=[0, 0, 0, 0])
+    net = R3DSlow(**config)
+    net.init_weights()
+    state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
+    clips = dict(clip_len=1, mean=[123.0, 116.0, 103.0], std=[58.0, 57.0, 57.0])
+    meta = dict(backbone=dict(config, type='R3DSlow'), input=clips)
+    torch.save(dict(state_dict=state, meta=meta), tmp_path / 'in.pth')
+    save_weights(inflate_resnet(tmp_path / 'in.pth'), tmp_path / 'out.pth')
+    images, videos = load_encoder(tmp_path / 'in.pth'), load_encoder(tmp_path / 'out.pth')
+    assert (images.clip_len, videos.clip_len) == (1, 32)
+    frame = torch.randint(0, 256, (1, 3, 1, 64, 64), dtype=torch.uint8)
+    clip = (frame.expand(-1, -1, 44, -1, -1) - videos.mean) / videos.std
+    with torch.no_grad():
+        feats = videos.backbone(clip)[:, :, 10].mean((2, 3))
+    torch.testing.assert_close(feats, images.features(frame), rtol=1e-4, atol=1e-5)
+
+
+def test_a_malformed_description_is_refused(tmp_path):
+    state = {f'backbone.{k}': v for k, v in R3DSlow(18, width=0.125).state_dict().items()}
+    state = {k: v[:, :, :1] if v.ndim == 5 else v for k, v in state.items()}
+    torch.save(dict(state_dict=state, meta=dict(input=dict(mean=3))), tmp_path / 'in.pth')
+    with pytest.raises(ValueError, match=r'in\.pth: mean must be three numbers'):
+        inflate_resnet(tmp_path / 'in.pth')
 
 
 def test_every_slice_is_the_image_kernel_over_their_number(tmp_path):
