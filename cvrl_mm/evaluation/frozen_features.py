@@ -42,6 +42,16 @@ def check_out(out: Path) -> None:
         raise PermissionError(f'The folder {out} is not writable; choose another one with --out.')
 
 
+def video_list(dataset: ConfigDict) -> VideoList:
+    """Read the list of a dataset as :class:`VideoListDataset` reads it.
+
+    Args:
+        dataset: Config of a dataset with a list of videos.
+    """
+    prefix = (dataset.get('data_prefix') or {}).get('video') or ''
+    return VideoList(dataset.ann_file, dataset.get('delimiter', ' '), prefix)
+
+
 def check_labels(dataset: ConfigDict, num_classes: int | None) -> set[int]:
     """Check that all videos of a list have valid labels.
 
@@ -58,7 +68,7 @@ def check_labels(dataset: ConfigDict, num_classes: int | None) -> set[int]:
     labels: set[int] = set()
     if dataset.get('multi_class'):
         return labels
-    for number, video in enumerate(VideoList(dataset.ann_file), start=1):
+    for number, video in enumerate(video_list(dataset), start=1):
         label = video['label']
         if label < 0 or (num_classes is not None and label >= num_classes):
             what = 'has no label' if label < 0 else f'has the label {label}'

@@ -1,18 +1,17 @@
 """Retrieval of training videos by test videos, and k-NN classification."""
 
 import logging
-from os.path import join
 from pathlib import Path
 
 from mmengine.config import Config, ConfigDict
 from mmengine.logging import print_log
 
-from ..datasets.video_list import VideoList
 from .frozen_features import (
     cached_features,
     check_labels,
     check_out,
     frozen_recognizer,
+    video_list,
     write_result,
 )
 from .neighbour_report import neighbour_report
@@ -50,8 +49,8 @@ def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
 
 def _warn_about_overlap(train: ConfigDict, test: ConfigDict) -> None:
     """Warn if test videos are also training videos, because each of them retrieves itself."""
-    test_paths = _paths(test)
-    shared = _paths(train) & test_paths
+    train_paths, test_paths = ({v['filename'] for v in video_list(d)} for d in (train, test))
+    shared = train_paths & test_paths
     if shared:
         print_log(
             f'{len(shared)} of {len(test_paths)} videos of {test.ann_file} are also in '
@@ -60,9 +59,3 @@ def _warn_about_overlap(train: ConfigDict, test: ConfigDict) -> None:
             logger='current',
             level=logging.WARNING,
         )
-
-
-def _paths(dataset: ConfigDict) -> set[str]:
-    """Return the paths of the videos of a dataset."""
-    prefix = dataset.get('data_prefix', {}).get('video', '')
-    return {join(prefix, video['filename']) for video in VideoList(dataset.ann_file)}

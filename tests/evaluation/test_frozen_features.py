@@ -3,7 +3,12 @@ from pathlib import Path
 import pytest
 from mmengine.config import ConfigDict
 
-from cvrl_mm.evaluation.frozen_features import check_labels, default_out, frozen_recognizer
+from cvrl_mm.evaluation.frozen_features import (
+    check_labels,
+    default_out,
+    frozen_recognizer,
+    video_list,
+)
 from tests.tiny import linear_config
 
 
@@ -28,6 +33,17 @@ def test_labels_are_checked(tmp_path: Path, num_classes: int | None, complaint: 
     with pytest.raises(ValueError, match=complaint):
         check_labels(dataset, num_classes)
     check_labels(ConfigDict(**dataset, multi_class=True), num_classes)
+
+
+def test_labels_after_another_delimiter_are_read(tmp_path: Path):
+    (tmp_path / 'list.txt').write_text('a b.mp4,7\nc.mp4,2\n')
+    dataset = ConfigDict(
+        ann_file=str(tmp_path / 'list.txt'), delimiter=',', data_prefix=dict(video='videos')
+    )
+    assert check_labels(dataset, 8) == {2, 7}
+    assert video_list(dataset)[0] == dict(filename='videos/a b.mp4', label=7)
+    dataset.data_prefix.video = None
+    assert video_list(dataset)[0]['filename'] == 'a b.mp4'
 
 
 def test_equal_weights_in_two_files_are_the_same_source(

@@ -66,3 +66,8 @@ def test_test_videos_among_the_training_videos_are_reported(tmp_path: Path, monk
     test.data_prefix.video = 'other'
     retrieval_module._warn_about_overlap(train, test)
     assert len(lines) == 1
+    test.data_prefix.video = train.data_prefix.video = None
+    test.delimiter = ','
+    (tmp_path / 'test.txt').write_text('b.mp4,1\nc.mp4,0\n')
+    retrieval_module._warn_about_overlap(train, test)
+    assert '1 of 2 videos of ' in lines[1] and 'such as b.mp4' in lines[1]
