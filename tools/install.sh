@@ -23,10 +23,11 @@ python_of() {
 
 # complete_environment DIR: whether this is a virtual environment that was completed and has not been
 # moved. "activate" is the last file of a virtual environment, and contains its absolute path. After an
-# installation that did not end, pip may take half a package for installed.
+# installation that did not end, pip may take half a package for installed; then an environment that these
+# scripts have made is made again, and only such a one.
 complete_environment() {
   local place
-  [ ! -e "$1/installing" ] || return 1
+  [ "$(cat "$1/made_by_install_sh" 2>/dev/null)" != installing ] || return 1
   # shellcheck disable=SC1091
   place=$(source "$1/bin/activate" 2>/dev/null && echo "$VIRTUAL_ENV") &&
     [ "$place" -ef "$1" ] && [ -x "$1/bin/python" ]
@@ -48,6 +49,7 @@ enter_environment() {
     fi
     echo "Making a virtual environment in $folder with $("$python" --version)"
     "$python" -m venv --clear "$folder"
+    touch "$folder/made_by_install_sh"
   fi
   # shellcheck disable=SC1091
   source "$folder/bin/activate"
@@ -59,7 +61,7 @@ enter_environment() {
 # install_once CONSTRAINTS ARGUMENTS...: "python -m pip install ARGUMENTS" in the active environment,
 # unless the same was installed before and what it depends on has not changed.
 install_once() {
-  local constraints=$1 stamp state
+  local constraints=$1 stamp state made=$VIRTUAL_ENV/made_by_install_sh
   shift
   stamp=$VIRTUAL_ENV/installed-$(printf '%s ' "$@" | cksum | tr -d ' ')
   state=$(cat setup.cfg pyproject.toml "$constraints" | cksum)
@@ -69,14 +71,14 @@ install_once() {
     fi
     echo "Installing into $VIRTUAL_ENV. With PyPI's torch for Linux, which contains CUDA, it takes 6 GB and" \
       "several minutes without output."
-    touch "$VIRTUAL_ENV/installing"
+    [ ! -e "$made" ] || echo installing >"$made"
     case $(uname -sm) in # decord, which mmaction2 requires, has no wheels for these
       'Darwin '* | *' aarch64' | *' arm64')
         python -m pip install --disable-pip-version-check ./tools/no_decord
         ;;
     esac
     python -m pip install --disable-pip-version-check --constraint "$constraints" "$@"
-    rm "$VIRTUAL_ENV/installing"
+    [ ! -e "$made" ] || echo complete >"$made"
     echo "$state" >"$stamp"
   fi
 }

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -175,6 +176,20 @@ def test_an_environment_is_made_again_after_a_failed_installation(checkout: Path
     assert not (environment / 'half of a package').exists()
     assert shell(install, checkout, VIRTUAL_ENV=str(environment)).returncode == 0
     assert 'Making' not in enter(checkout).stdout
+
+
+def test_an_environment_of_the_user_is_kept_after_a_failed_installation(checkout: Path):
+    for name in ('setup.cfg', 'pyproject.toml', 'constraints.txt'):
+        (checkout / name).touch()
+    environment = checkout / '.venv'
+    venv.create(environment)
+    (environment / 'package').touch()
+    install = "install_once constraints.txt '.[lite]'"
+    assert shell(install, checkout, VIRTUAL_ENV=str(environment), STATUS='3').returncode == 3
+    done = enter(checkout)
+    assert done.returncode == 0 and 'Making' not in done.stdout
+    assert (environment / 'package').exists()
+    assert installs(checkout, f'VIRTUAL_ENV={environment}; {install}') > 0
 
 
 def test_a_folder_that_is_no_virtual_environment_is_kept(checkout: Path):
