@@ -11,7 +11,7 @@ if [ $# -lt 2 ]; then
   sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
-tools=$(cd "$(dirname "$0")" && pwd)
+tools=$(CDPATH='' cd -- "$(dirname "$0")" && pwd)
 work_dir=work_dirs/$(basename "$1" .py)
 "$tools/dist_train.sh" "$1" "$2" --resume auto --work-dir "$work_dir"
 WORK_DIR=$work_dir/linear "$tools/train_and_test.sh" \

@@ -9,7 +9,7 @@ if [ $# -lt 3 ]; then
   sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
-tools=$(cd "$(dirname "$0")" && pwd)
+tools=$(CDPATH='' cd -- "$(dirname "$0")" && pwd)
 # torchrun's own choice, which it announces in five lines otherwise
 [ "$3" = 1 ] || export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}" exec python -m torch.distributed.run \

@@ -13,7 +13,7 @@ if [ $# -lt 2 ]; then
   sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
-tools=$(cd "$(dirname "$0")" && pwd)
+tools=$(CDPATH='' cd -- "$(dirname "$0")" && pwd)
 address=${MASTER_ADDR:-127.0.0.1}
 host=$([ "${NODE_RANK:-0}" = 0 ] && echo 1 || echo 0)
 # A restarted job must not find the addresses of dead ranks in the store

@@ -7,7 +7,7 @@
 #   PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu tools/quickstart.sh
 # gets a CPU build, which is a tenth of the size.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+CDPATH='' cd -- "$(dirname "$0")/.."
 source tools/install.sh
 # shellcheck disable=SC2086
 enter_environment .venv $PYTHONS

@@ -14,7 +14,7 @@ if [ $# -lt 4 ]; then
   sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
-tools=$(cd "$(dirname "$0")" && pwd)
+tools=$(CDPATH='' cd -- "$(dirname "$0")" && pwd)
 gpus=${GPUS:-8}
 per_node=${GPUS_PER_NODE:-8}
 if [ "$per_node" -gt "$gpus" ]; then per_node=$gpus; fi

@@ -7,7 +7,7 @@
 # --oldest: only the core, with the oldest supported versions (Python 3.10 and
 # constraints-oldest.txt), in .venv-oldest.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+CDPATH='' cd -- "$(dirname "$0")/.."
 source tools/install.sh
 
 if [ "${1-}" = --oldest ]; then

@@ -10,7 +10,7 @@ if [ $# -lt 2 ]; then
   sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
-tools=$(cd "$(dirname "$0")" && pwd)
+tools=$(CDPATH='' cd -- "$(dirname "$0")" && pwd)
 work_dir=${WORK_DIR:-work_dirs/$(basename "$1" .py)}
 options=(--work-dir "$work_dir")
 if [ $# -gt 2 ]; then

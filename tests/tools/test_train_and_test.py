@@ -71,3 +71,12 @@ def test_without_arguments_the_usage_is_shown(name):
     done = run_program([ROOT / 'tools' / name])
     assert done.returncode == 2
     assert f'tools/{name} CONFIG RANKS_PER_NODE' in done.stderr
+
+
+def test_cdpath_does_not_lead_to_another_folder(run, tmp_path: Path):
+    (tmp_path / 'other/tools').mkdir(parents=True)
+    (tmp_path / 'tools').symlink_to(ROOT / 'tools')
+    program = ['bash', 'tools/dist_train.sh', 'a.py', '1']
+    env = os.environ | {'PATH': f'{tmp_path}/bin:{os.environ["PATH"]}', 'CDPATH': 'other'}
+    assert run_program(program, cwd=tmp_path, env=env).returncode == 0
+    assert f' {tmp_path}/tools/train.py a.py' in (tmp_path / 'calls').read_text()
