@@ -30,7 +30,9 @@ def convert_slowfast(path: str | Path) -> dict[str, Any]:
 
     A SlowOnly network is an ``R3DSlow`` whose stem has a 1x7x7 kernel and no temporal stride.
     If the checkpoint has a momentum encoder (``backbone_hist``), it is ignored; the encoder that is
-    trained by gradients (``backbone``) is converted.
+    trained by gradients (``backbone``) is converted. If the network takes BGR frames
+    (``DATA.REVERSE_INPUT_CHANNEL``), the input channels of its stem are reversed, because encoders
+    take RGB frames.
 
     Args:
         path: A ``.pyth`` file with ``model_state`` and ``cfg``, a YAML string.
@@ -79,6 +81,8 @@ def convert_slowfast(path: str | Path) -> dict[str, Any]:
                 f'{path}: {names[key]} has the shape {tuple(tensor.shape)}, but '
                 f'the rest of the network needs {tuple(like.shape)}.'
             )
+        if names[key] == STEM and config.get('DATA', {}).get('REVERSE_INPUT_CHANNEL'):
+            tensor = tensor.flip(1)
         weights[f'backbone.{key}'] = tensor.clone()
     print_log(f'SlowOnly R{backbone["depth"]}: {len(weights)} tensors converted.', 'current')
     meta = dict(source=Path(path).name, backbone=backbone, input=_clip_input(config).to_dict())
@@ -122,7 +126,21 @@ def _network(state: dict[str, Tensor], config: dict, path: str) -> dict[str, Any
         padding='symmetric',
         conv1_kernel=[1, 7, 7],
         conv1_stride_t=1,
+        spatial_strides=_per_stage(resnet, 'SPATIAL_STRIDES', [[1], [2], [2], [2]], path),
+        dilations=_per_stage(resnet, 'SPATIAL_DILATIONS', [[1], [1], [1], [1]], path),
     )
+
+
+def _per_stage(resnet: dict, name: str, default: list[list[int]], path: str) -> list[int]:
+    """Read a setting that SlowFast stores as one list per stage, with one value per pathway."""
+    values = resnet.get(name, default)
+    allowed = [[size] for size in range(1, 9)]
+    if not isinstance(values, list) or len(values) != 4 or any(v not in allowed for v in values):
+        raise ValueError(
+            f'{path} was trained with RESNET.{name}={values!r:.80}; only four lists of one integer '
+            f'from 1 to {len(allowed)} are supported, such as {default}.'
+        )
+    return [value for (value,) in values]
 
 
 def _read_config(text: Any, path: str) -> dict:

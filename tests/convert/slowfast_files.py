@@ -1,5 +1,7 @@
 """Checkpoints in the form of SlowFast's, and its SlowOnly network written out by their names."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -60,13 +62,19 @@ def moco_checkpoint(state: dict[str, Tensor]) -> dict:
     return dict(epoch=199, model_state=model, optimizer_state={}, cfg=CFG)
 
 
-def stages(state: dict[str, Tensor], x: Tensor) -> list[Tensor]:
+def stages(
+    state: dict[str, Tensor],
+    x: Tensor,
+    strides: Sequence[int] = (1, 2, 2, 2),
+    dilations: Sequence[int] = (1, 1, 1, 1),
+) -> list[Tensor]:
     """Activations after the stem's pool and after each stage, by plain functions."""
 
-    def conv(x: Tensor, name: str, norm: str, stride: int = 1) -> Tensor:
+    def conv(x: Tensor, name: str, norm: str, stride: int = 1, dilation: int = 1) -> Tensor:
         weight = state[f'{name}.weight']
-        padding = [size // 2 for size in weight.shape[2:]]
-        x = F.conv3d(x, weight, stride=(1, stride, stride), padding=padding)
+        spread = (1, dilation, dilation)
+        padding = [size // 2 * d for size, d in zip(weight.shape[2:], spread, strict=True)]
+        x = F.conv3d(x, weight, None, (1, stride, stride), padding, spread)
         mean, var = state[f'{norm}.running_mean'], state[f'{norm}.running_var']
         return F.batch_norm(x, mean, var, state[f'{norm}.weight'], state[f'{norm}.bias'])
 
@@ -76,9 +84,11 @@ def stages(state: dict[str, Tensor], x: Tensor) -> list[Tensor]:
         x = outs[-1]
         for block in range(blocks):
             name = f's{stage + 2}.pathway0_res{block}'
-            stride = 2 if block == 0 and stage > 0 else 1
+            stride = strides[stage] if block == 0 else 1
             y = conv(x, f'{name}.branch2.a', f'{name}.branch2.a_bn').relu()
-            y = conv(y, f'{name}.branch2.b', f'{name}.branch2.b_bn', stride).relu()
+            y = conv(
+                y, f'{name}.branch2.b', f'{name}.branch2.b_bn', stride, dilations[stage]
+            ).relu()
             y = conv(y, f'{name}.branch2.c', f'{name}.branch2.c_bn')
             if block == 0:
                 x = conv(x, f'{name}.branch1', f'{name}.branch1_bn', stride)

@@ -50,6 +50,16 @@ def test_clips_are_those_of_the_training_config(tmp_path, state, moco):
     assert encoder.mean.flatten().tolist() == [114.75] * 3
 
 
+def test_strides_dilations_and_channel_order_are_converted(tmp_path, state, moco):
+    settings = 'SPATIAL_STRIDES: [[1], [2], [2], [1]], SPATIAL_DILATIONS: [[1], [1], [1], [2]]'
+    cfg = f'DATA: {{REVERSE_INPUT_CHANNEL: true}}\nRESNET: {{{settings}}}'
+    net = load(tmp_path, dict(moco, cfg=cfg)).backbone
+    x = torch.rand(1, 3, 2, 32, 32)
+    expected = stages(state, x.flip(1), strides=(1, 2, 2, 1), dilations=(1, 1, 1, 2))[-1]
+    with torch.no_grad():
+        torch.testing.assert_close(net(x), expected, rtol=1e-4, atol=1e-5 * expected.max().item())
+
+
 def test_other_methods_are_read(tmp_path, moco):
     weights = {k: v for k, v in moco['model_state'].items() if k.startswith('backbone.')}
     byol = {'backbone.head.predictors.0.0.weight': torch.zeros(2, 2)}
@@ -91,6 +101,8 @@ def test_missing_unknown_and_misshapen_weights_are_refused(tmp_path, moco, weigh
         ('MODEL: {ARCH: i3d}', "MODEL.ARCH='i3d'"),
         ('RESNET: {STRIDE_1X1: true}', 'STRIDE_1X1=True'),
         ('RESNET: {TRANS_FUNC: basic_transform}', 'basic_transform'),
+        ('RESNET: {SPATIAL_STRIDES: [[1], [2], [2]]}', r'SPATIAL_STRIDES=\[\[1\], \[2\], \[2\]\];'),
+        ('RESNET: {SPATIAL_DILATIONS: [[1, 1], [1], [1], [1]]}', 'SPATIAL_DILATIONS='),
         ('a: [', 'is damaged'),
         ('DATA: {NUM_FRAMES: many}', "clip_len .* 'many'"),
         ('DATA: {MEAN: 3}', 'mean must be three numbers'),
