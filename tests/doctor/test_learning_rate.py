@@ -15,6 +15,30 @@ K400 = Path(__file__).parents[2] / 'configs' / 'cvrl' / 'pretrain_k400.py'
         (2, {}, 'note', 'lr=0.08'),
         (2, {'auto_scale_lr.enable': True}, 'ok', 'scaled to 0.08'),
         (2, {'optim_wrapper.accumulative_counts': 4}, 'ok', 'as the config expects'),
+        (
+            2,
+            {'optim_wrapper.accumulative_counts': 4},
+            'ok',
+            '2 x 128 x 4 accumulated = 1024 videos',
+        ),
+        (
+            2,
+            {'optim_wrapper.accumulative_counts': 2},
+            'note',
+            '-> set optim_wrapper.optimizer.lr=0.16',
+        ),
+        (
+            2,
+            {'optim_wrapper.accumulative_counts': 4, 'auto_scale_lr.enable': True},
+            'note',
+            'scales to 0.08',
+        ),
+        (
+            2,
+            {'optim_wrapper.accumulative_counts': 4, 'auto_scale_lr.enable': True},
+            'note',
+            'auto_scale_lr.enable=False and optim_wrapper.optimizer.lr=0.32',
+        ),
         (8, {'auto_scale_lr': None}, 'note', 'does not name its batch'),
     ],
 )
