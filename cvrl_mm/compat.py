@@ -200,13 +200,13 @@ def resume_from_own_checkpoints() -> None:
     def resume_local(self: Runner, filename: str, *args: object, **kwargs: object) -> None:
         if '://' in str(filename):
             return resume(self, filename, *args, **kwargs)
-        with torch.serialization.safe_globals(_log_history()):
+        with torch.serialization.safe_globals(log_history()):
             return resume(self, filename, *args, **kwargs)
 
     Runner.resume = resume_local
 
 
-def _log_history() -> list:
+def log_history() -> list:
     """What mmengine's log history consists of, by its names under numpy 1 and 2."""
     import pickle
 

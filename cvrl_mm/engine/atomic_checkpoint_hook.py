@@ -34,7 +34,8 @@ class AtomicCheckpointHook(CheckpointHook):
     - A checkpoint with weights or momenta that are not finite is not written; the run stops.
     - ``--resume`` uses the newest checkpoint that is whole and finite. It is loaded as weights
       only (``torch.load(weights_only=True)``), unless the environment variable
-      ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set.
+      ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set. The log history of mmengine is also accepted;
+      before torch 2.6 this requires :class:`WeightsOnlyCheckpointHook`.
     - A job that torchrun or Slurm has restarted resumes by itself, but only from checkpoints that
       the same launch has written. Each checkpoint stores its launch and a number that grows with
       each checkpoint in the folder; file times are not used.

@@ -5,6 +5,7 @@ import re
 import stat
 import zipfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from mmengine.fileio import LocalBackend, register_backend
 from mmengine.utils import digit_version
 from torch import Tensor, nn
 
+from ..compat import log_history
 from .start_error import StartError
 
 PART = '.part'  # suffix of a checkpoint that is being written
@@ -159,9 +161,17 @@ def _origin(path: Path) -> tuple[int, list[str]]:
 
 
 def _load(path: Path) -> Any:
-    """Load on the CPU as weights alone; with torch 2.1 and later, tensors when they are used."""
-    lazily = {'mmap': True} if digit_version(torch.__version__) >= digit_version('2.1') else {}
-    return torch.load(str(path), map_location='cpu', weights_only=True, **lazily)
+    """Load weights and mmengine's log history on the CPU; they run no code.
+
+    With torch 2.1 and later, tensors are read when they are used. Before torch 2.6, the log history
+    must be stored by :class:`WeightsOnlyCheckpointHook`.
+    """
+    version = digit_version(torch.__version__)
+    lazily = {'mmap': True} if version >= digit_version('2.1') else {}
+    with ExitStack() as stack:
+        if version >= digit_version('2.6'):
+            stack.enter_context(torch.serialization.safe_globals(log_history()))
+        return torch.load(str(path), map_location='cpu', weights_only=True, **lazily)
 
 
 def _tensors(x: Any, name: str) -> Iterator[tuple[str, Tensor]]:

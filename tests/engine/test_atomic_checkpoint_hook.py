@@ -9,9 +9,11 @@ import torch
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
+from mmengine.utils import digit_version
 
 from cvrl_mm.engine import atomic_checkpoint_hook as hook_module
 from cvrl_mm.engine import folder_lock
+from cvrl_mm.engine.checkpoint_files import newest_first
 from cvrl_mm.engine.launch import launch_id
 from cvrl_mm.engine.start_error import StartError
 from tests.engine.test_checkpoint_files import Code
@@ -108,6 +110,21 @@ def test_resumes_from_the_newest_that_can_be_read(tmp_path: Path):
         path.write_bytes(b'')
     with pytest.raises(RuntimeError, match=r'None of the 4 checkpoints .* can be used'):
         runner(tmp_path, resume=True).train()
+
+
+@pytest.mark.skipif(digit_version(torch.__version__) < digit_version('2.6'), reason='torch < 2.6')
+def test_resumes_from_a_pickled_log_history(tmp_path: Path):
+    hooks = dict(checkpoint=dict(type='AtomicCheckpointHook', interval=1))
+    for epochs in (1, 2):
+        cfg = dict(by_epoch=True, max_epochs=epochs)
+        toy_runner(tmp_path, train_cfg=cfg, default_hooks=hooks, resume=epochs > 1).train()
+    stored = torch.load(tmp_path / 'epoch_2.pth', weights_only=False)
+    assert len(stored['message_hub']['log_scalars']['train/loss'].data[0]) == 4  # of two epochs
+    found = newest_first(tmp_path, ['epoch_{}.pth'], [launch_id()])
+    assert [(number, path.name) for number, path in found] == [
+        (2, 'epoch_2.pth'),
+        (1, 'epoch_1.pth'),
+    ]
 
 
 def warnings_of(runner: Runner) -> list[str]:
