@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import torch
 from mmaction.models import ResNet3dSlowOnly
@@ -71,7 +72,8 @@ def export_slow_only(path: str | Path) -> dict:
     """Convert weights for MMAction2's ``ResNet3dSlowOnly``.
 
     Args:
-        path: A checkpoint of an ``R3DSlow`` with symmetric padding.
+        path: A checkpoint of an ``R3DSlow`` with symmetric padding. Without a description of
+            the backbone, the default strides and dilations are assumed.
 
     Returns:
         A checkpoint. The names in ``state_dict`` have no prefix, so the file can be used as the
@@ -96,12 +98,12 @@ def export_slow_only(path: str | Path) -> dict:
             level=logging.WARNING,
         )
     state = {k.removeprefix(PREFIX): v for k, v in checkpoint['state_dict'].items()}
-    config = _slow_only_config(state)
-    with torch.device('meta'):
-        stock = ResNet3dSlowOnly(**config)
+    config = _slow_only_config(state, checkpoint['meta'].get('backbone'), path)
     try:
+        with torch.device('meta'):
+            stock = ResNet3dSlowOnly(**config)
         stock.load_state_dict(state, strict=True, assign=True)
-    except RuntimeError as error:
+    except Exception as error:  # constructors raise many kinds of errors
         raise ValueError(f'{path} does not fit ResNet3dSlowOnly: {error}') from error
     return dict(
         state_dict=state,
@@ -109,11 +111,21 @@ def export_slow_only(path: str | Path) -> dict:
     )
 
 
-def _slow_only_config(state: dict[str, Tensor]) -> dict:
+def _slow_only_config(
+    state: dict[str, Tensor], described: dict[str, Any] | None, path: str | Path
+) -> dict[str, Any]:
+    """Translate the config of an ``R3DSlow``; depth, width and stem are read from the weights."""
     depth, width = read_depth_and_width(state, 'conv1.conv.weight')
-    return dict(
-        depth=depth,
-        base_channels=int(64 * width),
-        conv1_kernel=tuple(state['conv1.conv.weight'].shape[2:]),
-        conv1_stride_t=2,
-    )
+    described = described or dict(type='R3DSlow')
+    kind = described['type'].split('.')[-1]
+    if kind not in ('R3DSlow', 'ResNet3dSlowOnly'):
+        raise ValueError(f'{path}: the weights of a {kind:.80} do not fit ResNet3dSlowOnly.')
+    default = dict(conv1_stride_t=2) if kind == 'R3DSlow' else {}
+    ours = ('type', 'width', 'padding', 'channels_last')
+    return {
+        **default,
+        **{k: v for k, v in described.items() if k not in ours},
+        'depth': depth,
+        'base_channels': int(64 * width),
+        'conv1_kernel': tuple(state['conv1.conv.weight'].shape[2:]),
+    }

@@ -72,6 +72,35 @@ def test_slow_only_gives_the_same_features(tmp_path, net, run, meta):
     assert torch.equal(stock(x), net(x))
 
 
+def test_slow_only_keeps_strides_and_dilations(tmp_path):
+    config = dict(conv1_kernel=[1, 7, 7], conv1_stride_t=1, dilations=[1, 1, 1, 2])
+    config |= dict(depth=18, width=0.125, spatial_strides=[1, 2, 2, 1])
+    net = R3DSlow(**config).eval()
+    state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
+    meta = dict(backbone=dict(config, type='R3DSlow', channels_last=True))
+    torch.save(dict(state_dict=state, meta=meta), tmp_path / 'in.pth')
+    out = export_slow_only(tmp_path / 'in.pth')
+    stock = MODELS.build(out['meta']['backbone'])
+    stock.eval()
+    stock.load_state_dict(out['state_dict'])
+    x = torch.randn(1, 3, 4, 32, 32)
+    assert torch.equal(stock(x), net(x))
+
+
+@pytest.mark.parametrize(
+    ('backbone', 'seen'),
+    [
+        (dict(type='C3D'), r'in\.pth: the weights of a C3D do not fit'),
+        (dict(type='R3DSlow', dilations=3), r'in\.pth does not fit ResNet3dSlowOnly: '),
+    ],
+)
+def test_slow_only_refuses_another_description(tmp_path, net, backbone, seen):
+    state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
+    torch.save(dict(state_dict=state, meta=dict(backbone=backbone)), tmp_path / 'in.pth')
+    with pytest.raises(ValueError, match=seen):
+        export_slow_only(tmp_path / 'in.pth')
+
+
 def test_slow_only_refuses_padding_that_it_lacks(run):
     with pytest.raises(ValueError, match="padding='tf_same', which ResNet3dSlowOnly"):
         export_slow_only(run(padding='tf_same'))
