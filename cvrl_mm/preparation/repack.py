@@ -34,7 +34,7 @@ class RepackReport:
 
     Attributes:
         names: Path of each video in the new folder; None if there is no file.
-        failures: Reasons by video, for videos that were copied without changes or are missing.
+        failures: Reasons by video, for videos that were copied without changes or cannot be read.
         num_skipped: Number of videos that an earlier run has repacked.
     """
 
@@ -56,8 +56,8 @@ def repack(
     """Encode a set of videos again in another folder (:func:`.repack_video.repack_video`).
 
     A new file has a temporary name until it is complete and checked. A video that cannot be
-    repacked is copied without changes and listed in ``repack_failures.jsonl``. Videos that an
-    earlier run has repacked are skipped; its failures are retried.
+    repacked is copied without changes, if it can be read, and listed in ``repack_failures.jsonl``.
+    Videos that an earlier run has repacked are skipped; its failures are retried.
 
     Args:
         root: Folder of the videos.
@@ -198,8 +198,21 @@ def _normal(videos: Sequence[str]) -> list[str]:
 
 def _is_done(video: str, failures: Mapping[str, str], root: Path, target: Path) -> bool:
     if video in failures:
-        return (target / video).exists() or not (root / video).is_file()
+        return (target / video).exists() or not _is_readable(root / video)
     return (target / new_name(video)).exists()
+
+
+def _is_readable(path: Path) -> bool:
+    """Return whether all bytes of a file can be read."""
+    try:
+        if not path.is_file():  # opening a named pipe would wait
+            return False
+        with path.open('rb') as file:
+            while file.read(2**20):
+                pass
+    except OSError:
+        return False
+    return True
 
 
 def _read_failures(path: Path) -> dict[str, str]:
@@ -261,10 +274,10 @@ def _repack_one(video: str, root: Path, target: Path, part: Path, settings: Repa
 
 
 def _copy_failed(video: str, reason: str, root: Path, target: Path, part: Path) -> None:
-    """Write a failure to the log, and copy the video without changes."""
+    """Write a failure to the log, and copy the video without changes if it can be read."""
     with open(part / PART_FAILURES, 'a') as log:
         log.write(_line((video, reason)))
-    if (root / video).is_file():
+    if _is_readable(root / video):
         (target / video).parent.mkdir(parents=True, exist_ok=True)
         unfinished = part / 'copy.mp4'
         shutil.copyfile(root / video, unfinished)

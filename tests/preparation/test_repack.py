@@ -1,3 +1,4 @@
+import errno
 import json
 import multiprocessing as mp
 import os
@@ -73,6 +74,28 @@ def test_a_failure_that_is_mended_leaves_no_copy(root: Path, tmp_path: Path):
     report = repack(source, ['x.avi'], target, SETTINGS)
     assert report.names == {'x.avi': 'x.avi.mp4'} and not report.failures
     assert files(target) == {'x.avi.mp4', 'repack.json', 'repack_failures.jsonl'}
+
+
+@pytest.mark.skipif(not Path('/proc/self/mem').exists(), reason='Linux only')
+def test_a_video_that_cannot_be_read_is_left_out(root: Path, tmp_path: Path):
+    source, target = tmp_path / 'old', tmp_path / 'new'
+    source.mkdir()
+    (source / 'a.mp4').symlink_to(root / 'a.mp4')
+    (source / 'b.mp4').symlink_to('/proc/self/mem')  # a file whose first byte is an I/O error
+    for _ in range(2):
+        report = repack(source, ['a.mp4', 'b.mp4'], target, SETTINGS)
+        assert report.names == {'a.mp4': 'a.mp4', 'b.mp4': None}
+        assert list(report.failures) == ['b.mp4']
+    assert files(target) == {'a.mp4', 'repack.json', 'repack_failures.jsonl'}
+
+
+def test_a_full_disk_stops_the_copy(root: Path, tmp_path: Path, monkeypatch):
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    monkeypatch.setattr(package.shutil, 'copyfile', full)
+    with pytest.raises(OSError, match='No space left on device'):
+        repack(root, ['broken.avi'], tmp_path / 'new', SETTINGS)
 
 
 def die_at_broken(source: Path, *args: object) -> None:
