@@ -90,6 +90,7 @@ def write_neighbour_page(folder: str | Path, title: str, note: str, queries: lis
         f'<h1>{html.escape(title)}</h1>\n<p>{html.escape(note)} {count}</p>\n'
         f'<table>\n<tr><th>query</th>{head}</tr>\n' + '\n'.join(rows) + '\n</table>\n</html>\n',
         encoding='utf-8',
+        errors='backslashreplace',  # of file names that are not UTF-8
     )
     return page
 

@@ -1,3 +1,4 @@
+import os
 import re
 from pathlib import Path
 
@@ -64,6 +65,13 @@ def test_a_vanished_video_has_no_preview(videos: list[str], tmp_path: Path):
     assert ['cannot be read' in cell for cell in cells] == [False, True, False] * 2
     assert gone in cells[1] and '0.900' in cells[1]
     assert all((page.parent / source).is_file() for source in re.findall(r'src="(.+?)"', text))
+
+
+def test_names_that_are_not_utf8_are_escaped(tmp_path: Path):
+    name = os.fsdecode(b'zw\xf6lf.mp4')
+    found = [Neighbour(name, 'a', 0.9)]
+    page = write_neighbour_page(tmp_path, 'Title', f'List {name}.', [Query(name, 'a', found)])
+    assert page.read_text(encoding='utf-8').count(r'zw\udcf6lf.mp4') == 3
 
 
 def test_videos_without_labels_are_not_marked(videos: list[str], tmp_path: Path):
