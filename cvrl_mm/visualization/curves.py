@@ -28,7 +28,7 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
             have the same step, the last one is used.
 
     Returns:
-        For each scalar, its values by step.
+        For each scalar, its values by step, in ascending order.
     """
     curves: dict[str, Curve] = {}
     for path in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
@@ -39,7 +39,7 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
             step = scalars.pop('step')
             for name, value in scalars.items():
                 curves.setdefault(name, {})[step] = value
-    return curves
+    return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
 
 
 def plot_curves(

@@ -20,6 +20,12 @@ def test_a_resumed_run_is_one_curve(tmp_path):
     assert curves == dict(loss={10: 3.0, 20: 2.0, 30: 1.0}, lr={10: 0.1})
 
 
+def test_steps_of_a_resumed_run_with_another_interval_are_in_order(tmp_path):
+    log(tmp_path, '20260101_000000', [dict(step=10, loss=3.0), dict(step=20, loss=2.0)])
+    log(tmp_path, '20260102_000000', [dict(step=15, loss=2.5), dict(step=30, loss=1.0)])
+    assert list(read_curves(tmp_path)['loss']) == [10, 15, 20, 30]
+
+
 def test_a_line_that_is_being_written_is_left_for_later(tmp_path):
     log(tmp_path, '20260101_000000', [dict(step=10, loss=3.0)], rest='{"step": 2')
     assert read_curves(tmp_path) == dict(loss={10: 3.0})
