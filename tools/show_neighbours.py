@@ -42,7 +42,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--rows', type=int, default=12, help='number of queries (%(default)s)')
     parser.add_argument('--neighbours', type=int, default=5, help='number per query (%(default)s)')
     parser.add_argument('--out', type=Path, default=Path('neighbours'), help='folder (%(default)s)')
-    return parser.parse_args()
+    args = parser.parse_args()
+    if min(args.rows, args.neighbours) < 1:
+        parser.error('--rows and --neighbours must be at least 1')
+    return args
 
 
 def run(args: argparse.Namespace) -> None:

@@ -54,6 +54,8 @@ def main(argv: Sequence[str] | None = None, prog: str = PROG) -> int:
         '--ranks', type=int, default=ranks, help='number of processes of the training (%(default)s)'
     )
     args = parser.parse_args(argv)
+    if args.ranks < 1:
+        parser.error(f'--ranks must be at least 1, got {args.ranks}')
     config = None
     if args.config is not None:
         try:

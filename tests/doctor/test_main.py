@@ -28,3 +28,10 @@ def test_a_config_that_does_not_exist_is_named(capsys):
     with pytest.raises(SystemExit, match='2'):
         doctor.main(['--config', 'nowhere.py'])
     assert 'nowhere.py' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('ranks', ['0', '-1'])
+def test_numbers_of_ranks_below_one_are_refused(ranks: str, capsys):
+    with pytest.raises(SystemExit, match='2'):
+        doctor.main(['--config', str(K400), '--ranks', ranks])
+    assert f'--ranks must be at least 1, got {ranks}' in capsys.readouterr().err

@@ -120,3 +120,7 @@ def test_show_neighbours(run, tmp_path: Path, capsys):
     assert first_class in page
     with pytest.raises(SystemExit, match='k must be between 1 and'):
         run('show_neighbours.py', *args, '--neighbours', 9)
+    for wrong in ('--rows', '--neighbours'):
+        with pytest.raises(SystemExit, match='2'):
+            run('show_neighbours.py', *args, wrong, 0)
+        assert '--rows and --neighbours must be at least 1' in capsys.readouterr().err
