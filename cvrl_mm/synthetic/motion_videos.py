@@ -64,7 +64,7 @@ def write_motion_videos(
         raise ValueError(f'seed must not be negative, got {seed}.')
     if classes not in SETS:
         raise ValueError(f'classes must be one of {", ".join(SETS)}, got {classes!r}.')
-    root = Path(root)
+    root = Path(root).resolve()  # the set replaces the folder, not a link to it
     settings: dict[str, Any] = dict(
         num_train=num_train, num_test=num_test, seed=seed, classes=classes, version=VERSION
     )

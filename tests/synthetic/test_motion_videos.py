@@ -116,6 +116,14 @@ def test_foreign_files_are_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ['thesis.tex']
 
 
+def test_an_empty_folder_behind_a_link_is_filled(tmp_path):
+    (tmp_path / 'disk' / 'set').mkdir(parents=True)
+    (tmp_path / 'link').symlink_to(tmp_path / 'disk' / 'set')
+    write_motion_videos(tmp_path / 'link', num_train=1, num_test=1)
+    assert (tmp_path / 'link').is_symlink()
+    assert (tmp_path / 'disk' / 'set' / 'train.txt').is_file()
+
+
 def test_nothing_remains_of_a_run_that_broke(tmp_path, monkeypatch):
     encode, calls = motion_videos.encode, []
 
