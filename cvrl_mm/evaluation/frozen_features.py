@@ -26,9 +26,12 @@ def default_out(config: str, checkpoint: str) -> Path:
     The folder is beside the checkpoint, or in ``work_dirs`` for untrained weights and for a
     checkpoint with an address such as ``https://…`` or ``hf://…``.
     """
-    name = f'{Path(checkpoint).stem}_{Path(config).stem}'
+    path = Path(checkpoint)
+    if path.name in ('', '..'):  # the current folder or one above
+        path = path.resolve()
+    name = f'{path.stem}_{Path(config).stem}'
     is_local = checkpoint != UNTRAINED and '://' not in checkpoint
-    return Path(checkpoint).with_name(name) if is_local else Path('work_dirs', name)
+    return path.with_name(name) if is_local else Path('work_dirs', name)
 
 
 def check_out(out: Path) -> None:

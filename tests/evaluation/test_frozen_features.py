@@ -12,12 +12,16 @@ from cvrl_mm.evaluation.frozen_features import (
 from tests.tiny import linear_config
 
 
-def test_features_lie_beside_the_checkpoint():
+def test_features_lie_beside_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = 'configs/linear/linear_k400.py'
     assert default_out(config, 'runs/a/epoch_5.pth') == Path('runs/a/epoch_5_linear_k400')
     assert default_out(config, 'untrained') == Path('work_dirs/untrained_linear_k400')
     for address in ('https://x.org/a/enc.pth', 'hf://owner/enc'):
         assert default_out(config, address) == Path('work_dirs/enc_linear_k400')
+    (tmp_path / 'export' / 'sub').mkdir(parents=True)
+    for folder, checkpoint in (('export', '.'), ('export/sub', '..')):
+        monkeypatch.chdir(tmp_path / folder)
+        assert default_out(config, checkpoint) == tmp_path / 'export_linear_k400'
 
 
 @pytest.mark.parametrize(
