@@ -111,12 +111,14 @@ def _encode(
     rate = cast(Fraction, stream.average_rate or Fraction(25))
     output = None
     seconds: list[float] = []
+    duration = 0  # of the last frame; the last image of a screen recording may be shown for long
     time_base = _time_base(stream)
     for frame in _frames(reader, rate):
         if output is None:
             output = _add_stream(writer, frame, rate, settings)
             output.codec_context.time_base = time_base
         seconds.append(_seconds(frame))
+        duration = frame.duration or 0
         writer.mux(output.encode(_resize(frame, output)))
     if output is None:
         raise RepackError('none of its frames can be decoded')
@@ -125,7 +127,7 @@ def _encode(
     writer.mux(output.encode())
     times = _start_at_zero(seconds)
     promised = float((stream.duration or 0) * time_base)
-    decoded = times[-1] + float(1 / rate)
+    decoded = times[-1] + max(float(1 / rate), float(duration * time_base))
     if decoded < DECODED_SHARE * promised:
         raise RepackError(f'its header states {promised:.1f} s, but {decoded:.1f} s can be decoded')
     return times
@@ -143,7 +145,8 @@ def _frames(reader: VideoFile, rate: Fraction) -> Iterator[av.VideoFrame]:
             time = last + 1
         else:
             time = frame.pts
-        frame = _turn(frame)
+        duration, frame = frame.duration, _turn(frame)
+        frame.duration = duration or 0
         frame.pts, frame.time_base, last = time, time_base, time
         frame.pict_type = 0  # the encoder chooses its key frames
         yield frame

@@ -162,6 +162,26 @@ def test_a_source_that_promises_more_is_refused(tmp_path: Path):
         repack_video(source, tmp_path / 'b.mp4', SMALL)
 
 
+@pytest.mark.parametrize('degrees', [0, 90])
+def test_a_last_frame_that_is_shown_for_long(degrees: int, tmp_path: Path):
+    """As in a recording of a screen that does not change."""
+    long = tmp_path / 'long.mp4'
+    with (
+        av.open(str(encode(tmp_path / 'a.mp4'))) as source,
+        av.open(str(long), 'w') as target,
+    ):
+        stream = target.add_stream_from_template(source.streams.video[0])
+        packets = [packet for packet in source.demux(video=0) if packet.size]
+        max(packets, key=lambda packet: packet.pts).duration *= 300
+        for packet in packets:
+            packet.stream = stream
+            target.mux(packet)
+    if degrees:
+        turn(long, degrees)
+    repack_video(long, tmp_path / 'b.mp4', SMALL)
+    assert len(frames(tmp_path / 'b.mp4')) == 20
+
+
 def test_an_outcome_that_differs_is_refused(tmp_path: Path, monkeypatch):
     source = encode(tmp_path / 'a.mp4')
     monkeypatch.setattr(VideoFile, 'num_frames', 19)
