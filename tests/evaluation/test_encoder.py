@@ -181,7 +181,7 @@ def test_integer_weights_are_refused(tmp_path, net):
     state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
     state['backbone.conv1.conv.weight'] = state['backbone.conv1.conv.weight'].to(torch.int8)
     torch.save(dict(state_dict=state, meta=TOLD), tmp_path / 'x.pth')
-    with pytest.raises(RuntimeError, match=r'conv1\.conv\.weight is torch\.int8 instead of float'):
+    with pytest.raises(ValueError, match=r'conv1\.conv\.weight is torch\.int8 instead of float'):
         load_encoder(tmp_path / 'x.pth')
 
 
