@@ -1,5 +1,6 @@
 """Locate a TensorFlow checkpoint, which may be in an archive."""
 
+import lzma
 import shutil
 import tarfile
 import zlib
@@ -19,7 +20,7 @@ def checkpoint_prefix(source: str | Path) -> Iterator[Path]:
 
     Args:
         source: The prefix itself, its ``.index`` file, a folder with one checkpoint, or a
-            ``.tar.gz`` archive, which is unpacked into a temporary folder.
+            ``.tar.gz`` or other tar archive, which is unpacked into a temporary folder.
 
     Yields:
         The path before ``.index`` and ``.data-…``.
@@ -81,7 +82,7 @@ def _unpack(archive: Path, folder: Path) -> None:
                     file.parent.mkdir(parents=True, exist_ok=True)
                     with packed, file.open('wb') as unpacked:
                         shutil.copyfileobj(packed, unpacked)
-    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
         raise ValueError(
             f'{archive} is not a readable archive: {error}. Download it again, or give the '
             f'prefix of an unpacked checkpoint.'

@@ -80,4 +80,12 @@ def _download_from_hub(address: str) -> Path:
         raise ImportError(
             'hf:// addresses need huggingface_hub: pip install huggingface_hub.'
         ) from error
-    return Path(hf_hub_download(f'{owner}/{name}', file or NAMES[0]))
+    names = [file] if file else NAMES
+    for candidate in names:
+        try:
+            return Path(hf_hub_download(f'{owner}/{name}', candidate))
+        except OSError as error:  # also raised if the repository has no such file
+            failure = error
+    raise OSError(
+        f'Cannot download {" or ".join(names)} from hf://{owner}/{name}: {failure}'
+    ) from failure

@@ -1,4 +1,5 @@
 import io
+import random
 import tarfile
 
 import pytest
@@ -68,6 +69,19 @@ def test_damaged_archive(tmp_path):
     archive = tmp_path / 'r3d.tar.gz'
     write_archive(archive, {k: v * 10_000 for k, v in FILES.items()})
     archive.write_bytes(archive.read_bytes()[:-60])
+    with pytest.raises(ValueError, match='not a readable archive'), checkpoint_prefix(archive):
+        pass
+
+
+@pytest.mark.parametrize('kind', ['bz2', 'xz'])
+def test_an_archive_with_changed_bytes_is_damaged(tmp_path, kind):
+    (tmp_path / 'a.index').write_bytes(random.Random(0).randbytes(100_000))
+    archive = tmp_path / f'r3d.tar.{kind}'
+    with tarfile.open(archive, f'w:{kind}') as tar:
+        tar.add(tmp_path / 'a.index', 'a.index')
+    content = bytearray(archive.read_bytes())
+    content[50_000:50_100] = bytes(100)
+    archive.write_bytes(content)
     with pytest.raises(ValueError, match='not a readable archive'), checkpoint_prefix(archive):
         pass
 

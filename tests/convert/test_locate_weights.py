@@ -1,4 +1,6 @@
 import socket
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -54,3 +56,22 @@ def test_a_silent_server_is_given_up(monkeypatch, tmp_path):
         address = f'http://127.0.0.1:{silent.getsockname()[1]}/encoder.pth'
         with pytest.raises(OSError, match=f'{address} cannot be downloaded: .*timed out'):
             locate_weights(address)
+
+
+def test_a_repository_of_the_hub_holds_one_of_two_names(tmp_path, monkeypatch):
+    def download(repository, file):
+        if not (tmp_path / repository / file).is_file():
+            raise OSError(f'404: {repository} has no {file}')
+        return str(tmp_path / repository / file)
+
+    hub = SimpleNamespace(hf_hub_download=download)
+    monkeypatch.setitem(sys.modules, 'huggingface_hub', hub)
+    (tmp_path / 'me' / 'enc').mkdir(parents=True)
+    seen = r'Cannot download encoder\.safetensors or encoder\.pth from hf://me/enc: 404: '
+    with pytest.raises(OSError, match=seen):
+        locate_weights('hf://me/enc')
+    for name in ('encoder.pth', 'encoder.safetensors'):
+        (tmp_path / 'me' / 'enc' / name).touch()
+        assert locate_weights('hf://me/enc') == tmp_path / 'me' / 'enc' / name
+    with pytest.raises(OSError, match=r'Cannot download other\.pth from hf://me/enc'):
+        locate_weights('hf://me/enc/other.pth')
