@@ -29,7 +29,8 @@ class VideoFile:
 
     Frame n is the n-th frame of decoding the whole file. Decoding starts at the nearest key frame,
     skips non-reference frames that are not requested, and converts only requested frames to RGB.
-    Files whose frames cannot be identified by their times are decoded from the start.
+    Files whose frames cannot be identified by their times are decoded from the start. If the frame
+    size changes within a file, all frames are scaled to the size of the first converted frame.
 
     Opening reads only the header. The first use of :attr:`num_frames` or :meth:`read` also reads
     all packets, usually without decoding them. Use this class as a context manager, or call
@@ -57,6 +58,7 @@ class VideoFile:
         self.name = str(source) if name is None else name
         self._video = OpenVideo(source, self.name, num_threads, strict)
         self._reformatter = VideoReformatter()
+        self._stored_size: tuple[int, int] | None = None  # width and height of all images
 
     @property
     def stream(self) -> av.VideoStream:
@@ -97,14 +99,16 @@ class VideoFile:
     def rotation(self) -> int:
         """Number of counter-clockwise quarter turns that make a stored frame upright."""
         with self._video.errors(), closing(self.frames()) as frames:
-            return quarter_turns(next(frames))
+            frame = next(frames)
+        self._stored_size = self._stored_size or (frame.width, frame.height)
+        return quarter_turns(frame)
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height of the upright frames in pixels."""
-        context = self.stream.codec_context
-        size = context.width, context.height
-        return size[::-1] if self.rotation % 2 else size
+        turns = self.rotation  # sets the stored size
+        assert self._stored_size is not None
+        return self._stored_size[::-1] if turns % 2 else self._stored_size
 
     def read(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Decode frames; each distinct frame is decoded once.
@@ -189,7 +193,9 @@ class VideoFile:
         Raises:
             RuntimeError: The rotation of the video is not a multiple of 90 degrees.
         """
-        image = self._reformatter.reformat(frame, format=format, **ONE_THREAD).to_ndarray()
+        self._stored_size = self._stored_size or (frame.width, frame.height)
+        size = self._stored_size
+        image = self._reformatter.reformat(frame, *size, format, **ONE_THREAD).to_ndarray()
         turns = quarter_turns(frame)
         return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
 

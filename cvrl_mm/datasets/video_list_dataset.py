@@ -92,6 +92,7 @@ class VideoListDataset(VideoDataset):
 
         Raises:
             UnreadableVideoError: The video cannot be read.
+            RuntimeError: A transform that opens no file failed; the message names the video.
         """
         results = self.get_data_info(idx)
         filename = results['filename']
@@ -101,7 +102,11 @@ class VideoListDataset(VideoDataset):
             if reads_files(transform):
                 results = self._read(transform, results)
             else:
-                results = transform(results)
+                try:
+                    results = transform(results)
+                except Exception as error:
+                    reason = f'{type(transform).__name__}: {type(error).__name__}: {error}'
+                    raise RuntimeError(f'{filename}: {reason}') from error
             if results is None:
                 return None
         return results

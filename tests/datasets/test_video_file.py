@@ -106,6 +106,27 @@ def test_what_a_file_tells(tmp_path: Path):
         assert (video.num_frames, len(video), video.rate, video.size) == (40, 40, 25, (64, 48))
 
 
+@pytest.mark.parametrize('order', ['ab', 'ba'])
+def test_frames_of_another_size_are_scaled(tmp_path: Path, order: str):
+    parts = {
+        'a': encode(tmp_path / 'a.ts', options=X264),
+        'b': encode(tmp_path / 'b.ts', size=(96, 128), options=X264),
+    }
+    (tmp_path / 'both.ts').write_bytes(b''.join(parts[name].read_bytes() for name in order))
+    first = decode_all(parts[order[0]])
+    with VideoFile(tmp_path / 'both.ts') as video:
+        images = video.read(range(video.num_frames))
+        assert video.size == first[0].shape[1::-1]
+    assert len(images) == 2 * len(first)
+    assert {image.shape for image in images} == {first[0].shape}
+    np.testing.assert_array_equal(images[: len(first)], first)
+    with VideoFile(tmp_path / 'both.ts') as video:
+        assert {image.shape for image in video.read_at([0, 1, 2, 3])} == {first[0].shape}
+    with VideoFile(tmp_path / 'both.ts') as video:  # the size of the first frame, whatever is read
+        video.read([video.num_frames - 1])
+        assert video.read([0])[0].shape[1::-1] == video.size
+
+
 def test_any_file_object(tmp_path: Path):
     path = encode(tmp_path / 'a.mp4', options=X264)
     video = VideoFile(BytesIO(path.read_bytes()), name='memory')

@@ -288,6 +288,13 @@ def test_a_mistake_in_the_pipeline_replaces_nothing(mixed: Path):
         mixed_dataset(mixed, pipeline=without_sampler)[SampleIndex(0, seed=0, epoch=0)]
 
 
+def test_an_error_of_a_transform_names_the_video(mixed: Path):
+    pipeline = [*PIPELINE[:3], dict(type='CenterCrop', crop_size=(0, 0)), *PIPELINE[3:]]
+    pipeline.insert(4, dict(type='Resize', scale=(8, 8)))  # of an empty crop
+    with pytest.raises(RuntimeError, match=r'good 0\.mp4: Resize: ZeroDivisionError'):
+        mixed_dataset(mixed, pipeline=pipeline)[SampleIndex(0, seed=0, epoch=0)]
+
+
 ODD = [
     'a.mp4 3',
     '.x 0',
