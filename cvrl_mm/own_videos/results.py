@@ -63,7 +63,8 @@ def write_results(folder: Path, cfg: Config, console: Console, init: str | None 
     curves = {'training': read_curves(cfg.work_dir)}
     plot_curves(curves, folder / 'curves.png', _panels(bool(unseen)))
 
-    labels = [lists.labels[name] for name in names] if lists.classes else []
+    labels = lists.labels_of(names)
+    classes = lists.classes if labels else []
     with progress('Measuring', console) as on_progress:
         measures: dict[str, list[Measure]] = {}
         for done, (when, x) in enumerate(feats.items(), 1):
@@ -72,10 +73,10 @@ def write_results(folder: Path, cfg: Config, console: Console, init: str | None 
     table = _table(measures)
     headline = verdict(measures[BEFORE][0], measures[AFTER][0])
     started = _started(folder, cfg, init)
-    notes = [headline, *_notes(cfg, started, len(names), len(unseen), lists.classes, failed)]
+    notes = [headline, *_notes(cfg, started, len(names), len(unseen), classes, failed)]
     with progress('Drawing the page', console) as on_progress:
         mean = feats[AFTER].mean(1)
-        points, groups = _map(mean, names, labels, lists.classes)
+        points, groups = _map(mean, names, labels, classes)
         rows = _rows(mean, names, unseen)
         page = folder / 'index.html'
         write_feature_page(page, 'Your videos', notes, table, rows, points, groups, lists.root)
@@ -191,7 +192,10 @@ def _map(
     chosen = evenly_spaced(len(names), MAX_MAP_VIDEOS)
     unit = unit[chosen]
     perplexity = min(30.0, max(1.0, (len(unit) - 1) / 3))
-    places = TSNE(init='pca', perplexity=perplexity, random_state=0).fit_transform(unit)
+    if np.ptp(unit, axis=0).any():
+        places = TSNE(init='pca', perplexity=perplexity, random_state=0).fit_transform(unit)
+    else:  # the encoder has collapsed; scikit-learn crashes on equal points
+        places = np.zeros((len(unit), 2))
     places = (places - places.min(0)) / np.maximum(np.ptp(places, axis=0), 1e-9)
     if labels:
         groups, colours = classes, [labels[i] for i in chosen]

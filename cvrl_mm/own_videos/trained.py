@@ -56,6 +56,11 @@ class Lists:
         """Return the indices of the held-out videos."""
         return [i for i, name in enumerate(names) if name not in self.train]
 
+    def labels_of(self, names: list[str]) -> list[int]:
+        """Return the class of each video; empty if the videos are of fewer than two classes."""
+        labels = [self.labels[name] for name in names] if self.classes else []
+        return labels if len(set(labels)) > 1 else []
+
 
 @dataclass(frozen=True)
 class Trained:

@@ -1,9 +1,10 @@
 from pathlib import Path
 
 import pytest
+import torch
 from mmengine.config import Config
 
-from cvrl_mm.own_videos.results import _notes, _panels, _started
+from cvrl_mm.own_videos.results import _map, _notes, _panels, _started
 
 
 def config(**backbone: object) -> Config:
@@ -33,3 +34,9 @@ def test_the_weights_to_start_from_are_named_as_the_user_did(tmp_path: Path):
     assert _started(tmp_path, config(init_cfg=copy), None) == str(tmp_path / 'init.pth')
     edited = dict(type='Pretrained', checkpoint='/data/other.pth')
     assert _started(tmp_path, config(init_cfg=edited), '/data/r3d.pth') == '/data/other.pth'
+
+
+def test_equal_features_have_a_map():  # the t-SNE of scikit-learn crashes on them
+    points, _ = _map(torch.rand(1, 16).repeat(12, 1), [str(i) for i in range(12)], [], [])
+    assert {(point.x, point.y) for point in points} == {(0, 0)}
+    assert [point.name for point in points] == [str(i) for i in range(12)]

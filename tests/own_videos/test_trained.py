@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.own_videos.trained import FEATURES_BEFORE, Trained
+from cvrl_mm.own_videos.trained import FEATURES_BEFORE, Lists, Trained
 from tests.own_videos.folder import write_folder
 
 
@@ -41,3 +41,11 @@ def test_an_unfinished_training_is_an_error(tmp_path: Path):
         Trained.read(out)
     with pytest.raises(FileNotFoundError, match=r'no config\.py'):
         Trained.read(tmp_path)
+
+
+def test_labels_need_two_classes_among_the_videos_that_can_be_read():
+    labels = {'a/0.mp4': 0, 'a/1.mp4': 0, 'b/2.mp4': 1}
+    lists = Lists(Path(), list(labels), labels, ['a', 'b'], set())
+    assert lists.labels_of(['a/0.mp4', 'b/2.mp4']) == [0, 1]
+    assert lists.labels_of(['a/0.mp4', 'a/1.mp4']) == []
+    assert Lists(Path(), list(labels), {}, [], set()).labels_of(list(labels)) == []
