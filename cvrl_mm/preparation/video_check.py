@@ -4,6 +4,7 @@ import multiprocessing as mp
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..datasets.video_file import VideoFile
 from ..datasets.video_reading import UnreadableVideoError
 
 NUM_FRAMES = 32
+START_SECONDS = 600  # time limit for the start of a process, which may import modules first
 LONGEST_WAIT_SECONDS = 3600  # waiting for weeks or for ever raises an OverflowError
 
 
@@ -55,7 +57,8 @@ def find_faults(
     Args:
         filenames: Paths of the videos.
         num_processes: Number of videos that are checked at a time.
-        timeout_seconds: Time limit per video, after which its process is killed.
+        timeout_seconds: Time limit per video, after which its process is killed. The start of a
+            process does not count.
         check: Function of a path; its result is yielded. Default: :func:`find_fault`.
 
     Yields:
@@ -67,8 +70,7 @@ def find_faults(
     try:
         while True:
             while len(checkers) < num_processes and (job := next(todo, None)):
-                checker = _Checker(check or find_fault)
-                checker.begin(*job, timeout_seconds)
+                checker = _Checker(check or find_fault, *job)
                 checkers[checker.answers] = checker
             if not checkers:
                 return
@@ -78,13 +80,17 @@ def find_faults(
             now = time.monotonic()
             due = [c for c, checker in checkers.items() if c in ready or checker.deadline <= now]
             for answers in due:
-                checker = checkers.pop(answers)
-                yield checker.place, checker.fault(answers in ready, timeout_seconds)
+                checker = checkers[answers]
+                fault = checker.fault(answers in ready)
+                if checker.alive and not checker.started:
+                    checker.begin(timeout_seconds)
+                    continue
+                yield checker.place, fault
                 if checker.alive and (job := next(todo, None)):
-                    checker.begin(*job, timeout_seconds)
-                    checkers[answers] = checker
+                    checker.place, checker.filename = job
+                    checker.begin(timeout_seconds)
                 else:
-                    checker.end()
+                    checkers.pop(answers).end()
     finally:
         for checker in checkers.values():
             checker.end()
@@ -93,25 +99,29 @@ def find_faults(
 class _Checker:
     """A process that checks videos one after the other."""
 
-    def __init__(self, check: Callable[[str], Any]) -> None:
+    def __init__(self, check: Callable[[str], Any], place: int, filename: str) -> None:
+        self.place, self.filename = place, filename
         self.answers, far_end = mp.Pipe()
-        self.process = mp.Process(target=_serve, args=(far_end, check), daemon=True)
+        args = self.answers, far_end, check
+        self.process = mp.Process(target=_serve, args=args, daemon=True)
         self.process.start()
         far_end.close()
-        self.alive = True
+        self.alive, self.started = True, False
+        self._limit(START_SECONDS)
 
-    def begin(self, place: int, filename: str, timeout_seconds: float) -> None:
-        self.place = place
-        self.deadline = time.monotonic() + timeout_seconds
-        self.answers.send(filename)
+    def begin(self, timeout_seconds: float) -> None:
+        self.started = True
+        self._limit(timeout_seconds)
+        with suppress(ConnectionError):  # fault() reports that the process is dead
+            self.answers.send(self.filename)
 
-    def fault(self, answered: bool, timeout_seconds: float) -> Any:
+    def fault(self, answered: bool) -> Any:
         if not answered:
             self.alive = False
-            return f'no answer within {timeout_seconds:g} s'
+            return f'no answer within {self.seconds:g} s'
         try:
             return self.answers.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             self.process.join()
             self.alive = False
             return f'the decoder crashed with code {self.process.exitcode}'
@@ -121,12 +131,16 @@ class _Checker:
         self.process.join()
         self.answers.close()
 
+    def _limit(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.deadline = time.monotonic() + seconds
 
-def _serve(questions: Connection, check: Callable[[str], Any]) -> None:
+
+def _serve(far_end: Connection, questions: Connection, check: Callable[[str], Any]) -> None:
+    """Answer questions until the parent ends; the first message says that the process is ready."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # after Ctrl-C, the parent kills this process
-    while True:
-        try:
-            filename = questions.recv()
-        except EOFError:
-            return
-        questions.send(check(filename))
+    far_end.close()  # the parent's end; while it is open here, the end of the parent is not noticed
+    with suppress(EOFError, ConnectionError):
+        questions.send('ready')
+        while True:
+            questions.send(check(questions.recv()))

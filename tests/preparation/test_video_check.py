@@ -1,7 +1,12 @@
 import faulthandler
+import multiprocessing as mp
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +17,7 @@ from cvrl_mm.preparation.video_check import find_faults
 from tests.datasets.test_video_file import COUNTED, TIMED
 from tests.encoding import X264, pack_b_frames
 from tests.encoding import encode as encode_textured
+from tests.processes import descendants, end_program, start_program
 from tests.videos import encode, write_broken, write_odd
 
 
@@ -76,6 +82,85 @@ def test_survives_videos_that_hang_or_crash(tmp_path: Path, monkeypatch):
         hangs='no answer within 1.5 s',
     )
     assert [faults[i] for i in range(7)] == [answers[name] for name in names]
+
+
+def die_before_it_is_ready(*args: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_before_the_question(_: object, questions: Connection, check: object) -> None:
+    questions.send('ready')
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_without_reading(_: object, questions: Connection, check: object) -> None:
+    questions.send('ready')
+    questions.poll(60)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    'serve', [die_before_it_is_ready, die_before_the_question, die_without_reading]
+)
+def test_survives_processes_that_are_killed_before_they_read(serve: Callable, monkeypatch):
+    monkeypatch.setattr(video_check, '_serve', serve)
+    fault = 'the decoder crashed with code -9'
+    assert list(find_faults(['a', 'b'], 1, 60)) == [(0, fault), (1, fault)]
+
+
+def serve_late(*args: object) -> None:
+    time.sleep(2)
+    serve(*args)
+
+
+serve = video_check._serve
+
+
+def test_the_start_of_a_process_does_not_count(monkeypatch):
+    monkeypatch.setattr(video_check, '_serve', serve_late)
+    assert list(find_faults(['a', 'b'], 1, 1.5, str.upper)) == [(0, 'A'), (1, 'B')]
+
+
+def test_a_process_that_does_not_start_is_given_up(monkeypatch):
+    monkeypatch.setattr(video_check, '_serve', serve_late)
+    monkeypatch.setattr(video_check, 'START_SECONDS', 0.1)
+    assert list(find_faults(['a'], 1, 60)) == [(0, 'no answer within 0.1 s')]
+
+
+def test_processes_can_be_spawned(monkeypatch):
+    monkeypatch.setattr(video_check, 'mp', mp.get_context('spawn'))
+    assert list(find_faults(['a', 'b'], 1, 60, str.upper)) == [(0, 'A'), (1, 'B')]
+
+
+CHECK_FOR_LONG = """
+import multiprocessing, time
+from cvrl_mm.preparation.video_check import find_faults
+
+def check(filename):
+    print('checking', flush=True)
+    time.sleep(0.3)
+
+multiprocessing.set_start_method('fork')
+list(find_faults(['a'] * 10**6, 3, 60, check))
+"""
+
+
+@pytest.mark.skipif(not Path('/proc/self/environ').exists(), reason='Linux only')
+def test_processes_end_after_their_parent():
+    program = start_program([sys.executable, '-c', CHECK_FOR_LONG], stdout=subprocess.PIPE)
+    try:
+        for _ in range(4):
+            assert program.stdout.readline() == 'checking\n'
+        assert len(descendants(program)) == 4
+        program.terminate()
+        program.wait(30)
+        deadline = time.monotonic() + 30
+        while (left := descendants(program)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not left
+    finally:
+        end_program(program)
+        program.stdout.close()
 
 
 @pytest.mark.parametrize('name', ['H.264.mp4', 'H.264.mkv', 'H.264.ts', 'MPEG-4.avi'])
