@@ -25,13 +25,18 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
         prefix: Prefix of the network's keys in the checkpoint, such as ``backbone.``.
 
     Raises:
-        ValueError: ``checkpoint`` is empty.
+        ValueError: ``checkpoint`` is empty or a safetensors file.
         CheckpointMisfitError: See :func:`check_fit`.
     """
     if not checkpoint:
         raise ValueError(
             "init_cfg=dict(type='Pretrained') names no checkpoint; "
             'set --cfg-options model.backbone.init_cfg.checkpoint=PATH.'
+        )
+    if str(checkpoint).endswith('.safetensors'):  # mmengine loses the description
+        raise ValueError(
+            f'{checkpoint} is a safetensors file, but init_cfg needs a file of torch. Convert it '
+            f'first: cvrl convert encoder {checkpoint} OUT.pth'
         )
     refuse_foreign_code()
     loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')

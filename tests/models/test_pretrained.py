@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cvrl_mm.convert import extract_backbone, save_weights
 from cvrl_mm.models import R3DSlow
 from cvrl_mm.models.pretrained import check_pretrained, padding_of
 
@@ -79,6 +80,14 @@ def test_one_missing_tensor_is_an_error(tmp_path: Path):
 def test_a_checkpoint_left_open_is_asked_for():
     with pytest.raises(ValueError, match=r'cfg-options model\.backbone\.init_cfg\.checkpoint=PATH'):
         load(None)
+
+
+def test_a_safetensors_file_must_be_converted(tmp_path: Path):
+    loaded = torch.load(save(tmp_path))
+    path = save_weights(loaded, tmp_path / 'in.safetensors')
+    with pytest.raises(ValueError, match=rf'cvrl convert encoder {path} OUT\.pth'):
+        load(str(path))
+    load(str(save_weights(extract_backbone(path), tmp_path / 'out.pth')))  # this command
 
 
 def test_a_missing_file_is_named():
