@@ -59,7 +59,7 @@ def check_list(
     Args:
         ann_file: Path of the list, with lines "path" or "path label".
         prefix: Folder to which the paths are relative.
-        out: Path of the list without bad videos. Default: LIST.clean.txt.
+        out: Path of the list without bad videos. Default: LIST.clean.txt for LIST or LIST.txt.
         strict: Whether damage that the decoder conceals is a fault.
         num_processes: Number of videos that are checked at a time.
         timeout_seconds: Time limit per video.
@@ -107,7 +107,8 @@ def join_checks(
     """
     files = _files(ann_file, prefix)
     clean = _clean_list(ann_file, out)
-    report = clean.with_name(f'{clean.stem.removesuffix(".clean")}.bad_videos.txt')
+    name = clean.name.removesuffix('.txt').removesuffix('.clean')
+    report = clean.with_name(f'{name}.bad_videos.txt')
     with CheckPart.finished(clean) as (meta, parts):
         if meta['names_sha256'] != names_sha256(files):
             raise ValueError(
@@ -130,4 +131,7 @@ def _files(ann_file: str | Path, prefix: str) -> list[str]:
 
 
 def _clean_list(ann_file: str | Path, out: str | Path | None) -> Path:
-    return Path(ann_file).with_suffix('.clean.txt') if out is None else Path(out)
+    """Return ``out``, or else the name of the list with ``.clean.txt`` in place of ``.txt``."""
+    path = Path(ann_file)
+    clean = path.with_name(f'{path.name.removesuffix(".txt")}.clean.txt')
+    return clean if out is None else Path(out)

@@ -102,3 +102,13 @@ def test_a_list_of_another_system_is_written_with_plain_line_breaks(tmp_path: Pa
     found = check_list(tmp_path / 'list.txt', str(tmp_path))
     assert len(found.faults) == 1
     assert found.clean.read_bytes().decode() == 'a\u2028b.mp4 1\nc.mp4 2\n'
+
+
+@pytest.mark.parametrize(
+    ('name', 'stem'), [('list.txt', 'list'), ('ucf.a', 'ucf.a'), ('ucf.b', 'ucf.b'), ('l', 'l')]
+)
+def test_lists_have_results_of_their_own(name: str, stem: str, tmp_path: Path):
+    (tmp_path / name).write_text('gone.mp4 0\n')
+    found = check_list(tmp_path / name, str(tmp_path))
+    assert found.clean.name == f'{stem}.clean.txt'
+    assert found.report.name == f'{stem}.bad_videos.txt'
