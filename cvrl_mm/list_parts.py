@@ -219,8 +219,13 @@ def part_folders(root: Path) -> list[Path]:
     return [path for _, path in sorted((int(match[1]), path) for match, path in found)]
 
 
-def check_size(root: Path, size: int) -> None:
+def check_size(root: Path, size: int, advice: str = 'remove that folder') -> None:
     """Refuse to continue a job with another number of processes.
+
+    Args:
+        root: Folder of the parts.
+        size: Number of processes of this run.
+        advice: How to start the job anew, for the error.
 
     Raises:
         ValueError: The folder contains a part of a run with another number.
@@ -229,7 +234,7 @@ def check_size(root: Path, size: int) -> None:
         if _size_of(folder) != size:
             raise ValueError(
                 f'{root} holds {folder.name}, but this run has {size} processes; start the same '
-                'number as before, or remove that folder.'
+                f'number as before, or {advice}.'
             )
 
 

@@ -178,7 +178,8 @@ def _claim(target: Path, settings: RepackSettings, rank: int, size: int) -> Path
     if is_new and any(path.name not in (SCRATCH, SETTINGS) for path in target.iterdir()):
         raise FileExistsError(f'{target} holds other files; choose a new folder.')
     part = scratch / f'part_{rank}_of_{size}'
-    check_size(scratch, size)
+    # Without the failures in the parts, copies of failed videos would count as repacked.
+    check_size(scratch, size, 'choose another target folder')
     part.mkdir(parents=True, exist_ok=True)
     if not written.is_file():  # several processes may write the same file
         unfinished = part / SETTINGS
