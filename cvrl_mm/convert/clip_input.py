@@ -57,7 +57,9 @@ class ClipInput:
         if not isinstance(given, Mapping):
             raise ValueError(f'The description of the input must be a dict, got {given!r:.80}.')
         if unknown := set(given) - set(cls.__dataclass_fields__):
-            raise ValueError(f'The description of the input has unknown keys {sorted(unknown)}.')
+            raise ValueError(
+                f'The description of the input has unknown keys {sorted(map(str, unknown))}.'
+            )
         return cls(**given)
 
     @classmethod
@@ -76,12 +78,14 @@ class ClipInput:
             ValueError: A value is malformed, or the preprocessor swaps the channels.
         """
         preprocessor = config.get('model', {}).get('data_preprocessor') or {}
+        if not isinstance(preprocessor, Mapping):
+            raise ValueError(f'data_preprocessor must be a dict, got {preprocessor!r:.80}.')
         if preprocessor.get('to_rgb'):
             raise ValueError(
                 'data_preprocessor.to_rgb=True swaps the channels; encoders take RGB frames.'
             )
         found: dict[str, Any] = dict(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-        found |= {k: tuple(preprocessor[k]) for k in ('mean', 'std') if preprocessor.get(k)}
+        found |= {k: preprocessor[k] for k in ('mean', 'std') if preprocessor.get(k)}
         pipelines = [config.get('feature_pipeline')]
         pipelines += [p for name in LOADERS for p in _pipelines(config.get(name))]
         for pipeline in filter(None, pipelines):

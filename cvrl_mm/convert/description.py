@@ -62,7 +62,8 @@ def architecture_of(backbone: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: This is not the config of a backbone.
     """
-    if not isinstance(backbone, Mapping) or not isinstance(backbone.get('type'), str):
+    is_config = isinstance(backbone, Mapping) and isinstance(backbone.get('type'), str)
+    if not is_config or not all(isinstance(key, str) for key in backbone):
         raise ValueError(f'The description of the backbone is malformed: {backbone!r:.200}.')
     return {
         k: v

@@ -1,6 +1,7 @@
 """Checks of a checkpoint before its weights are loaded."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from mmengine.runner import CheckpointLoader
@@ -59,11 +60,21 @@ def check_fit(
         prefix: Prefix of the network's keys in the checkpoint, such as ``backbone.``.
 
     Raises:
-        CheckpointMisfitError: Tensors are missing, have a different shape, or belong to a larger
-            network; or the checkpoint was trained with a different padding of ``R3DSlow``.
+        CheckpointMisfitError: This is not a checkpoint; tensors are missing, have a different
+            shape, or belong to a larger network; or the checkpoint was trained with a different
+            padding of ``R3DSlow``.
     """
-    given = checkpoint.get('state_dict', checkpoint)
-    held = _below_prefix(given, prefix)
+    given: Any = checkpoint
+    meta: Any = {}
+    if isinstance(checkpoint, Mapping):
+        given, meta = checkpoint.get('state_dict', checkpoint), checkpoint.get('meta') or {}
+    are_dicts = isinstance(given, Mapping) and isinstance(meta, Mapping)
+    if not are_dicts or not all(isinstance(key, str) for key in given):
+        raise CheckpointMisfitError(
+            f'{name} is not a checkpoint: a dict with state_dict, a dict of named weights, and '
+            'optionally meta, a dict.'
+        )
+    held = {k: v for k, v in _below_prefix(given, prefix).items() if isinstance(v, Tensor)}
     wanted = {k: v for k, v in module.state_dict().items() if not is_counter(k)}
     children = {child for child, _ in module.named_children()}
 
@@ -95,7 +106,7 @@ def check_fit(
             + f' The checkpoint starts with {first_names(list(given))}; '
             'check the prefix, depth and width.'
         )
-    told = padding_of(checkpoint.get('meta') or {})
+    told = padding_of(meta)
     for network in module.modules():
         if hasattr(network, 'paddings') and told not in (None, network.padding):
             raise CheckpointMisfitError(

@@ -58,3 +58,17 @@ def test_it_survives_a_file():
 def test_swapped_channels_are_refused():
     with pytest.raises(ValueError, match='swaps the channels'):
         ClipInput.from_config(dict(model=dict(data_preprocessor=dict(to_rgb=True))))
+
+
+@pytest.mark.parametrize(
+    ('preprocessor', 'seen'),
+    [([1], r'data_preprocessor must be a dict, got \[1\]'), (dict(mean=3.0), 'three numbers')],
+)
+def test_a_malformed_preprocessor_is_refused(preprocessor, seen):
+    with pytest.raises(ValueError, match=seen):
+        ClipInput.from_config(dict(model=dict(data_preprocessor=preprocessor)))
+
+
+def test_unknown_keys_are_refused():
+    with pytest.raises(ValueError, match=r"unknown keys \['3', 'b'\]"):
+        ClipInput.from_dict({3: 4, 'b': 3})

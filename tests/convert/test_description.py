@@ -29,6 +29,8 @@ def test_the_training_is_no_part_of_the_architecture():
     assert architecture_of(trained) == BACKBONE
     with pytest.raises(ValueError, match=r"backbone is malformed: \['R3DSlow'\]"):
         architecture_of(['R3DSlow'])
+    with pytest.raises(ValueError, match='backbone is malformed'):
+        architecture_of({'type': 'R3DSlow', 3: 4})
 
 
 def test_weights_are_loaded_into_the_described_network():

@@ -5,7 +5,7 @@ import torch
 
 from cvrl_mm.convert import extract_backbone, save_weights
 from cvrl_mm.models import R3DSlow
-from cvrl_mm.models.pretrained import check_pretrained, padding_of
+from cvrl_mm.models.pretrained import CheckpointMisfitError, check_pretrained, padding_of
 
 
 def save(folder: Path, depth: int = 18, width: float = 0.125, prefix: str = 'backbone.') -> str:
@@ -88,6 +88,23 @@ def test_a_safetensors_file_must_be_converted(tmp_path: Path):
     with pytest.raises(ValueError, match=rf'cvrl convert encoder {path} OUT\.pth'):
         load(str(path))
     load(str(save_weights(extract_backbone(path), tmp_path / 'out.pth')))  # this command
+
+
+@pytest.mark.parametrize(
+    ('changes', 'seen'),
+    [
+        (None, 'not a checkpoint: a dict'),
+        (dict(state_dict=[1]), 'not a checkpoint: a dict'),
+        (dict(state_dict={3: torch.zeros(1)}), 'not a checkpoint: a dict'),
+        (dict(meta=[1]), 'not a checkpoint: a dict'),
+        (dict(state_dict={'backbone.conv1.conv.weight': 1}), r'100 missing: conv1\.conv\.weight'),
+    ],
+)
+def test_a_malformed_checkpoint_is_refused(tmp_path: Path, changes: dict | None, seen: str):
+    loaded = torch.load(save(tmp_path))
+    torch.save([1] if changes is None else loaded | changes, tmp_path / 'in.pth')
+    with pytest.raises(CheckpointMisfitError, match=rf'in\.pth .*{seen}'):
+        load(str(tmp_path / 'in.pth'))
 
 
 def test_a_missing_file_is_named():
