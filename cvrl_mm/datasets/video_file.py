@@ -146,7 +146,7 @@ class VideoFile:
         return pick_frames(found, wanted[places].tolist())
 
     def read_at(self, seconds: Sequence[float] | np.ndarray) -> list[np.ndarray]:
-        """Decode the frames that are shown at given times, without reading the whole file.
+        """Decode the frames that are shown at given times, usually without reading the whole file.
 
         Args:
             seconds: Ascending times since the start of the video. Times outside of the video give
@@ -286,15 +286,23 @@ class VideoFile:
         stream = self.stream
         if stream.time_base is None:
             raise ValueError('its times have no unit')
-        start = stream.start_time or 0
-        offset = start + int(max(times[0], 0) / stream.time_base)
+        start, unit = stream.start_time or 0, float(stream.time_base)
+        offset = start + int(max(times[0], 0) / unit)
         self._video.seek(offset)
+        images = self._decode_at(times, start, unit)
+        if not images:  # after a seek to the end of an MPEG-TS or FLV, there is nothing to read
+            self._video.rewind()
+            images = self._decode_at(times, start, unit)
+        return images
+
+    def _decode_at(self, times: np.ndarray, start: int, unit: float) -> list[np.ndarray]:
+        """Decode from the current position; time stamps begin at ``start``, in ``unit`` seconds."""
         images: list[np.ndarray] = []
         shown = None  # the previous frame
         for frame in self._video.decode(self._video.demux()):
             if frame.pts is None:
                 raise ValueError('a frame has no time; convert the file with ffmpeg')
-            time = float((frame.pts - start) * stream.time_base)
+            time = (frame.pts - start) * unit
             num_shown = int(np.searchsorted(times, time)) - len(images)
             if shown is not None and num_shown > 0:
                 images += self._repeat(shown, num_shown)

@@ -166,6 +166,15 @@ def test_frames_at_times(tmp_path: Path):
         np.testing.assert_array_equal(image, expected[i])
 
 
+@pytest.mark.parametrize('name', ['a.mp4', 'a.mkv', 'a.ts', 'a.flv'])
+def test_times_after_the_last_key_frame_and_after_the_end(tmp_path: Path, name: str):
+    path = encode(tmp_path / name, options=X264)
+    last = decode_all(path)[-1]
+    for seconds in (1.59, 2, 99):
+        with VideoFile(path) as video:
+            np.testing.assert_array_equal(video.read_at([seconds])[0], last)
+
+
 def test_broken_files_are_named(tmp_path: Path):
     paths = write_broken(tmp_path)
     encode_sound(tmp_path / 'sound.mp4')
