@@ -34,7 +34,7 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
             raise FileNotFoundError(f'There is no file, folder or list {source}.')
         if source.is_dir():
             videos += find_videos(source)
-        elif source.suffix == '.txt':
+        elif source.suffix.lower() == '.txt':
             videos += _read_list(source, source.parent if root is None else Path(root))
         else:
             videos.append(source)

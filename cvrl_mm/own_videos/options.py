@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from .network import ENCODERS
 
 MIN_SIZE = 32  # pixels; the encoder reduces frames by a factor of 32
+MIN_BATCH_SIZE = 2  # videos per device
 LIMITS: dict[str, tuple[float, float]] = dict(
     clip_len=(1, 1000),
     frame_interval=(1, 100_000),
     size=(MIN_SIZE, 4096),
-    batch_size=(2, 1_000_000),
+    batch_size=(MIN_BATCH_SIZE, 1_000_000),
     lr=(1e-12, 1e3),
     hours=(1e-9, 1e5),
     epochs=(1, 1_000_000),

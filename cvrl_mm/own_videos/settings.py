@@ -10,7 +10,7 @@ from ..engine.representation_hook import MIN_VIDEOS
 from .inspection import Inspection, Video
 from .lists import number_of_windows, split_watched
 from .network import ENCODERS, Network
-from .options import MIN_SIZE, Options
+from .options import MIN_BATCH_SIZE, MIN_SIZE, Options
 
 PAPER_SPAN_SECONDS = 32 / 30  # 16 frames with stride 2 at 30 frames per second (Sec. 4.1)
 CPU_SIZE = 64
@@ -129,9 +129,13 @@ def choose(
     take('batch_size', *_batch_size(samples, machine))
     total = chosen['batch_size'].value * machine.ranks
     if total > samples:
+        most = samples // machine.ranks
+        advice = f'give a batch size of at most {most}'
+        if most < MIN_BATCH_SIZE:
+            advice = f'train on at most {samples // MIN_BATCH_SIZE} devices'
         raise ValueError(
             f'A batch of {total} videos needs as many training videos, and there are {samples}; '
-            f'give a batch size of at most {samples // machine.ranks}.'
+            f'{advice}.'
         )
     take('lr', *_learning_rate(total, options.init is not None))
     take('workers', *_workers(machine))

@@ -16,6 +16,9 @@ def test_files_folders_and_lists_are_found(tmp_path):
     assert found == [
         str(tmp_path / name) for name in [*names.split('|')[0].split(), *names.split('|')[1:]]
     ]
+    (tmp_path / 'list.txt').rename(tmp_path / 'LIST.TXT')
+    assert gather_videos([tmp_path / 'LIST.TXT']) == found[-3:]
+    (tmp_path / 'LIST.TXT').rename(tmp_path / 'list.txt')
     elsewhere = gather_videos([tmp_path / 'list.txt'], root='/data')
     assert elsewhere[0] == '/data/x y.mkv'
 

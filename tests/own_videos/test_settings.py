@@ -96,6 +96,10 @@ def test_too_few_videos_are_refused():
         choose(made(7), Options(), CPU)
     with pytest.raises(ValueError, match=r'batch of 64 .* at most 32'):
         choose(made(40), Options(batch_size=64), CPU)
+    with pytest.raises(
+        ValueError, match=r'batch of 16 .* there are 12; train on at most 6 devices'
+    ):
+        choose(made(12), Options(), Machine(2, ranks=8))
 
 
 def test_one_or_two_long_files_are_refused():
