@@ -32,7 +32,10 @@ class BadVideoRecord:
         self._known.update(new)
         if write and new:
             lines = ''.join(f'{filename}\t{reason}\n' for filename, reason in new.items())
-            with self.path.open('ab') as file:
+            with self.path.open('a+b') as file:
+                file.seek(max(0, file.tell() - 1))
+                if file.read() not in (b'', b'\n'):  # a kill or a full disk cut the last line
+                    file.write(b'\n')
                 file.write(lines.encode('utf-8', 'surrogateescape'))
         return new
 

@@ -24,6 +24,16 @@ def test_a_record_of_any_bytes_can_be_read(tmp_path: Path):
     assert BadVideoRecord(path).add([('a.mp4', 'cut')]) == {}
 
 
+@pytest.mark.parametrize('torn', [1, 3, 8])
+def test_a_line_that_was_cut_ends_before_the_next_one(torn: int, tmp_path: Path):
+    path = tmp_path / 'bad_videos.txt'
+    BadVideoRecord(path).add([('a.mp4', 'no frames'), ('b.mp4', 'cut')])
+    path.write_bytes(path.read_bytes()[:-torn])
+    BadVideoRecord(path).add([('c.mp4', 'gone')])
+    again = BadVideoRecord(path)
+    assert again.add([('a.mp4', ''), ('c.mp4', '')]) == {}
+
+
 def test_one_process_of_a_job_writes(tmp_path: Path):
     path = tmp_path / 'bad_videos.txt'
     record = BadVideoRecord(path)
