@@ -69,8 +69,8 @@ class FeatureFile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._rows.close()
         try:
+            self._rows.close()  # fails on a full disk
             if kind is None and self.names:
                 rows = np.memmap(self._rows.name, np.float32, mode='r')
                 part = self._folder / self.path.name

@@ -47,6 +47,15 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
     assert np.load(tmp_path / 'feats.npz')['names'].tolist() == NAMES
 
 
+@pytest.mark.skipif(not os.path.exists('/dev/full'), reason='needs /dev/full')
+def test_a_full_disk_leaves_nothing(tmp_path):
+    with pytest.raises(OSError, match='No space left'), FeatureFile(tmp_path / 'feats.npz') as file:
+        file._rows.close()
+        file._rows = open('/dev/full', 'wb')  # noqa: SIM115
+        file.append(['a.mp4'], FEATS[:1])
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_cannot_be_written_is_said_before_the_work(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r'\.npz or \.parquet, got feats\.csv'):
         FeatureFile('feats.csv')
