@@ -275,7 +275,8 @@ def test_the_table_names_configs_that_exist_with_their_commands():
     for label, path, verb, argument in rows:
         assert path == argument and path.endswith(f'/{label}')
         is_pretraining = path.startswith('ablations/') or '/pretrain_' in path
-        assert verb in (('pretrain', 'ablate') if is_pretraining else ('evaluate',)), path
+        verbs = ('pretrain', 'ablate') if is_pretraining else ('evaluate', 'evaluate_k600')
+        assert verb in verbs, path
     leaves = {f'{name}/{p.stem}' for name in FAMILIES for p in (CONFIGS / name).glob('*.py')}
     assert leaves < {path for _, path, _, _ in rows}
 
