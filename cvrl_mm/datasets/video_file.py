@@ -96,19 +96,22 @@ class VideoFile:
         return float(self.stream.average_rate or self.stream.guessed_rate or 0)
 
     @cached_property
-    def rotation(self) -> int:
-        """Number of counter-clockwise quarter turns that make a stored frame upright."""
+    def _first_frame(self) -> tuple[tuple[int, int], int]:
+        """Width and height of the images before rotation, and the turns of :attr:`rotation`."""
         with self._video.errors(), closing(self.frames()) as frames:
             frame = next(frames)
-        self._stored_size = self._stored_size or (frame.width, frame.height)
-        return quarter_turns(frame)
+            return self._image_size(frame), quarter_turns(frame)
+
+    @property
+    def rotation(self) -> int:
+        """Number of counter-clockwise quarter turns that make a stored frame upright."""
+        return self._first_frame[1]
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height of the upright frames in pixels."""
-        turns = self.rotation  # sets the stored size
-        assert self._stored_size is not None
-        return self._stored_size[::-1] if turns % 2 else self._stored_size
+        size, turns = self._first_frame
+        return size[::-1] if turns % 2 else size
 
     def read(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Decode frames; each distinct frame is decoded once.
@@ -193,8 +196,7 @@ class VideoFile:
         Raises:
             RuntimeError: The rotation of the video is not a multiple of 90 degrees.
         """
-        self._stored_size = self._stored_size or (frame.width, frame.height)
-        size = self._stored_size
+        size = self._image_size(frame)
         image = self._reformatter.reformat(frame, *size, format, **ONE_THREAD).to_ndarray()
         turns = quarter_turns(frame)
         return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
@@ -312,6 +314,11 @@ class VideoFile:
         if shown is not None:  # the video ends before the last time
             images += self._repeat(shown, len(times) - len(images))
         return images
+
+    def _image_size(self, frame: av.VideoFrame) -> tuple[int, int]:
+        """Return width and height of all images before rotation, those of the first frame given."""
+        self._stored_size = self._stored_size or (frame.width, frame.height)
+        return self._stored_size
 
     def _repeat(self, frame: av.VideoFrame, times: int) -> list[np.ndarray]:
         image = self.to_image(frame)

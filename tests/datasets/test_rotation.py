@@ -6,6 +6,7 @@ import pytest
 
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.rotation import quarter_turns
+from cvrl_mm.datasets.video_reading import UnreadableVideoError
 from tests.videos import encode, turn
 
 
@@ -33,3 +34,8 @@ def test_another_angle_is_named(tmp_path: Path):
     turn(tmp_path / 'v.mp4', 30)
     with pytest.raises(RuntimeError, match=r'rotated by -\d+ degrees, which is not a multiple'):
         quarter_turns(last_frame(tmp_path / 'v.mp4'))
+    with (
+        VideoFile(tmp_path / 'v.mp4') as video,
+        pytest.raises(UnreadableVideoError, match='not a multiple of 90'),
+    ):
+        _ = video.size
