@@ -145,8 +145,7 @@ def _frames(reader: VideoFile, rate: Fraction) -> Iterator[av.VideoFrame]:
             time = last + 1
         else:
             time = frame.pts
-        duration, frame = frame.duration, _turn(frame)
-        frame.duration = duration or 0
+        frame = _turn(frame)
         frame.pts, frame.time_base, last = time, time_base, time
         frame.pict_type = 0  # the encoder chooses its key frames
         yield frame
@@ -160,6 +159,7 @@ def _turn(frame: av.VideoFrame) -> av.VideoFrame:
     planes = np.rot90(frame.to_ndarray(format='yuv444p'), turns, axes=(1, 2))
     turned = type(frame).from_ndarray(np.ascontiguousarray(planes, np.uint8), format='yuv444p')
     turned.colorspace, turned.color_range = frame.colorspace, frame.color_range
+    turned.duration = frame.duration or 0
     return turned
 
 
