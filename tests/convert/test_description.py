@@ -3,9 +3,13 @@ import torch
 from mmaction.registry import MODELS
 
 from cvrl_mm.convert.description import architecture_of, build_backbone, describe
-from cvrl_mm.models import R3DSlow
 
 BACKBONE = dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=[1, 1, 1, 1])
+# A network that cannot be built on the meta device
+TRANSFORMER = dict(
+    **dict(type='VisionTransformer', depth=1, num_heads=4, num_frames=4),
+    **dict(img_size=32, patch_size=16, embed_dims=48),
+)
 CFG = f"model = dict(type='CVRL', backbone={BACKBONE!r})\n" + (
     'feature_pipeline = [dict(clip_len=4, frame_interval=3), dict(crop_size=48)]\n'
 )
@@ -33,25 +37,19 @@ def test_the_training_is_no_part_of_the_architecture():
         architecture_of({'type': 'R3DSlow', 3: 4})
 
 
-def test_weights_are_loaded_into_the_described_network():
-    source = R3DSlow(**{k: v for k, v in BACKBONE.items() if k != 'type'})
-    state = {f'backbone.{k}': v for k, v in source.state_dict().items()}
-    built = build_backbone(BACKBONE, dict(state_dict=state, meta={}), 'x.pth')
-    for key, value in built.state_dict().items():
-        assert torch.equal(value, source.state_dict()[key])
-    del state['backbone.conv1.conv.weight']
-    with pytest.raises(ValueError, match=r'x\.pth does not fit .* 1 missing: .*conv1'):
-        build_backbone(BACKBONE, dict(state_dict=state, meta={}), 'x.pth')
-
-
-def test_backbones_that_cannot_be_built_on_the_meta_device_are_loaded():
-    sizes = dict(img_size=32, patch_size=16, embed_dims=48, num_heads=4, num_frames=4)
-    config = dict(type='VisionTransformer', depth=1, **sizes)
+@pytest.mark.parametrize(
+    ('config', 'lost', 'seen'),
+    [
+        (BACKBONE, 'conv1.conv.weight', '.*conv1'),
+        (TRANSFORMER, 'patch_embed.projection.weight', 'patch_embed'),
+    ],
+)
+def test_weights_are_loaded_into_the_described_network(config: dict, lost: str, seen: str):
     source = MODELS.build(dict(config))
     state = {f'backbone.{k}': v for k, v in source.state_dict().items()}
     built = build_backbone(config, dict(state_dict=state, meta={}), 'x.pth')
     for key, value in built.state_dict().items():
         assert torch.equal(value, source.state_dict()[key])
-    del state['backbone.patch_embed.projection.weight']
-    with pytest.raises(ValueError, match=r'x\.pth does not fit .* 1 missing: patch_embed'):
+    del state[f'backbone.{lost}']
+    with pytest.raises(ValueError, match=rf'x\.pth does not fit .* 1 missing: {seen}'):
         build_backbone(config, dict(state_dict=state, meta={}), 'x.pth')
