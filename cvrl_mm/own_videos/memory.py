@@ -2,6 +2,7 @@
 
 import math
 import os
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +21,38 @@ def usable_bytes(local_ranks: int) -> float:
     if 'SC_PHYS_PAGES' not in getattr(os, 'sysconf_names', {}):
         return math.inf
     ram = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
-    return USABLE_SHARE_OF_RAM * ram / local_ranks
+    return USABLE_SHARE_OF_RAM * min(ram, memory_limit()) / local_ranks
+
+
+def memory_limit(root: Path = Path('/')) -> float:
+    """Return the limit of this process's control group in bytes, or infinity without a limit.
+
+    Containers and Slurm jobs have such a limit. The kernel kills a process that exceeds it, however
+    much memory the machine has.
+
+    Args:
+        root: Root of the file system.
+    """
+    try:
+        groups = (root / 'proc/self/cgroup').read_text().splitlines()
+    except OSError:  # not Linux
+        return math.inf
+    limits = [math.inf]
+    for group in groups:
+        _, controllers, path = group.split(':', 2)
+        if controllers == '':  # version 2
+            mount, name = root / 'sys/fs/cgroup', 'memory.max'
+        elif controllers == 'memory':  # version 1
+            mount, name = root / 'sys/fs/cgroup/memory', 'memory.limit_in_bytes'
+        else:
+            continue
+        # The limits of the groups above apply, too. In a container, the mount is its own group, and
+        # the path may not exist.
+        folder = mount / path.lstrip('/')
+        for file in (parent / name for parent in (folder, *folder.parents)):
+            if file.is_file() and (limit := file.read_text().strip()) != 'max':
+                limits.append(int(limit))
+    return min(limits)
 
 
 def choose_memory(config: Config, limit: float) -> Setting:

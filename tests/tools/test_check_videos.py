@@ -70,8 +70,7 @@ def test_uses_no_more_cores_than_it_may(run, tmp_path: Path, monkeypatch):
         raise ValueError
 
     monkeypatch.setattr('cvrl_mm.preparation.list_check.check_list', stop)
-    monkeypatch.setattr('os.sched_getaffinity', lambda pid: {0, 1, 2, 3}, raising=False)
-    monkeypatch.setattr('os.cpu_count', lambda: 640)
+    monkeypatch.setattr('joblib.cpu_count', lambda: 4)
     monkeypatch.setenv('LOCAL_WORLD_SIZE', '2')
     with pytest.raises(SystemExit):
         run(tmp_path / 'list.txt')
