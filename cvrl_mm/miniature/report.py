@@ -83,12 +83,15 @@ def _claims(results: Results) -> list[str]:
 
 def _markdown(table: Table, results: Results) -> list[str]:
     lines = [
-        f'| | {" | ".join(MEASURES[measure] for measure in table.measures)} |',
-        f'|---|{"---|" * len(table.measures)}',
+        f'| | {" | ".join(MEASURES[measure] for measure in table.measures)} | seeds |',
+        f'|---|{"---|" * len(table.measures)}---|',
     ]
     for row in table.rows:
-        cells = [_cell(row_values(results, row, m), row.paper.get(m)) for m in table.measures]
-        lines.append(f'| {row.what} | {" | ".join(cells)} |')
+        values = {measure: row_values(results, row, measure) for measure in table.measures}
+        cells = [_cell(values[measure], row.paper.get(measure)) for measure in table.measures]
+        counts = {len(measured) for measured in values.values() if measured} or {0}
+        seeds = ' or '.join(str(count) for count in sorted(counts))
+        lines.append(f'| {row.what} | {" | ".join(cells)} | {seeds} |')
     return lines
 
 
