@@ -27,10 +27,23 @@ def apply() -> None:
     know_our_configs()
     resume_from_own_checkpoints()
     interrupt_formatting_of_configs()
+    avoid_mps()
     cpu_ranks.run_ranks_on_cpu()
     keep_batch_norm_asynchronous()
     wait_before_forks_of_ranks()
     find_the_meta_device()
+
+
+def avoid_mps() -> None:
+    """Let mmengine use the CPU of Macs.
+
+    It would choose their GPU (MPS), for which torch 2.7 still lacks ``max_pool3d``
+    (pytorch/pytorch#158723), and on which this package has never been run. Ends when it has been.
+    """
+    from mmengine.device import utils
+
+    if utils.DEVICE == 'mps':
+        utils.DEVICE = 'cpu'
 
 
 def find_the_meta_device() -> None:

@@ -14,6 +14,7 @@ from mmaction.evaluation import RetrievalRecall, average_recall_at_avg_proposals
 from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
+from mmengine.device import get_device
 from mmengine.utils import digit_version
 from mmengine.utils.dl_utils.misc import mmcv_full_available
 from torch import nn
@@ -214,3 +215,10 @@ def test_batch_norm_takes_no_mask_that_the_host_reads(monkeypatch):
         norm.forward(torch.zeros(0))
     assert torch.cuda.is_current_stream_capturing is capturing
     assert forward(norm, torch.zeros(3)).shape == (0,)
+
+
+@pytest.mark.parametrize(('chosen', 'used'), [('mps', 'cpu'), ('cuda', 'cuda'), ('cpu', 'cpu')])
+def test_macs_use_the_cpu(monkeypatch: pytest.MonkeyPatch, chosen: str, used: str):
+    monkeypatch.setattr('mmengine.device.utils.DEVICE', chosen)
+    compat.avoid_mps()
+    assert get_device() == used
