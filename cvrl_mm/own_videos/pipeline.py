@@ -184,13 +184,13 @@ def _check_folder(folder: Path, sources: Sequence) -> None:
     """Check that the output folder can be used, and create it.
 
     Raises:
-        ValueError: The folder contains other files, its path contains three quotes or a backslash,
-            or there are neither videos nor a training.
+        ValueError: The folder contains other files, its path contains three quotes, a backslash or
+            two braces, or there are neither videos nor a training.
     """
-    if "'''" in folder.as_posix() or '\\' in folder.as_posix():
+    if any(text in folder.as_posix() for text in ("'''", '\\', '{{')):
         raise ValueError(
-            f"The path {folder} contains ''' or a backslash, and mmengine cannot read a config in "
-            'such a folder; choose another folder.'
+            f"The path {folder} contains ''', a backslash or {{{{, and mmengine cannot read a "
+            'config in such a folder; choose another folder.'
         )
     ours = (folder / COMMAND).is_file() or (folder / 'config.py').is_file()
     if not ours and not sources:

@@ -161,7 +161,7 @@ def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_
 
 
 @pytest.mark.skipif(os.sep != '/', reason='needs names with backslashes')
-@pytest.mark.parametrize('name', ["a'''b", 'a\\b'])
+@pytest.mark.parametrize('name', ["a'''b", 'a\\b', '{{ fileDirname }}'])
 def test_a_path_that_no_config_can_contain_is_refused(name: str, tmp_path: Path):
     with pytest.raises(ValueError, match='choose another folder'):
         pipeline._check_folder(tmp_path / name, ['videos'])
