@@ -12,11 +12,11 @@ from cvrl_mm.weights_only import refuse_foreign_code
 
 @HOOKS.register_module()
 class StrictLoadHook(Hook):
-    """Refuse to test with a checkpoint whose weights are not exactly those of the network.
+    """Refuse to test or resume with weights that are not exactly those of the network.
 
-    mmengine loads the matching entries, logs the others and tests a network that is partly random.
-    Training may start from some of the weights and is not affected. Saved checkpoints get the
-    settings of the backbone in ``meta['backbone']``, because weights do not tell with which
+    mmengine loads the matching entries, logs the others, and tests or continues to train a network
+    that is partly random. A new training may start from some of the weights. Saved checkpoints get
+    the settings of the backbone in ``meta['backbone']``, because weights do not tell with which
     padding they were trained. The hook also makes its run load weights only
     (:mod:`cvrl_mm.weights_only`).
 
@@ -36,7 +36,7 @@ class StrictLoadHook(Hook):
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Compare names and shapes before the weights are loaded."""
-        if isinstance(runner._train_loop, BaseLoop):
+        if isinstance(runner._train_loop, BaseLoop) and not runner._resume:
             return
         model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        check_fit(model, checkpoint, str(runner._load_from))
+        check_fit(model, checkpoint, str(runner._load_from or 'The checkpoint'))

@@ -4,6 +4,7 @@ import gc
 import logging
 import math
 import os
+import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from ..engine.atomic_checkpoint_hook import PREEMPTED
 from ..engine.terminal_log import print_warnings_only, shorten
 from .progress_hook import ProgressHook
 
+CHECKPOINT = re.compile(r'(?:iter|preempted)_(\d+)\.pth')
 MIN_TIMED_STEPS = 8
 UNTIMED_STEPS = 4  # first steps, during which the workers start
 
@@ -153,14 +155,13 @@ def final_checkpoint(cfg: Config) -> Path:
 
 def has_begun(cfg: Config) -> bool:
     """Return whether there is a checkpoint to continue from."""
-    return any(Path(cfg.work_dir).glob('*.pth'))
+    return trained_steps(cfg) > 0
 
 
 def trained_steps(cfg: Config) -> int:
     """Return the number of steps of the last checkpoint; 0 if there is none."""
-    stems = (path.stem for path in Path(cfg.work_dir).glob('*.pth'))
-    numbers = (stem.rpartition('_')[2] for stem in stems)
-    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+    matches = (CHECKPOINT.fullmatch(path.name) for path in Path(cfg.work_dir).glob('*.pth'))
+    return max((int(match[1]) for match in matches if match), default=0)
 
 
 def _read(config_file: Path) -> Config:

@@ -31,6 +31,19 @@ def test_tests_whole_networks_alone_and_trains_from_parts(lacks: str | None, tmp
     runner(tmp_path, load_from=str(tmp_path / 'a.pth')).train()
 
 
+def test_resumes_only_with_all_weights(tmp_path: Path):
+    runner(tmp_path).train()
+    path = next(tmp_path.glob('*.pth'))
+    runner(tmp_path, load_from=str(path), resume=True).load_or_resume()
+    checkpoint = torch.load(path, weights_only=False)
+    checkpoint['state_dict']['layer.weight'] = checkpoint['state_dict']['layer.weight'][:1]
+    torch.save(checkpoint, path)
+    with pytest.raises(
+        RuntimeError, match=r'not fit ToyModel.* different shape: layer\.weight'
+    ):
+        runner(tmp_path, load_from=str(path), resume=True).load_or_resume()
+
+
 def test_saves_the_settings_of_the_backbone(tmp_path: Path):
     backbone = dict(type='R3DSlow', depth=18, padding='tf_same', recompute=dict(layer1=2))
     cfg = Config(dict(model=dict(type='CVRL', backbone=backbone)))

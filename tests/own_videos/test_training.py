@@ -22,7 +22,8 @@ def test_checkpoints_of_a_training(tmp_path: Path):
         and trained_steps(cfg) == 0
         and final_checkpoint(cfg) == tmp_path / 'iter_7.pth'
     )
-    (tmp_path / 'last_checkpoint').touch()
+    for name in ('last_checkpoint', 'encoder_2026.pth'):  # the latter is a user's own
+        (tmp_path / name).touch()
     assert not has_begun(cfg)
     (tmp_path / 'iter_3.pth').touch()
     assert has_begun(cfg) and not final_checkpoint(cfg).is_file()
