@@ -121,7 +121,7 @@ class AtomicCheckpointHook(CheckpointHook):
         if problems:
             raise StartError(
                 f'None of the {len(problems)} checkpoints in {folder} can be used. The newest: '
-                f'{problems[0]} Move them away to start anew, or name another one with --resume.'
+                f'{problems[0]} Move them away to start anew, or resume from another one.'
             )
         if named is not None and '://' not in str(named):
             check_checkpoint(Path(named), trained)
@@ -147,8 +147,9 @@ class AtomicCheckpointHook(CheckpointHook):
         if broken:
             raise FloatingPointError(
                 f'After step {checkpoint["meta"]["iter"]} values are not finite in {len(broken)} '
-                f'tensors ({", ".join(broken[:3])}, ...). Nothing was saved; --resume uses the '
-                'checkpoint before it. Lower the learning rate, or add gradient clipping.'
+                f'tensors ({", ".join(broken[:3])}, ...). Nothing was saved; the training can be '
+                'resumed from the checkpoint before it. Lower the learning rate, or add gradient '
+                'clipping.'
             )
         self._origin['number'] += 1
         checkpoint['meta']['origin'] = dict(self._origin)

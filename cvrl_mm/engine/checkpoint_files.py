@@ -45,7 +45,7 @@ class WholeFilesBackend(LocalBackend):
             raise OSError(
                 error.errno,
                 f'{error.strerror}; {len(obj) / 2**20:.0f} MiB could not be written and nothing '
-                'else was removed. Make room and start again with --resume',
+                'else was removed. Make room and resume the training',
                 str(path),
             ) from error
 

@@ -38,9 +38,7 @@ def test_resumes_only_with_all_weights(tmp_path: Path):
     checkpoint = torch.load(path, weights_only=False)
     checkpoint['state_dict']['layer.weight'] = checkpoint['state_dict']['layer.weight'][:1]
     torch.save(checkpoint, path)
-    with pytest.raises(
-        RuntimeError, match=r'not fit ToyModel.* different shape: layer\.weight'
-    ):
+    with pytest.raises(RuntimeError, match=r'not fit ToyModel.* different shape: layer\.weight'):
         runner(tmp_path, load_from=str(path), resume=True).load_or_resume()
 
 
