@@ -32,7 +32,7 @@ from .inspection import Inspection, inspect
 from .lists import write_lists
 from .memory import choose_memory, usable_bytes
 from .network import Network
-from .options import Options
+from .options import Options, check_config
 from .settings import Machine, Setting, choose, choose_steps, remarks
 from .training import (
     final_checkpoint,
@@ -83,6 +83,7 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
     if is_new:
         _write_config(folder, found, start, chosen)
     cfg = read_config(config_file, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
+    check_config(cfg)
     if Path(cfg.work_dir).resolve() != folder / 'training':
         raise ValueError(
             f'{config_file} trains in {cfg.work_dir}. If {folder} is a copy of another folder, or '
@@ -116,6 +117,8 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
 
 def _absolute(init: str | Path) -> str:
     """Make a path absolute, as the command may be continued from another folder."""
+    if not isinstance(init, str | Path) or not str(init):
+        raise ValueError(f'init must be the path of a checkpoint, got {init!r}.')
     return str(init) if '://' in str(init) else abspath(init)
 
 

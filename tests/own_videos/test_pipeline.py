@@ -272,6 +272,9 @@ def test_weights_may_be_a_path(tmp_path: Path, monkeypatch):
     assert stored['init'] == str(tmp_path / 'x.pth')
     with pytest.raises(ValueError, match='--init hf://me cannot be used'):
         cvrl_mm.pretrain('mine', 'out2', init='hf://me')
+    for init in (5, ''):
+        with pytest.raises(ValueError, match='init must be the path of a checkpoint'):
+            cvrl_mm.pretrain('mine', 'out3', init=init)
 
 
 def test_weights_to_start_from_are_checked_first(videos: Path, tmp_path: Path, monkeypatch):
@@ -291,6 +294,8 @@ def test_weights_to_start_from_are_checked_first(videos: Path, tmp_path: Path, m
         ('max_iters=8', 'max_iters=six', 'cannot be read'),
         ('max_iters=8)', 'max_iters=8))', r'Line \d+ of the config .*config\.py'),
         (None, '', 'lacks model'),
+        ('max_iters=8', "max_iters='9'", r"max_iters in .*/config\.py must be .* got '9'"),
+        ('size = 32', 'size = 0', r'^size in .*/config\.py must be an integer from 32 .* got 0'),
         ('max_iters=8', 'max_iters=3', '8 steps are trained already'),
         ("folder + 'training'", "'/old/training'", 'trains in /old/training. If .* was moved'),
     ],
