@@ -22,6 +22,7 @@ from mmengine.dist import (
 from rich.console import Console
 
 from ..command_line import read_config
+from ..engine.checkpoint_files import is_whole
 from ..files import replacing
 from ..locks import locked
 from ..progress import progress
@@ -95,7 +96,7 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
             f'{trained_steps(cfg)} steps are trained already, and {config_file} asks for {steps}; '
             'set max_iters in this file to at least this number.'
         )
-    if final_checkpoint(cfg).is_file():
+    if is_whole(final_checkpoint(cfg)):
         _say(f'The training is finished ({steps} steps).')
     else:
         if has_begun(cfg):

@@ -44,6 +44,9 @@ def write_results(folder: Path, cfg: Config, console: Console, init: str | None 
         cfg: Config of the training.
         console: Console for the progress bars.
         init: The checkpoint of ``--init`` as the user named it, if known.
+
+    Raises:
+        ValueError: Too few videos can be read for a report.
     """
     trained = load_encoder(final_checkpoint(cfg), cfg)
     trained.save(folder / 'encoder.safetensors')
@@ -56,6 +59,7 @@ def write_results(folder: Path, cfg: Config, console: Console, init: str | None 
         feats, names, failed = encode(
             encoders, lists.root, lists.names, workers, device, on_progress
         )
+    check_readable(lists, names, failed)
     write_features(folder, names, feats[AFTER].mean(1).numpy())
     with FeatureFile(folder / FEATURES_BEFORE) as file:
         file.append(names, feats[BEFORE].mean(1).numpy())
@@ -88,6 +92,39 @@ def write_results(folder: Path, cfg: Config, console: Console, init: str | None 
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     with replacing(folder / 'report.md') as part:  # a report marks a finished training
         part.write_text(_report(folder, notes, table), encoding='utf-8')
+    console.print(headline, markup=False)
+    if failed:
+        console.print(_describe(failed, len(lists.names)), markup=False)
+
+
+def check_readable(lists: Lists, names: list[str], failed: dict[str, str]) -> None:
+    """Check that most videos, and at least one of the held-out videos, could be read.
+
+    A report of the others would look like one of a smaller folder, and would not be replaced.
+
+    Args:
+        lists: The lists of the training.
+        names: The videos that could be read.
+        failed: The other videos, as ``{name: reason}``.
+
+    Raises:
+        ValueError: Half of the videos or more, or all held-out videos, could not be read.
+    """
+    none_held_out = lists.held_out(lists.names) and not lists.held_out(names)
+    if none_held_out or len(failed) >= len(names):
+        which = ', among them all held-out videos' if none_held_out else ''
+        raise ValueError(
+            f'{_describe(failed, len(lists.names))[:-1]}{which}. No report was written. Make them '
+            'available again, and start the same command again.'
+        )
+
+
+def _describe(failed: dict[str, str], total: int) -> str:
+    """Say how many videos could not be read, and name the first one."""
+    name, reason = next(iter(failed.items()))
+    return (
+        f'{len(failed)} of {total} videos could not be read, such as {printable(name)}: {reason}.'
+    )
 
 
 def _panels(held_out: bool) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -163,10 +200,7 @@ def _notes(
             f'{"Most" if unseen else "All"} of these videos were used in training, without labels.'
         )
     if failed:
-        name, reason = next(iter(failed.items()))
-        notes.append(
-            f'{len(failed)} videos could not be read, such as {printable(name)}: {reason}.'
-        )
+        notes.append(_describe(failed, videos + len(failed)))
     return notes
 
 

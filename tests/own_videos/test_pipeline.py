@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from mmengine.config import Config
 
 import cvrl_mm
+from cvrl_mm.engine.checkpoint_files import is_whole
 from cvrl_mm.files import replacing
 from cvrl_mm.locks import locked
 from cvrl_mm.own_videos import pipeline
@@ -121,6 +123,42 @@ def test_results_are_written_again_without_log_messages(
     printed = ''.join(capfd.readouterr())
     assert 'The training is finished' in printed and (folder / 'report.md').is_file()
     assert 'init_weights' not in printed and 'mmengine' not in printed
+    assert 'two-sided sign test' in printed
+
+
+def test_missing_videos_are_reported(videos: Path, out: Path, tmp_path: Path, capfd):
+    folder = tmp_path / 'out'
+    shutil.copytree(out, folder)
+    moved = tmp_path / 'videos'
+    shutil.copytree(videos, moved)
+    config = folder / 'config.py'
+    text = config.read_text()
+    assert str(videos) in text
+    config.write_text(text.replace(str(videos), str(moved)))
+    (folder / 'report.md').unlink()
+    lost = next(moved.rglob('train_*.mp4'))
+    lost.unlink()
+    cvrl_mm.pretrain(out=folder)
+    assert 'could not be read, such as' in ''.join(capfd.readouterr())
+    for path in moved.rglob('*.mp4'):
+        path.unlink()
+    (folder / 'report.md').unlink()
+    with pytest.raises(ValueError, match='None of the videos can be read'):
+        cvrl_mm.pretrain(out=folder)
+    assert not (folder / 'report.md').exists()
+
+
+def test_a_damaged_final_checkpoint_is_not_a_finished_training(out: Path, tmp_path: Path):
+    folder = tmp_path / 'out'
+    shutil.copytree(out, folder)
+    (folder / 'report.md').unlink()
+    last = folder / 'training/iter_8.pth'
+    checkpoint = torch.load(last, weights_only=False)
+    checkpoint['meta']['iter'] = 7
+    torch.save(checkpoint, last.with_name('preempted_7.pth'))
+    last.write_bytes(last.read_bytes()[:1000])
+    cvrl_mm.pretrain(out=folder)
+    assert (folder / 'report.md').exists() and is_whole(last)
 
 
 def test_half_a_report_is_none(out: Path, tmp_path: Path, monkeypatch):

@@ -4,7 +4,8 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from cvrl_mm.own_videos.results import _map, _notes, _panels, _started
+from cvrl_mm.own_videos.results import _map, _notes, _panels, _started, check_readable
+from cvrl_mm.own_videos.trained import Lists
 
 
 def config(**backbone: object) -> Config:
@@ -40,3 +41,26 @@ def test_equal_features_have_a_map():  # the t-SNE of scikit-learn crashes on th
     points, _ = _map(torch.rand(1, 16).repeat(12, 1), [str(i) for i in range(12)], [], [])
     assert {(point.x, point.y) for point in points} == {(0, 0)}
     assert [point.name for point in points] == [str(i) for i in range(12)]
+
+
+@pytest.mark.parametrize(
+    ('num_train', 'num_held_out', 'num_failed', 'message'),
+    [
+        (20, 4, 5, r'5 of 24 videos could not be read, such as 19: gone, among them all held-out'),
+        (12, 0, 6, r'6 of 12 videos could not be read, such as 6: gone\. No report'),
+        (20, 4, 3, None),
+        (12, 0, 5, None),
+    ],
+)
+def test_a_report_needs_most_of_the_videos(
+    num_train: int, num_held_out: int, num_failed: int, message: str | None
+):
+    names = [str(i) for i in range(num_train + num_held_out)]
+    lists = Lists(Path(), names, {}, [], set(names[:num_train]))
+    read, lost = names[:-num_failed], names[-num_failed:]
+    failed = dict.fromkeys(lost, 'gone')
+    if message is None:
+        check_readable(lists, read, failed)
+    else:
+        with pytest.raises(ValueError, match=message):
+            check_readable(lists, read, failed)
