@@ -79,7 +79,7 @@ def test_mistakes_are_a_sentence(tmp_path, capsys):
     assert 'no training to continue' in capsys.readouterr().err
     with pytest.raises(SystemExit, match=r'^cvrl pretrain: There is no file.*missing'):
         cvrl_cli.main(['pretrain', str(tmp_path / 'missing'), '--out', str(tmp_path / 'out')])
-    with pytest.raises(SystemExit, match='steps must be from 1'):
+    with pytest.raises(SystemExit, match='steps must be an integer from 1'):
         cvrl_cli.main(['pretrain', 'x', '--out', str(tmp_path / 'out'), '--steps', '0'])
 
 

@@ -1,5 +1,6 @@
 """Measure the quality of the representation during pre-training."""
 
+import math
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -163,9 +164,10 @@ class RepresentationHook(Hook):
         )
         std, rank = scalars['embedding_std'], scalars['embedding_rank']
         directions = min(len(z) - 1, z.shape[-1])
+        problem = 'collapses' if math.isfinite(std) else 'is not finite'
         if not (std >= MIN_STD and rank >= max(2, MIN_RANK_SHARE * directions)):  # NaN, too
             runner.logger.warning(
-                f'The embedding collapses: after {unit} {count} its standard deviation is '
+                f'The embedding {problem}: after {unit} {count} its standard deviation is '
                 f'{std:.3g} (1 if it is spread evenly) and its effective rank {rank:.3g} of '
                 f'{directions}. Check the learning rate and the loss curve (NaN, or constant at '
                 '2 ln(2N - 1) for N videos per step), sync_bn over all ranks, the temperature, and '
@@ -198,14 +200,18 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
         labels: (N,); all -1 if the videos have no labels.
 
     Returns:
-        Values by name.
+        Values by name; NaN if they depend on features that are not finite.
     """
     scalars = dict(clip_retrieval=clip_retrieval(feats[:, 1], feats[:, 0]))
     if (labels >= 0).all():
         sims, indices = leave_one_out(feats.mean(1), min(MAX_NEIGHBOURS, len(feats) - 1))
         recalls = [k for k in RECALLS if k <= sims.shape[1]]
         hits = neighbour_hits(sims, labels[indices], labels, recalls, MAX_NEIGHBOURS)
-        scalars |= {name: hit.double().mean().item() for name, hit in hits.items()}
+        undefined = not feats.isfinite().all()
+        scalars |= {
+            name: math.nan if undefined else hit.double().mean().item()
+            for name, hit in hits.items()
+        }
     for name, x in (('feature', feats), ('embedding', z)):
         first, second = x.unbind(1)
         scalars[f'{name}_std'] = mean_std(first)
@@ -224,8 +230,10 @@ def clip_retrieval(queries: Tensor, gallery: Tensor) -> float:
 
     Returns:
         Share of queries whose nearest neighbour in the gallery is of the same video; 1 / N for
-        random features.
+        random features. NaN if a feature is not finite.
     """
+    if not (queries.isfinite().all() and gallery.isfinite().all()):
+        return math.nan
     _, indices = nearest_neighbours(queries, gallery, 1)
     return (indices[:, 0] == torch.arange(len(queries))).double().mean().item()
 

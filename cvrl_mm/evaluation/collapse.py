@@ -1,5 +1,7 @@
 """Measures of the collapse of a representation."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -31,9 +33,12 @@ def effective_rank(x: Tensor) -> float:
 
     Returns:
         The exponential of the entropy of the singular values of the l2-normalised, centred
-        features, from 1 to min(N - 1, D); 1 if all features are equal.
+        features, from 1 to min(N - 1, D); 1 if all features are equal. NaN if a feature is not
+        finite.
     """
     x = F.normalize(x.double(), dim=1)
+    if not x.isfinite().all():
+        return math.nan
     values = torch.linalg.svdvals(x - x.mean(0))
     if values[0] < 1e-9:
         return 1.0

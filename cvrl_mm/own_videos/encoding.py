@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 
 from ..convert.clip_input import ClipInput
 from ..convert.description import architecture_of
+from ..datasets.find_videos import printable
 from ..evaluation.encoder import Encoder, load_encoder
 from ..evaluation.feature_file import FeatureFile
 from ..evaluation.features import build_recognizer
@@ -80,6 +81,9 @@ def encode(
     Returns:
         Three values: features by name of the encoder, (V, 4, C) float32 on the CPU; the names of
         the V videos that could be read; and the unreadable videos, as ``{name: reason}``.
+
+    Raises:
+        ValueError: No video can be read, or features are not finite.
     """
     clip_input = next(iter(encoders.values())).clip_input
     clips = VideoFiles([str(root / name) for name in names], clip_input, NUM_CLIPS)
@@ -102,7 +106,16 @@ def encode(
         on_progress(done, len(names))
     if not read:
         raise ValueError(f'None of the videos can be read; the first one: {failed[names[0]]}.')
-    return {name: torch.cat(parts) for name, parts in feats.items()}, read, failed
+    joined = {name: torch.cat(parts) for name, parts in feats.items()}
+    for name, x in joined.items():
+        broken = (~x.isfinite()).flatten(1).any(1).nonzero().flatten().tolist()
+        if broken:
+            raise ValueError(
+                f'The features of {len(broken)} of {len(read)} videos, such as '
+                f'{printable(read[broken[0]])}, are not finite with the encoder {name!r}. If its '
+                'training has diverged, train anew with a lower learning rate.'
+            )
+    return joined, read, failed
 
 
 def write_features(folder: Path, names: Sequence[str], feats: np.ndarray) -> list[Path]:

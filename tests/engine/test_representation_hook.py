@@ -1,4 +1,5 @@
 import json
+import math
 import shutil
 from pathlib import Path
 from uuid import uuid4
@@ -16,6 +17,7 @@ from cvrl_mm.engine.representation_hook import (
     measure,
     untouched_state,
 )
+from cvrl_mm.visualization.curves import plot_curves, read_curves
 from tests.ranks import run_ranks
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -118,6 +120,28 @@ def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypat
     assert len(warnings) == 1
     for word in ('after epoch 2', 'standard deviation is 0 ', 'rank 1 of 31', 'sync_bn'):
         assert word in warnings[0]
+
+
+def test_features_that_are_not_finite_are_warned_of(
+    motion_set, watch_list, tmp_path: Path, monkeypatch
+):
+    """A diverged training can have finite weights and losses, but infinite features."""
+    run = runner(motion_set, watch_list, tmp_path, interval=2)
+    run._train_loop = run.build_train_loop(run._train_loop)
+    hook = hook_of(run)
+    feats = torch.full((4, 2, 8), math.inf)
+    results = [(x, x, torch.tensor(i), []) for i, x in enumerate(feats)]
+    monkeypatch.setattr(hook, 'represent', lambda model: results)
+    warnings = []
+    monkeypatch.setattr(run.logger, 'warning', warnings.append)
+    run.train_loop._epoch = 1
+    hook.after_train_epoch(run)
+    assert 'embedding is not finite: after epoch 2' in warnings[0]
+    (row,) = scalars(tmp_path)
+    assert {name for name, x in row.items() if not math.isnan(x)} == {'step'}
+    curves = read_curves(tmp_path)
+    plot_curves({'diverged': curves}, tmp_path / 'curves.png')
+    assert (tmp_path / 'curves.png').stat().st_size > 1000
 
 
 def hook_of(run: Runner) -> RepresentationHook:

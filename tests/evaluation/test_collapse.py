@@ -63,3 +63,12 @@ def test_agrees_with_a_loop(sphere: torch.Tensor):
     assert alignment(x[:5], x[1:]) == pytest.approx(
         sum((units[i] - units[i + 1]).square().sum().item() for i in range(5)) / 5, rel=1e-5
     )
+
+
+@pytest.mark.parametrize('value', [math.nan, math.inf])
+def test_features_that_are_not_finite_have_no_measures(sphere: torch.Tensor, value: float):
+    x = sphere[:8].clone()
+    x[3, 2] = value
+    for number in (mean_std, effective_rank, uniformity):
+        assert math.isnan(number(x))
+    assert math.isnan(alignment(x, sphere[:8]))

@@ -31,6 +31,16 @@ def test_nothing_readable_is_an_error(tmp_path: Path):
         encode(dict(one=small_encoder()), tmp_path, ['broken.mp4'], 0, 'cpu')
 
 
+def test_features_that_are_not_finite_are_an_error(tmp_path: Path):
+    videos.encode(tmp_path / 'a.mp4', num_frames=20)
+    broken = small_encoder()
+    with torch.no_grad():
+        next(broken.backbone.parameters()).fill_(float('inf'))
+    encoders = {'before training': small_encoder(), 'after training': broken}
+    with pytest.raises(ValueError, match=r"1 of 1 videos, such as a\.mp4, .* 'after training'"):
+        encode(encoders, tmp_path, ['a.mp4'], 0, 'cpu')
+
+
 def test_start_keeps_the_architecture(tmp_path: Path):
     source = small_encoder().save(tmp_path / 'encoder.safetensors')
     network = copy_start(str(source), tmp_path / 'init.pth')
