@@ -19,6 +19,7 @@ from mmengine.dist import (
     is_distributed,
     is_main_process,
 )
+from mmengine.utils import is_list_of
 from rich.console import Console
 
 from ..command_line import read_config
@@ -53,6 +54,8 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     """Implement :func:`cvrl_mm.pretrain`. All ranks must call this function."""
     if not str(out):
         raise ValueError('out must be the path of the output folder.')
+    if '' in sources:  # abspath would make it the current folder
+        raise ValueError('The path of a video is empty; give . for the current folder.')
     folder = Path(out).resolve()
     if options.get('init') is not None:
         options['init'] = _absolute(options['init'])
@@ -232,7 +235,7 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> tuple[
                 'training.'
             )
         return sources, options
-    if note.is_file():
+    if note.is_file() and (config.is_file() or not sources):
         stored = _read_note(note)
         changes = _changes(stored, asked, options)
         if config.is_file() and not changes:
@@ -257,12 +260,17 @@ def _read_note(note: Path) -> dict:
     try:
         stored = json.loads(note.read_text(encoding='utf-8'))
         Options(**stored['options'])
+        if not is_list_of(stored['videos'], str):
+            raise TypeError('videos must be a list of paths.')
         return dict(videos=stored['videos'], options=stored['options'])
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f'{note} is damaged. Remove it; then cvrl pretrain --out {note.parent} continues the '
-            'training.'
-        ) from error
+        advice = f'Remove it; then cvrl pretrain --out {note.parent} continues the training.'
+        if not note.with_name('config.py').is_file():
+            advice = (
+                'No training has begun; give the videos and options again: cvrl pretrain VIDEOS '
+                f'--out {note.parent}.'
+            )
+        raise ValueError(f'{note} is damaged. {advice}') from error
 
 
 def _changes(stored: dict, asked: dict, options: Options) -> list[str]:

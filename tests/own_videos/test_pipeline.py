@@ -359,3 +359,30 @@ def test_a_damaged_note_does_not_lock_the_training_out(out: Path, tmp_path: Path
             cvrl_mm.pretrain(videos, tmp_path / 'out', **options)
     assert not note.exists()
     assert cvrl_mm.pretrain(out=tmp_path / 'out') == tmp_path / 'out'
+
+
+@pytest.mark.parametrize('text', ['{"videos": [', '{"videos": 1, "options": {}}', '[]'])
+def test_a_damaged_note_of_no_training_is_replaced(text: str, tmp_path: Path, monkeypatch):
+    """After a failure during the inspection the folder has no config yet."""
+
+    def inspected(folder: Path, sources: list[str], cores: int) -> None:
+        raise Stopped(*sources)
+
+    monkeypatch.setattr(pipeline, '_inspect', inspected)
+    note = tmp_path / 'command.json'
+    note.write_text(text)
+    (tmp_path / 'videos.tsv').touch()
+    with pytest.raises(ValueError, match=r'is damaged\. No training has begun; give the videos'):
+        cvrl_mm.pretrain(out=tmp_path)
+    with pytest.raises(Stopped, match='mine'):
+        cvrl_mm.pretrain(tmp_path / 'mine', tmp_path, steps=3)
+    assert json.loads(note.read_text())['options']['steps'] == 3
+    with pytest.raises(Stopped, match='mine'):
+        cvrl_mm.pretrain(out=tmp_path)
+
+
+def test_an_empty_path_is_not_the_current_folder(tmp_path: Path):
+    for videos in ('', ['mine', '']):
+        with pytest.raises(ValueError, match='path of a video is empty'):
+            cvrl_mm.pretrain(videos, tmp_path / 'out')
+    assert not (tmp_path / 'out').exists()
