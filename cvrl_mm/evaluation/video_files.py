@@ -26,8 +26,11 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
 
     Raises:
         FileNotFoundError: A source does not exist. The entries of a list are not checked.
-        ValueError: There is no video.
+        ValueError: There is no video, or a path is empty.
     """
+    sources = list(sources)
+    if '' in sources:  # Path would make it the current folder
+        raise ValueError('The path of a video is empty; give . for the current folder.')
     videos = []
     for source in map(Path, sources):
         if not source.exists():

@@ -37,6 +37,8 @@ def test_sources_without_videos_are_named(tmp_path):
         gather_videos([tmp_path / 'nowhere.mp4'])
     with pytest.raises(ValueError, match='no video in the sources'):
         gather_videos([tmp_path])
+    with pytest.raises(ValueError, match='path of a video is empty'):  # an empty shell variable
+        gather_videos([tmp_path, ''])
 
 
 def test_a_list_in_another_encoding_is_named(tmp_path):
