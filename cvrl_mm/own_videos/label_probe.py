@@ -26,7 +26,7 @@ def probe_labels(
 
     Raises:
         FileNotFoundError: ``out`` does not hold a finished training, or there is no list.
-        ValueError: There are no classes, or a class has too few videos.
+        ValueError: A file is damaged, there are no classes, or a class has too few videos.
     """
     trained = Trained.read(out)
     label_of = trained.labels if labels is None else dict(read_video_list(str(labels)))
@@ -52,7 +52,7 @@ def probe_labels(
             f'A probe needs two or more classes of at least {MIN_CLASS_VIDEOS} videos each; '
             f'videos per class: {found}.'
         )
-    encoders = {'before training': trained.feats_before, 'after training': trained.feats}
+    encoders = {'before training': trained.read_before(), 'after training': trained.feats}
     results = {
         when: classify(feats[places], targets)
         for when, feats in encoders.items()

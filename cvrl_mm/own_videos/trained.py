@@ -8,7 +8,8 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
-from ..datasets.video_list import read_video_list
+from ..command_line import read_config
+from ..datasets.video_list import read_lines, read_video_list
 
 FEATURES = 'features.npz'
 FEATURES_BEFORE = 'training/features_before.npz'  # features of the initial encoder
@@ -39,13 +40,30 @@ class Lists:
         Args:
             folder: Folder of the training.
             cfg: Config of the training.
+
+        Raises:
+            FileNotFoundError: A list does not exist.
+            ValueError: A list is damaged, there are fewer names of classes than labels, or the
+                config does not contain the folder of the videos.
         """
-        labels = dict(read_video_list(str(folder / 'lists/all.txt')))
-        text = (folder / 'lists/classes.txt').read_text(encoding='utf-8')
-        # Not splitlines(): names may contain further line separators of Unicode
-        classes = [name for name in text.split('\n') if name]
+        videos, names = folder / 'lists/all.txt', folder / 'lists/classes.txt'
+        labels = dict(read_video_list(str(videos)))
+        classes = [name for name in read_lines(str(names)) if name]
+        largest = max(labels.values())
+        if largest >= len(classes):
+            raise ValueError(
+                f'{videos} has labels up to {largest}, but the number of classes in {names} is '
+                f'{len(classes)}. Line 1 must be the name of the class with the label 0, and so on.'
+            )
+        try:
+            root = Path(cfg.train_dataloader.dataset.data_prefix.video)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(
+                f'The config {folder / "config.py"} lacks the folder of the videos, '
+                'train_dataloader.dataset.data_prefix.video.'
+            ) from error
         return cls(
-            root=Path(cfg.train_dataloader.dataset.data_prefix.video),
+            root=root,
             names=list(labels),
             labels=labels if classes else {},
             classes=classes,
@@ -71,8 +89,6 @@ class Trained:
         root: The folder to which the names are relative.
         names: Names of the videos, (V,).
         feats: Features of the trained encoder, (V, C).
-        feats_before: Features of the initial encoder, (V, C); None if they are not stored or are
-            of other videos, as after an interruption between the two files.
         labels: Class of each video by name; empty if the folders are not classes.
         classes: Names of the classes.
         held_out: Indices of the held-out videos.
@@ -82,7 +98,6 @@ class Trained:
     root: Path
     names: list[str]
     feats: Tensor
-    feats_before: Tensor | None
     labels: dict[str, int]
     classes: list[str]
     held_out: list[int]
@@ -92,36 +107,75 @@ class Trained:
         """Read the results of a training.
 
         Raises:
-            FileNotFoundError: The folder does not contain a finished training.
+            FileNotFoundError: The folder is not the output of a training, or the training is not
+                finished.
+            ValueError: A file is damaged.
         """
         folder = Path(folder)
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f'There is no folder {folder}; name the --out of cvrl pretrain.'
+            )
         config, features = folder / 'config.py', folder / FEATURES
-        for path in (config, features):
-            if not path.is_file():
-                raise FileNotFoundError(
-                    f'{folder} does not hold the results of cvrl pretrain: there is no '
-                    f'{path.name}. cvrl pretrain --out {folder} continues an unfinished training.'
-                )
-        cfg = Config.fromfile(config)
-        names, feats = _read_features(features)
-        before, feats_before = folder / FEATURES_BEFORE, None
-        if before.is_file():
-            names_before, feats_before = _read_features(before)
-            if names_before != names:
-                feats_before = None
+        if not config.is_file() and not (folder / 'command.json').is_file():
+            raise FileNotFoundError(
+                f'{folder} is not the output folder of cvrl pretrain: there is no config.py in it. '
+                'Name the folder that was given as --out.'
+            )
+        if not config.is_file() or not features.is_file():
+            missing = features if config.is_file() else config
+            raise FileNotFoundError(f'{missing} does not exist. {how_to_write_again(folder)}')
+        cfg = read_config(config, 'train_dataloader')
+        names, feats = _read_features(folder, FEATURES)
         lists = Lists.read(folder, cfg)
         return cls(
             folder=folder,
             root=lists.root,
             names=names,
             feats=feats,
-            feats_before=feats_before,
             labels=lists.labels,
             classes=lists.classes,
             held_out=lists.held_out(names),
         )
 
+    def read_before(self) -> Tensor | None:
+        """Read the features of the initial encoder.
 
-def _read_features(path: Path) -> tuple[list[str], Tensor]:
-    with np.load(path) as data:
-        return data['names'].tolist(), torch.from_numpy(data['feats'])
+        Returns:
+            Features, (V, C); None if they are not stored or are of other videos, as after an
+            interruption between the two files.
+
+        Raises:
+            ValueError: The file is damaged.
+        """
+        if not (self.folder / FEATURES_BEFORE).is_file():
+            return None
+        names, feats = _read_features(self.folder, FEATURES_BEFORE)
+        return feats if names == self.names else None
+
+
+def how_to_write_again(folder: Path) -> str:
+    """Return a sentence that says how the results of a training are written (again)."""
+    report, command = folder / 'report.md', f'cvrl pretrain --out {folder}'
+    if report.is_file():
+        return f'Remove {report}; then {command} writes the results again.'
+    return f'{command} continues the training and writes its results.'
+
+
+def _read_features(folder: Path, name: str) -> tuple[list[str], Tensor]:
+    path = folder / name
+    try:
+        with np.load(path) as data:
+            names, feats = data['names'], torch.from_numpy(data['feats'])
+        if names.dtype.kind != 'U' or not feats.is_floating_point():
+            raise ValueError(f'types {names.dtype}, {feats.dtype}')
+        if names.ndim != 1 or feats.ndim != 2 or len(feats) != len(names) or not len(names):
+            raise ValueError(f'shapes {names.shape}, {feats.shape}')
+    except OSError:
+        raise
+    except Exception as error:  # a damaged archive can raise any exception
+        raise ValueError(
+            f'{path} is damaged: it must contain the arrays names and feats, with one name and '
+            f'one vector of numbers per video. {how_to_write_again(folder)}'
+        ) from error
+    return names.tolist(), feats.float()

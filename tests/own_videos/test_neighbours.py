@@ -38,7 +38,7 @@ def test_other_videos(out: Path, tmp_path: Path):
 def test_the_command(out: Path, capsys, tmp_path: Path):
     cvrl_cli.main(['neighbours', str(out), '--rows', '1'])
     assert f'Open {out / "neighbours/index.html"}' in capsys.readouterr().out
-    with pytest.raises(SystemExit, match=r'cvrl neighbours: .*does not hold the results'):
+    with pytest.raises(SystemExit, match=r'cvrl neighbours: .* is not the output folder of'):
         cvrl_cli.main(['neighbours', str(tmp_path)])
 
 
