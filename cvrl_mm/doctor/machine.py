@@ -34,7 +34,7 @@ def check_gpus() -> list[Finding]:
         if shutil.which('nvidia-smi') and torch.version.cuda is None:
             advice = 'install a torch that is compiled for CUDA (pytorch.org)'
             return [Finding('problem', 'GPU', 'torch was built without CUDA', advice)]
-        return [Finding('note', 'GPU', 'none', 'train on the CPU only in tests and miniatures')]
+        return [Finding('note', 'GPU', 'none', 'a CPU suffices for small encoders')]
     found = []
     for index in range(torch.cuda.device_count()):
         device = torch.cuda.get_device_properties(index)

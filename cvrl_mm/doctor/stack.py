@@ -117,11 +117,12 @@ def is_ours(function: object) -> bool:
 
 def check_place_for_mim() -> list[Finding]:
     """Check that mim finds the package beside its metadata; editable installs need a link."""
-    try:
-        beside = Path(str(metadata.distribution('cvrl_mm').locate_file('cvrl_mm')))
-    except metadata.PackageNotFoundError:
+    # Not in sys.path[0], which may be the repository with its egg-info; mim does not look there
+    found = next(iter(metadata.distributions(name='cvrl_mm', path=sys.path[1:])), None)
+    if found is None:
         seen = 'mim does not find cvrl_mm, which is only on the PYTHONPATH'
         return [Finding('note', 'mim', seen, 'pip install . to run "mim train cvrl_mm"')]
+    beside = Path(str(found.locate_file('cvrl_mm')))
     if beside.exists():
         return [Finding('ok', 'mim', f'finds cvrl_mm in {beside}')]
     package = Path(compat.__file__).resolve().parent

@@ -1,7 +1,6 @@
 import sys
-from importlib import metadata
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -43,15 +42,26 @@ def test_tells_a_stand_in_from_the_real_drn(monkeypatch, file: str | None, seen:
 
 @pytest.mark.parametrize(('there', 'status'), [(True, 'ok'), (False, 'note')])
 def test_gives_mim_a_link_to_an_editable_install(monkeypatch, tmp_path, there: bool, status: str):
+    repository, site = tmp_path / 'repository', tmp_path / 'site'
+    for folder in (repository / 'cvrl_mm.egg-info', site / 'cvrl_mm-0.1.0.dist-info'):
+        folder.mkdir(parents=True)
+        name = 'PKG-INFO' if folder.suffix == '.egg-info' else 'METADATA'
+        (folder / name).write_text('Metadata-Version: 2.1\nName: cvrl_mm\nVersion: 0.1.0\n')
+    (repository / 'cvrl_mm').mkdir()
     if there:
-        (tmp_path / 'cvrl_mm').mkdir()
-    distribution = SimpleNamespace(locate_file=lambda name: tmp_path / name)
-    monkeypatch.setattr(metadata, 'distribution', lambda name: distribution)
+        (site / 'cvrl_mm').mkdir()
+    monkeypatch.setattr(sys, 'path', [str(repository), str(site)])  # as with python -m
     (found,) = stack.check_place_for_mim()
     assert found.status == status
     if not there:
         package = Path(stack.compat.__file__).resolve().parent
-        assert found.advice == f'ln -s {package} {tmp_path / "cvrl_mm"}'
+        assert found.advice == f'ln -s {package} {site / "cvrl_mm"}'
+
+
+def test_without_an_installation_mim_finds_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, 'path', [str(tmp_path), str(tmp_path)])
+    (found,) = stack.check_place_for_mim()
+    assert found.status == 'note' and 'only on the PYTHONPATH' in found.seen
 
 
 def test_without_compiled_operators_torchvisions_matter_to_detection_alone(monkeypatch):
