@@ -7,6 +7,8 @@ Example:
 import argparse
 import json
 import os
+import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,11 +23,12 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from cvrl_mm.command_line import plain_own_errors
 from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
 from cvrl_mm.evaluation.neighbour_report import NUM_NEIGHBOURS
-from cvrl_mm.miniature.training_process import LOG, start_training
+from cvrl_mm.miniature.training_process import LOG, training_process
 from cvrl_mm.progress import progress, progress_bar
 from cvrl_mm.shares import usable_cores
 from cvrl_mm.synthetic.motion_scene import CLASSES
@@ -64,6 +67,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Run all steps in order."""
     args = parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the training
     register_all_modules()
     print_warnings_only()  # the training process keeps its own log
     args.out.mkdir(parents=True, exist_ok=True)
@@ -142,11 +146,11 @@ def pretrain(config: Config, run: Path) -> None:
     num_threads = int(os.environ.get('OMP_NUM_THREADS', max(1, CORES // 2)))
     with progress_bar(console) as bar:
         task = bar.add_task('steps', total=config.train_cfg.max_iters)
-        process = start_training(config, run, REPOSITORY, num_threads)
-        told = 0
-        while process.poll() is None:
-            time.sleep(0.5)
-            told = follow(bar, task, run, told)
+        with training_process(config, run, REPOSITORY, num_threads) as process:
+            told = 0
+            while process.poll() is None:
+                time.sleep(0.5)
+                told = follow(bar, task, run, told)
         follow(bar, task, run, told)
     if process.returncode:
         console.print(escape((run / LOG).read_text()[-3000:]))
@@ -221,4 +225,5 @@ def report(
 
 
 if __name__ == '__main__':
-    main()
+    with plain_own_errors():
+        main()

@@ -22,7 +22,7 @@ from cvrl_mm.files import replacing
 from cvrl_mm.visualization.curves import read_curves
 
 from .tables import FROZEN, TRANSFER
-from .training_process import LOG, start_training
+from .training_process import LOG, training_process
 
 FINETUNE = {
     'labels_1pct': 'semi_motion_1pct',
@@ -167,8 +167,10 @@ class Run:
 
     def _train(self, config: Config, folder: Path) -> None:
         """Train; an interrupted training continues from its last checkpoint."""
-        process = start_training(config, folder, self.repository, 1, '--resume', 'auto')
-        if process.wait():
+        arguments = '--resume', 'auto'
+        with training_process(config, folder, self.repository, 1, *arguments) as process:
+            failed = process.wait()
+        if failed:
             log = folder / LOG
             raise RuntimeError(f'Training failed; the end of {log}:\n{log.read_text()[-2000:]}')
 

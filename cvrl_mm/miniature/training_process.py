@@ -3,17 +3,24 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mmengine.config import Config
 
 LOG = 'log.txt'
+SAVING_SECONDS = 60  # time for the last checkpoint of an interrupted training
 
 
-def start_training(
+@contextmanager
+def training_process(
     config: Config, folder: Path, repository: Path, num_threads: int, *arguments: str
-) -> subprocess.Popen:
-    """Start ``tools/train.py`` with its output in ``log.txt`` of the work folder.
+) -> Iterator[subprocess.Popen]:
+    """Run ``tools/train.py`` with its output in ``log.txt`` of the work folder.
+
+    If the block ends before the training, for example by Ctrl-C, the training is ended, too; it
+    writes a checkpoint before.
 
     Args:
         config: Config of the training; it is written to ``config.py`` in the work folder.
@@ -21,6 +28,9 @@ def start_training(
         repository: The folder that contains ``tools``.
         num_threads: Number of OpenMP threads of the process.
         arguments: Further arguments of ``tools/train.py``.
+
+    Yields:
+        The process.
     """
     folder.mkdir(parents=True, exist_ok=True)
     config.dump(folder / 'config.py')
@@ -30,9 +40,19 @@ def start_training(
     )
     command = [sys.executable, f'{repository}/tools/train.py', f'{folder}/config.py']
     with (folder / LOG).open('w') as output:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*command, '--work-dir', str(folder), *arguments],
             env=environment,
             stdout=output,
             stderr=output,
         )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(SAVING_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
