@@ -198,7 +198,7 @@ def report(
     chance = dict.fromkeys(('knn_top1', 'linear'), 1 / len(CLASSES.names))
     rows = {'chance': chance, **accuracy}
     table = Table(title=f'Accuracy on {args.test} held-out videos, {len(CLASSES.names)} classes, %')
-    markdown = ['| network | nearest neighbours | linear |', '|---|---|---|']
+    markdown = ['| network | nearest neighbours, % | linear, % |', '|---|---|---|']
     for column in ('network', 'nearest neighbours', 'linear'):
         table.add_column(column, justify='left' if column == 'network' else 'right')
     for name, row in rows.items():
