@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from cvrl_mm.own_videos.measures import Measure, measure, retrieve, split, verdict
+from cvrl_mm.own_videos.measures import Measure, classify, measure, retrieve, split, verdict
 
 
 def test_retrieval_counts_the_videos_that_are_found():
@@ -50,6 +50,13 @@ def test_separate_classes_and_videos():
     assert str(found['k-NN accuracy by folder']) == '100.0 ± 0.0'
     alone = [m.title for m in measure(feats, [], [])]
     assert not [title for title in alone if 'folder' in title or 'held-out' in title]
+
+
+def test_chance_is_that_of_the_test_videos():
+    """Features that are all equal give this accuracy and no other."""
+    labels = torch.tensor([0] * 5 + [1] * 10)  # the test videos are 1 and 3
+    knn, linear = classify(torch.ones(15, 4), labels)
+    assert (knn.value, knn.spread, knn.chance) == (linear.value, linear.spread, 75) == (75, 0, 75)
 
 
 def test_splits_keep_the_shares_of_the_classes():
