@@ -49,6 +49,9 @@ PROBE = """Measure how well classes can be told from the features, before and af
 Examples:
     cvrl probe work_dirs/mine                      # the videos' folders are the classes
     cvrl probe work_dirs/mine --labels labels.txt  # lines "name label", label a number from 0
+    cvrl probe work_dirs/mine --labels train.txt --test test.txt  # your own split
+
+Without --test the videos are split at random, 20 times.
 """
 NUMBERS = {
     'clip-len': (int, 'frames per clip (16 on a GPU, 8 on a CPU)'),
@@ -174,14 +177,15 @@ def probe(arguments: Sequence[str]) -> None:
     """
     parser = _parser_of_training('probe', PROBE)
     parser.add_argument('--labels', help='list with lines "name label" (default: the folders)')
+    parser.add_argument('--test', help='such a list of test videos; --labels are then for training')
     run_tool(_probe, parser.parse_args(arguments))
 
 
 def _probe(args: argparse.Namespace) -> None:
     from cvrl_mm.own_videos.label_probe import probe_labels
 
-    results, note = probe_labels(args.out, args.labels)
-    print(f'{note}; mean ± standard deviation over 20 random splits of 70 % and 30 %')
+    results, notes = probe_labels(args.out, args.labels, args.test)
+    print(*notes, sep='\n')
     for measures in zip(*results.values(), strict=True):
         values = ', '.join(
             f'{measure} {when}' for when, measure in zip(results, measures, strict=True)
