@@ -39,9 +39,9 @@ class CVRL(Recognizer3D):
         kwargs: Further arguments of ``Recognizer3D``: ``neck``, …
 
     Raises:
-        ValueError: ``chunk_size`` is below 1; it is combined with a neck, whose losses need the
-            whole batch, or with ``with_cp``, which would recompute everything twice; or
-            ``in_channels`` of the head does not match the backbone.
+        ValueError: ``chunk_size`` is not an integer of at least 1; it is combined with a neck,
+            whose losses need the whole batch, or with ``with_cp``, which would recompute everything
+            twice; or ``in_channels`` of the head does not match the backbone.
     """
 
     def __init__(
@@ -56,7 +56,8 @@ class CVRL(Recognizer3D):
         if data_preprocessor and data_preprocessor.get('type') in STOCK_PREPROCESSORS:
             data_preprocessor = {**data_preprocessor, 'type': 'ClipDataPreprocessor'}
         if chunk_size is not None:
-            if chunk_size < 1 or kwargs.get('neck') is not None:
+            is_count = isinstance(chunk_size, int) and chunk_size >= 1
+            if not is_count or kwargs.get('neck') is not None:
                 raise ValueError(
                     'chunk_size counts videos, at least 1, and works without a neck, got '
                     f'chunk_size={chunk_size} and neck={kwargs.get("neck")}.'

@@ -105,7 +105,9 @@ def test_recognizer_gives_the_unchunked_loss_and_gradients(autocast: bool):
         torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance * scale + 1e-12)
 
 
-@pytest.mark.parametrize('wrong', [dict(chunk_size=0), dict(chunk_size=2, neck=dict(type='TPN'))])
+@pytest.mark.parametrize(
+    'wrong', [dict(chunk_size=0), dict(chunk_size=1.5), dict(chunk_size=2, neck=dict(type='TPN'))]
+)
 def test_refuses_what_cannot_be_chunked(wrong: dict):
     with pytest.raises(ValueError, match='chunk_size counts videos'):
         MODELS.build(dict(type='CVRL', backbone=dict(type='R3DSlow'), **wrong))
