@@ -165,7 +165,9 @@ def neighbours(arguments: Sequence[str]) -> None:
 def _neighbours(args: argparse.Namespace) -> None:
     from cvrl_mm.own_videos.neighbours import show_neighbours
 
-    page = show_neighbours(args.out, args.videos, args.rows, args.neighbours)
+    page, notes = show_neighbours(args.out, args.videos, args.rows, args.neighbours)
+    for note in notes:
+        print(note)
     print(f'Open {page} in a browser.')
 
 

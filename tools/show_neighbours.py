@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> None:
     from mmengine.device import get_device
 
     from cvrl_mm.command_line import read_config
+    from cvrl_mm.datasets.find_videos import printable
     from cvrl_mm.engine.terminal_log import print_warnings_only
     from cvrl_mm.evaluation import build_recognizer, nearest_neighbours
     from cvrl_mm.visualization.neighbours import write_neighbour_page
@@ -69,13 +70,15 @@ def run(args: argparse.Namespace) -> None:
     gallery = embed(model, loader, args.gallery, args.root, 'gallery')
     queries = embed(model, loader, args.queries, args.root, 'queries', args.rows)
     sims, indices = nearest_neighbours(queries[0], gallery[0], args.neighbours)
-    page = write_neighbour_page(
+    page, unreadable = write_neighbour_page(
         args.out,
         'Nearest neighbours',
         f'{args.checkpoint}: {len(queries[2])} videos of {args.queries} '
         f'among {len(gallery[2])} of {args.gallery}.',
         pair_up(queries, gallery, sims, indices, names),
     )
+    for video in unreadable:
+        print(f'Cannot be read: {printable(video)}')
     print(f'Open {page} in a browser.')
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from ..datasets.find_videos import printable
 from ..evaluation.encoder import load_encoder
 from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours
 from ..evaluation.video_files import gather_videos
@@ -18,7 +19,7 @@ from .trained import Trained
 
 def show_neighbours(
     out: str | Path, videos: Sequence[str | Path] = (), rows: int = 12, neighbours: int = 5
-) -> Path:
+) -> tuple[Path, list[str]]:
     """Write a page with videos and their nearest neighbours among the videos of a training.
 
     Args:
@@ -29,29 +30,40 @@ def show_neighbours(
         neighbours: Number of neighbours per query.
 
     Returns:
-        Path of the page, ``OUT/neighbours/index.html``.
+        Path of the page, ``OUT/neighbours/index.html``; and lines of text about videos that cannot
+        be read and about an earlier page.
 
     Raises:
         FileNotFoundError: ``out`` does not hold a finished training, or a source does not exist.
-        ValueError: No video can be read, or a number is below 1.
+        ValueError: No video can be read, a file of the training is damaged, or a number is below 1.
     """
     if min(rows, neighbours) < 1:
         raise ValueError(f'rows and neighbours must be at least 1, got {rows} and {neighbours}.')
     trained = Trained.read(out)
+    failed: dict[str, str] = {}
     if videos:
-        queries, what = _find_other(trained, videos, rows, neighbours)
+        queries, failed = _find_other(trained, videos, rows, neighbours)
+        what = f'{len(queries)} other videos'
     else:
-        queries, what = _find_own(trained, rows, neighbours)
+        queries = _find_own(trained, rows, neighbours)
+        what = f'{len(queries)} {"held-out " if trained.held_out else ""}videos'
     note = f'{what} among the {len(trained.names)} videos below {trained.root}.'
-    return write_neighbour_page(trained.folder / 'neighbours', 'Nearest neighbours', note, queries)
+    if failed:
+        note += f' Cannot be read: {", ".join(Path(path).name for path in failed)}.'
+    folder = trained.folder / 'neighbours'
+    is_new = not (folder / 'index.html').is_file()
+    page, unreadable = write_neighbour_page(folder, 'Nearest neighbours', note, queries)
+    notes = [f'Cannot be read: {printable(path)}: {reason}' for path, reason in failed.items()]
+    notes += [f'Cannot be read: {printable(path)}' for path in unreadable]
+    return page, notes if is_new else [*notes, f'The earlier page in {folder} was replaced.']
 
 
-def _find_own(trained: Trained, rows: int, number: int) -> tuple[list[Query], str]:
+def _find_own(trained: Trained, rows: int, number: int) -> list[Query]:
     """Find the neighbours of videos of the training."""
     sims, indices = leave_one_out(trained.feats, min(number, len(trained.names) - 1))
     pool = trained.held_out or list(range(len(trained.names)))
     chosen = [pool[i] for i in evenly_spaced(len(pool), rows)]
-    queries = [
+    return [
         Query(
             str(trained.root / trained.names[i]),
             _label(trained, i),
@@ -59,13 +71,12 @@ def _find_own(trained: Trained, rows: int, number: int) -> tuple[list[Query], st
         )
         for i in chosen
     ]
-    return queries, f'{len(queries)} {"held-out " if trained.held_out else ""}videos'
 
 
 def _find_other(
     trained: Trained, videos: Sequence[str | Path], rows: int, number: int
-) -> tuple[list[Query], str]:
-    """Encode other videos and find their neighbours among the videos of the training."""
+) -> tuple[list[Query], dict[str, str]]:
+    """Encode other videos and find their neighbours; return also the unreadable videos."""
     paths = gather_videos(videos)
     paths = [str(Path(paths[i]).absolute()) for i in evenly_spaced(len(paths), rows)]
     encoder = load_encoder(trained.folder)
@@ -79,8 +90,7 @@ def _find_other(
     queries = [
         Query(path, None, _neighbours(trained, sims[i], indices[i])) for i, path in enumerate(read)
     ]
-    unread = f' ({len(failed)} more cannot be read)' if failed else ''
-    return queries, f'{len(queries)} other videos{unread}'
+    return queries, failed
 
 
 def _neighbours(trained: Trained, sims: torch.Tensor, indices: torch.Tensor) -> list[Neighbour]:

@@ -26,7 +26,7 @@ img {border: .3rem solid transparent; border-radius: .4rem}
 .wrong img {border-color: #c8373c}
 .right .mark {color: #2a9d4a}
 .wrong .mark {color: #c8373c}
-small {display: block; color: #555}
+small {display: block; color: #555; overflow-wrap: anywhere}
 """
 
 
@@ -60,7 +60,9 @@ class Query:
     neighbours: Sequence[Neighbour]
 
 
-def write_neighbour_page(folder: str | Path, title: str, note: str, queries: list[Query]) -> Path:
+def write_neighbour_page(
+    folder: str | Path, title: str, note: str, queries: list[Query]
+) -> tuple[Path, list[str]]:
     """Write ``index.html`` with an animated preview of each video that can be read.
 
     Args:
@@ -70,12 +72,21 @@ def write_neighbour_page(folder: str | Path, title: str, note: str, queries: lis
         queries: The queries, one per row.
 
     Returns:
-        Path of the page.
+        Path of the page, and the paths of the videos that cannot be read.
+
+    Raises:
+        ValueError: None of the videos can be read. An existing page is kept.
     """
     folder = Path(folder)
     (folder / 'previews').mkdir(parents=True, exist_ok=True)
     shown: dict[str, str] = {}
     rows = [_row(query, folder, shown) for query in queries]
+    unreadable = [video for video, preview in shown.items() if not preview]
+    if shown and len(unreadable) == len(shown):
+        raise ValueError(
+            f'None of the {len(shown)} videos to be shown can be read; the first one is '
+            f'{unreadable[0]}.'
+        )
     flat = [_same_class(query, n) for query in queries for n in query.neighbours]
     known = [same for same in flat if same is not None]
     count = f'{sum(known)} of {len(known)} neighbours are of the class of their query.'
@@ -92,7 +103,7 @@ def write_neighbour_page(folder: str | Path, title: str, note: str, queries: lis
         encoding='utf-8',
         errors='backslashreplace',  # of file names that are not UTF-8
     )
-    return page
+    return page, unreadable
 
 
 def _row(query: Query, folder: Path, shown: dict[str, str]) -> str:
@@ -118,11 +129,12 @@ def _cell(
     if video not in shown:
         path = f'previews/{len(shown):04d}.webp'
         shown[video] = path if write_preview(video, folder / path) else ''
-    label, title = html.escape(label or ''), html.escape(video)
-    picture = f'<img src="{shown[video]}" alt="{label}" title="{title}">'
+    title, name = html.escape(video), html.escape(Path(video).name)
+    caption = f'{html.escape(label)}<br>{name}' if label else name
+    picture = f'<img src="{shown[video]}" alt="{name}" title="{title}">'
     if not shown[video]:
         picture = f'<p title="{title}">cannot be read</p>'
-    return f'<td class="{kind}">{picture}{text}<small>{label}</small></td>'
+    return f'<td class="{kind}">{picture}{text}<small>{caption}</small></td>'
 
 
 def write_preview(
