@@ -29,6 +29,18 @@ def test_as_decord_does(tmp_path: Path, degrees: int, turns: int):
     assert image.flags['C_CONTIGUOUS']
 
 
+def test_a_matrix_of_zeros_does_not_rotate(tmp_path: Path):
+    plain = tmp_path / 'plain.mp4'
+    encode(plain)
+    data = bytearray(plain.read_bytes())
+    at = data.find(b'tkhd') + 44
+    data[at : at + 36] = bytes(36)
+    (tmp_path / 'zeros.mp4').write_bytes(data)
+    assert quarter_turns(last_frame(tmp_path / 'zeros.mp4')) == 0
+    with VideoFile(tmp_path / 'zeros.mp4') as video, VideoFile(plain) as expected:
+        assert video.size == expected.size
+
+
 def test_another_angle_is_named(tmp_path: Path):
     encode(tmp_path / 'v.mp4')
     turn(tmp_path / 'v.mp4', 30)
