@@ -39,7 +39,8 @@ class OpenVideo:
         last_error: The last error in the last call of :meth:`decode`, in brackets, or ''.
 
     Raises:
-        UnreadableVideoError: The file does not exist, is not a regular file, or contains no video.
+        UnreadableVideoError: The file does not exist, is not a regular file, has an unsupported
+            format, or contains no video.
     """
 
     def __init__(
@@ -66,7 +67,15 @@ class OpenVideo:
                 options['protocol_whitelist'] = 'file'
             else:
                 source.seek(0)
-            container = av.open(source, 'r', container_options=options)
+            try:
+                container = av.open(source, 'r', container_options=options)
+            except av.error.ArgumentError as error:
+                # The format is not one of FORMATS; damaged files can resemble others, such as MP3
+                raise UnreadableVideoError(
+                    self.name,
+                    'its format is not supported, or it is damaged; if it can be played, convert '
+                    'it with ffmpeg',
+                ) from error
             try:
                 self.stream = self._video_of(container)
             except BaseException:

@@ -5,6 +5,8 @@ from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 
+import av
+import numpy as np
 import psutil
 import pytest
 
@@ -55,6 +57,22 @@ def test_what_a_broken_file_raises_is_named(tmp_path: Path, raised: Exception, r
     with pytest.raises(KeyError), video.errors():  # no fault of the file
         raise KeyError
     video.close()
+
+
+@pytest.mark.parametrize('name', ['a.gif', 'a.mp4'])
+def test_a_format_that_is_not_supported_is_named(tmp_path: Path, name: str):
+    with av.open(str(tmp_path / 'a.gif'), 'w') as container:
+        stream = container.add_stream('gif', rate=10)
+        stream.width, stream.height, stream.pix_fmt = 32, 32, 'rgb8'
+        for value in (0, 255, None):
+            frame = None
+            if value is not None:
+                image = np.full((32, 32, 3), value, np.uint8)
+                frame = av.VideoFrame.from_ndarray(image, 'rgb24').reformat(format='rgb8')
+            container.mux(stream.encode(frame))
+    (tmp_path / 'a.gif').rename(tmp_path / name)
+    with pytest.raises(UnreadableVideoError, match=f'{name} .*its format is not supported, or it'):
+        OpenVideo(tmp_path / name, name)
 
 
 def test_sound_alone_is_no_video(tmp_path: Path):
