@@ -14,7 +14,7 @@ from ..evenly_spaced import evenly_spaced
 from ..progress import progress
 from ..visualization.neighbours import Neighbour, Query, write_neighbour_page
 from .encoding import encode
-from .trained import Trained
+from .trained import FEATURES, Trained, how_to_write_again
 
 
 def show_neighbours(
@@ -85,8 +85,14 @@ def _find_other(
         feats, read, failed = encode(
             dict(trained=encoder), Path('/'), paths, 0, device, on_progress
         )
-    number = min(number, len(trained.names))
-    sims, indices = nearest_neighbours(feats['trained'].mean(1), trained.feats, number)
+    queried = feats['trained'].mean(1)
+    if queried.shape[1] != trained.feats.shape[1]:
+        raise ValueError(
+            f'The encoder in {trained.folder} computes {queried.shape[1]} features per video, but '
+            f'{FEATURES} contains {trained.feats.shape[1]}: they belong to different trainings. '
+            f'{how_to_write_again(trained.folder)}'
+        )
+    sims, indices = nearest_neighbours(queried, trained.feats, min(number, len(trained.names)))
     queries = [
         Query(path, None, _neighbours(trained, sims[i], indices[i])) for i, path in enumerate(read)
     ]

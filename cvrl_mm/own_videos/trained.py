@@ -169,13 +169,20 @@ def _read_features(folder: Path, name: str) -> tuple[list[str], Tensor]:
             names, feats = data['names'], torch.from_numpy(data['feats'])
         if names.dtype.kind != 'U' or not feats.is_floating_point():
             raise ValueError(f'types {names.dtype}, {feats.dtype}')
-        if names.ndim != 1 or feats.ndim != 2 or len(feats) != len(names) or not len(names):
+        if names.ndim != 1 or feats.ndim != 2 or len(feats) != len(names) or not feats.numel():
             raise ValueError(f'shapes {names.shape}, {feats.shape}')
+        if len(set(names.tolist())) < len(names):
+            raise ValueError('repeated names')
     except OSError:
         raise
     except Exception as error:  # a damaged archive can raise any exception
         raise ValueError(
-            f'{path} is damaged: it must contain the arrays names and feats, with one name and '
-            f'one vector of numbers per video. {how_to_write_again(folder)}'
+            f'{path} is damaged: it must contain the arrays names and feats, with one unique '
+            f'name and one vector of numbers per video. {how_to_write_again(folder)}'
         ) from error
+    if not feats.isfinite().all():
+        raise ValueError(
+            f'{path} contains values that are NaN or infinite. {how_to_write_again(folder)} If '
+            'they remain, train again with a smaller --lr.'
+        )
     return names.tolist(), feats.float()

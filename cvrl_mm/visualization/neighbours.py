@@ -91,7 +91,7 @@ def write_neighbour_page(
     known = [same for same in flat if same is not None]
     count = f'{sum(known)} of {len(known)} neighbours are of the class of their query.'
     if not known:
-        count = 'The videos have no labels.'
+        count = 'There are no labels to compare.'
     depth = max((len(query.neighbours) for query in queries), default=0)
     head = ''.join(f'<th>{i + 1}</th>' for i in range(depth))
     page = folder / 'index.html'

@@ -1,9 +1,11 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cvrl_cli
+from cvrl_mm.own_videos.encoding import write_features
 from cvrl_mm.own_videos.neighbours import show_neighbours
 from tests.own_videos.folder import write_folder
 from tests.videos import encode
@@ -47,6 +49,13 @@ def test_the_command(out: Path, capsys, tmp_path: Path):
     assert f'The earlier page in {out / "neighbours"} was replaced.\nOpen' in shown
     with pytest.raises(SystemExit, match=r'cvrl neighbours: .* is not the output folder of'):
         cvrl_cli.main(['neighbours', str(tmp_path)])
+
+
+def test_features_of_another_encoder(tmp_path: Path):
+    folder = write_folder(tmp_path, NAMES, ['a', 'b'])
+    write_features(folder, NAMES, np.ones((6, 5), np.float32))
+    with pytest.raises(ValueError, match=r'computes 64 features per video, but features\.npz .* 5'):
+        show_neighbours(folder, [tmp_path / 'videos' / NAMES[0]])
 
 
 def test_vanished_videos_are_named(tmp_path: Path):

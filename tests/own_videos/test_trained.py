@@ -81,6 +81,8 @@ def _damage(path: Path, how: str) -> None:
             'whole numbers': dict(names=names, feats=feats.astype(int)),
             'fewer names': dict(names=names[:-1], feats=feats),
             'one number per video': dict(names=names, feats=feats[:, 0]),
+            'repeated names': dict(names=names[[0, 0]], feats=feats),
+            'no numbers': dict(names=names, feats=feats[:, :0]),
             'no videos': dict(names=names[:0], feats=feats[:0]),
         }
         np.savez(path, **arrays[how])
@@ -89,7 +91,8 @@ def _damage(path: Path, how: str) -> None:
 @pytest.mark.parametrize(
     'how',
     ['cut', 'flipped bit', 'junk', 'empty', 'one array', 'no names', 'objects', 'numbered names']
-    + ['whole numbers', 'fewer names', 'one number per video', 'no videos'],
+    + ['whole numbers', 'fewer names', 'one number per video', 'repeated names', 'no numbers']
+    + ['no videos'],
 )
 def test_damaged_features_are_named(tmp_path: Path, how: str):
     out = write_folder(tmp_path, ['a.mp4', 'b.mp4'], [], held_out=0)
@@ -102,6 +105,15 @@ def test_damaged_features_are_named(tmp_path: Path, how: str):
     (out / FEATURES).write_bytes((out / FEATURES_BEFORE).read_bytes())
     (out / 'report.md').touch()
     with pytest.raises(ValueError, match=r'^\S+/features\.npz is damaged: .*Remove \S+/report\.md'):
+        Trained.read(out)
+
+
+@pytest.mark.parametrize('value', [np.nan, -np.inf])
+def test_features_that_are_not_finite_are_an_error(tmp_path: Path, value: float):
+    out = write_folder(tmp_path, ['a.mp4'], [], held_out=0)
+    feats = np.array([[1, value]], np.float32)
+    np.savez(out / FEATURES, names=np.array(['a.mp4']), feats=feats)
+    with pytest.raises(ValueError, match=r'features\.npz contains values that are NaN or infinite'):
         Trained.read(out)
 
 

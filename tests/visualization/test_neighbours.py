@@ -90,4 +90,4 @@ def test_videos_without_labels_are_not_marked(videos: list[str], tmp_path: Path)
     text = page.read_text()
     assert re.findall(r'<td class="(\w*)">.*?</td>', text) == [''] * 3
     assert '<small>0.mp4</small>' in text and not unreadable
-    assert 'The videos have no labels.' in text and 'None' not in text
+    assert 'There are no labels to compare.' in text and 'None' not in text
