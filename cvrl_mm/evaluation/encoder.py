@@ -132,6 +132,7 @@ class Encoder(nn.Module):
         Raises:
             OSError: The file does not exist.
             TypeError: ``video`` is neither a path nor frames.
+            UnreadableVideoError: The file cannot be decoded.
             ValueError: The frames have a wrong shape or data type.
         """
         if not isinstance(video, str | Path | np.ndarray | Tensor):
@@ -196,9 +197,15 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
     Raises:
         OSError: The file does not exist.
         ValueError: The file contains more than weights, is damaged, does not fit the
-            architecture, or does not describe its architecture and there is no config.
+            architecture, or does not describe its architecture and there is no config. Or the
+            config has no ``model.backbone``.
     """
     cfg: Any = Config.fromfile(config) if isinstance(config, str | Path) else config
+    if cfg is not None and not (isinstance(cfg, Config) and 'backbone' in cfg.get('model', {})):
+        raise ValueError(
+            'config must be an mmengine Config with model.backbone, or the path of one, got '
+            f'{cfg!r:.80}.'
+        )
     if str(checkpoint) == UNTRAINED:
         return _untrained(cfg)
     path = locate_weights(checkpoint)

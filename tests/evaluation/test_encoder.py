@@ -16,6 +16,7 @@ import cvrl_mm
 from cvrl_mm import load_encoder
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.convert.clip_input import ClipInput
+from cvrl_mm.datasets.video_reading import UnreadableVideoError
 from cvrl_mm.evaluation import encoder as encoder_module
 from cvrl_mm.models import R3DSlow
 from tests.videos import encode
@@ -235,6 +236,20 @@ def test_what_a_checkpoint_does_not_tell_is_asked_for(tmp_path, net):
     path = save(tmp_path / 'run.pth', net, depth=18, width=0.125)
     with pytest.raises(ValueError, match=r'depth, width and padding\); name the config'):
         load_encoder(path)
+
+
+@pytest.mark.parametrize('config', [{}, Config(), Config(dict(model=dict(type='CVRL')))])
+def test_a_config_without_a_backbone_is_refused(tmp_path, net, config):
+    path = save(tmp_path / 'run.pth', net, depth=18, width=0.125)
+    with pytest.raises(ValueError, match=r'config must be an mmengine Config with model\.backbone'):
+        load_encoder(path, config)
+
+
+def test_a_damaged_video_is_named(tmp_path, net):
+    (tmp_path / 'broken.mp4').write_bytes(b'no video')
+    encoder = load_encoder(save(tmp_path / 'run.pth', net), small_config())
+    with pytest.raises(UnreadableVideoError, match=r'broken\.mp4 cannot be read'):
+        encoder.transform(tmp_path / 'broken.mp4')
 
 
 @pytest.mark.parametrize(
