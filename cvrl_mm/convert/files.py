@@ -142,10 +142,16 @@ def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) 
         Path of the written file.
 
     Raises:
-        ValueError: ``meta`` cannot be written as JSON, which safetensors needs.
+        ValueError: ``meta`` cannot be written as JSON, which safetensors needs, or the suffix is
+            that of a graph.
         ImportError: safetensors is not installed.
     """
     out = Path(out)
+    if out.suffix in ('.onnx', '.pt2'):
+        raise ValueError(
+            f'{out}: weights are written as .safetensors or .pth; cvrl convert export writes an '
+            f'encoder as {out.suffix}.'
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == SAFETENSORS:
         content = _safetensors_bytes(checkpoint)

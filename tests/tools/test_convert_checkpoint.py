@@ -38,6 +38,10 @@ def test_errors_are_one_line(tmp_path, convert):
     convert('tf', TF, tmp_path / 'full.pth')
     with pytest.raises(SystemExit, match=r"^convert_checkpoint: slowonly: .*padding='tf_same'"):
         convert('slowonly', tmp_path / 'full.pth', tmp_path / 'out.pth')
+    for name in ('out.onnx', 'out.pt2'):
+        with pytest.raises(SystemExit, match=r'\.safetensors or \.pth; cvrl convert export writes'):
+            convert('encoder', tmp_path / 'full.pth', tmp_path / name)
+        assert not (tmp_path / name).exists()
     with pytest.raises(
         SystemExit, match=r'^convert_checkpoint: inflate: conv1\.conv\.weight has shape .* 5, 7, 7'
     ):
