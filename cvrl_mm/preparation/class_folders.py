@@ -7,6 +7,8 @@ from ..datasets.find_videos import is_utf8
 from ..datasets.video_list import parse_line
 from .subset import draw_subset
 
+SHOWN_NAMES = 5  # in an error
+
 
 def list_class_folders(root: Path, videos: Iterable[Path]) -> tuple[list[str], list[str]]:
     """Label videos by the folders directly below ``root`` that contain them.
@@ -37,15 +39,21 @@ def list_class_folders(root: Path, videos: Iterable[Path]) -> tuple[list[str], l
             'with one folder each.'
         )
     labels = {name: label for label, name in enumerate(classes)}
-    lines = []
+    lines, refused = [], []
     for path in paths:
         name, label = path.as_posix(), labels[path.parts[0]]
         line = f'{name} {label}'
         if parse_line(line) != (name, label) or name.splitlines() != [name] or not is_utf8(name):
-            raise ValueError(
-                f'A list cannot contain the name {name!a}; rename the file or its folder.'
-            )
+            refused.append(name)
         lines.append(line)
+    if refused:
+        shown = ', '.join(map(ascii, refused[:SHOWN_NAMES]))
+        more = ', …' if len(refused) > SHOWN_NAMES else ''
+        raise ValueError(
+            f'A list cannot contain the names of {len(refused)} videos: {shown}{more}. They have '
+            'line breaks, bytes that are not UTF-8, or white space at the start; rename the files '
+            'or their folders.'
+        )
     return classes, lines
 
 

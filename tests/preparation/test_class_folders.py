@@ -24,9 +24,16 @@ def test_the_topmost_folder_is_the_class():
         (('run/a.mp4', 'b.mp4'), r"1 videos are directly in data, such as 'b\.mp4'"),
         (('run/a.mp4', 'run/b.mp4'), 'data has 1 folders with videos; at least two'),
         ((), 'data has 0 folders with videos'),
-        (('run/a.mp4', ' jump/b.mp4'), "cannot contain the name ' jump/b.mp4'"),
-        (('run/a.mp4', 'jump/b\n.mp4'), r"cannot contain the name 'jump/b\\n\.mp4'"),
-        (('run/a.mp4', 'jump/\udcff.mp4'), r"cannot contain the name 'jump/\\udcff\.mp4'"),
+        (('run/a.mp4', ' jump/b.mp4'), "cannot contain the names of 1 videos: ' jump/b.mp4'"),
+        (('run/a.mp4', 'jump/b\n.mp4'), r"names of 1 videos: 'jump/b\\n\.mp4'\. "),
+        (
+            ('run/a.mp4', 'jump/\udcff.mp4', 'jump/b\n.mp4'),
+            r"names of 2 videos: 'jump/\\udcff\.mp4', 'jump/b\\n\.mp4'\. ",
+        ),
+        (
+            ('run/a.mp4', *(f'jump/{i}\n.mp4' for i in range(9))),
+            r"names of 9 videos: 'jump/0.*jump/4\\n\.mp4', …\. They have",
+        ),
     ],
 )
 def test_what_gives_no_labelled_list_is_refused(names: tuple[str, ...], message: str):
