@@ -97,20 +97,22 @@ class Inspection:
         if self.unreadable:
             name, reason = next(iter(self.unreadable.items()))
             lines.append(
-                f'{_files(self.unreadable)} cannot be used, such as {printable(name)}: {reason}'
+                f'{_files(self.unreadable)} cannot be used, such as {printable(name)}: {reason}. '
+                'videos.tsv in the output folder names all.'
             )
         if self.copies:
             copy, original = next(iter(self.copies.items()))
             lines.append(
-                f'{_files(self.copies)} left out as exact copies, such as '
+                f'{_files(self.copies)} left out as exact copies (see videos.tsv), such as '
                 f'{printable(copy)} (the same bytes as {printable(original)}): '
                 'a copy would be trained on as a different video.'
             )
         large = sum(p.width * p.height > MAX_PIXELS for p in probes)
         if large:
             lines.append(
-                f'{large} videos are larger than 1280x720. Training decodes each of them many '
-                'times; cvrl repack writes smaller copies, which load faster.'
+                f'{large} of the videos {"is" if large == 1 else "are"} larger than 1280x720. '
+                'Training decodes each video many times; cvrl repack writes smaller copies, which '
+                'load faster.'
             )
         return lines
 

@@ -32,6 +32,7 @@ def test_finds_videos_copies_and_broken_files(tmp_path: Path):
     text = '\n'.join(found.describe())
     for part in ('2 videos', '64x32 (2)', 'broken.mp4: ', 'left out as exact copies', 'b/copy.mp4'):
         assert part in text
+    assert text.count('videos.tsv') == 2  # with all files that are left out
     found.write(tmp_path / 'videos.tsv')
     lines = (tmp_path / 'videos.tsv').read_text().splitlines()
     assert len(lines) == 5
@@ -137,7 +138,8 @@ def test_rare_sizes_are_counted_together():
 
 
 def test_large_videos_are_mentioned():
-    assert 'repack' in videos('a.mp4', probe=LARGE).describe()[-1]
+    line = videos('a.mp4', probe=LARGE).describe()[-1]
+    assert line.startswith('1 of the videos is larger than 1280x720') and 'repack' in line
     assert 'repack' not in videos('a.mp4').describe()[-1]
 
 
