@@ -196,7 +196,8 @@ def _notes(
     if classes:
         notes.append(
             'The folders are used as classes only here: mean ± standard deviation over 20 '
-            'random splits of 70 % and 30 %. Chance is the share of the largest folder. '
+            'random splits of 70 % and 30 %. Chance is the share of the largest folder in the '
+            '30 %. '
             f'{"Most" if unseen else "All"} of these videos were used in training, without labels.'
         )
     if failed:
