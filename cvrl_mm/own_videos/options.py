@@ -119,7 +119,8 @@ def _checked(option: str, value: Any, name: str) -> float:
     """Return the number if it is within the limits of the option."""
     least, most = LIMITS[option]
     kind, what = (Integral, 'an integer') if isinstance(least, int) else (Real, 'a number')
-    if isinstance(value, bool) or not isinstance(value, kind) or not least <= value <= most:
+    is_number = isinstance(value, kind) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:  # NaN, too
         low, high = (np.format_float_positional(limit, trim='-') for limit in (least, most))
         raise ValueError(f'{name} must be {what} from {low} to {high}, got {value!r}.')
     return type(least)(value)
