@@ -29,7 +29,7 @@ def test_starts_train_py_of_the_repository(tmp_path: Path, monkeypatch):
         assert process.wait(60) == 1
     said = (folder / LOG).read_text()
     paths = os.pathsep.join([str(tmp_path / 'repository'), '/elsewhere'])
-    assert f'{folder}/config.py --work-dir {folder} --resume 2 {paths}' in said
+    assert f'{folder}/config.py --work-dir {folder} --resume auto 2 {paths}' in said
     assert said.replace(' ', '').endswith('seed=3\namistake\n')
 
 
