@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
+from errno import EINVAL
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -69,7 +70,9 @@ class OpenVideo:
                 source.seek(0)
             try:
                 container = av.open(source, 'r', container_options=options)
-            except av.error.ArgumentError as error:
+            except av.FFmpegError as error:
+                if error.errno != EINVAL:
+                    raise
                 # The format is not one of FORMATS; damaged files can resemble others, such as MP3
                 raise UnreadableVideoError(
                     self.name,
