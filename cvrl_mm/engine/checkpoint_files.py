@@ -123,6 +123,23 @@ def non_finite(checkpoint: dict, trained: set[str] | None = None) -> list[str]:
     return [name for name, x in tensors if x.is_floating_point() and not x.isfinite().all()]
 
 
+def find_checkpoints(folder: Path, patterns: list[str]) -> Iterator[tuple[int, Path]]:
+    """Find checkpoints by their names, without reading them.
+
+    Args:
+        folder: Where they are.
+        patterns: Their names, '{}' in place of the step or epoch.
+
+    Yields:
+        The step or epoch of each, and its path.
+    """
+    regexes = [re.compile(re.escape(p).replace(r'\{\}', r'(\d+)')) for p in patterns]
+    for path in folder.glob('*'):
+        match = next(filter(None, (regex.fullmatch(path.name) for regex in regexes)), None)
+        if match is not None:
+            yield int(match[1]), path
+
+
 def newest_first(
     folder: Path, patterns: list[str], launches: list[str] | None = None
 ) -> list[tuple[int, Path]]:
@@ -139,15 +156,11 @@ def newest_first(
     Returns:
         The number of each (0 without one) and its path.
     """
-    regexes = [re.compile(re.escape(p).replace(r'\{\}', r'(\d+)')) for p in patterns]
     found = []
-    for path in folder.glob('*'):
-        match = next(filter(None, (regex.fullmatch(path.name) for regex in regexes)), None)
-        if match is None:
-            continue
+    for count, path in find_checkpoints(folder, patterns):
         number, written_by = _origin(path)
         if launches is None or set(launches) & set(written_by):
-            found.append((number, int(match[1]), path))
+            found.append((number, count, path))
     return [(number, path) for number, _, path in sorted(found, reverse=True)]
 
 

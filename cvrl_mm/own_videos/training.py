@@ -4,7 +4,6 @@ import gc
 import logging
 import math
 import os
-import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,10 +19,11 @@ from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 
 from ..engine.atomic_checkpoint_hook import PREEMPTED
+from ..engine.checkpoint_files import find_checkpoints
 from ..engine.terminal_log import print_warnings_only, shorten
 from .progress_hook import ProgressHook
 
-CHECKPOINT = re.compile(r'(?:iter|preempted)_(\d+)\.pth')
+REGULAR = 'iter_{}.pth'  # name of a checkpoint; the number is that of steps
 MIN_TIMED_STEPS = 8
 UNTIMED_STEPS = 4  # first steps, during which the workers start
 
@@ -150,7 +150,7 @@ def final_checkpoint(cfg: Config) -> Path:
     """
     steps = cfg.train_cfg.max_iters
     interrupted = Path(cfg.work_dir) / PREEMPTED.format(steps)
-    return interrupted if interrupted.is_file() else Path(cfg.work_dir) / f'iter_{steps}.pth'
+    return interrupted if interrupted.is_file() else Path(cfg.work_dir) / REGULAR.format(steps)
 
 
 def has_begun(cfg: Config) -> bool:
@@ -160,8 +160,8 @@ def has_begun(cfg: Config) -> bool:
 
 def trained_steps(cfg: Config) -> int:
     """Return the number of steps of the last checkpoint; 0 if there is none."""
-    matches = (CHECKPOINT.fullmatch(path.name) for path in Path(cfg.work_dir).glob('*.pth'))
-    return max((int(match[1]) for match in matches if match), default=0)
+    found = find_checkpoints(Path(cfg.work_dir), [REGULAR, PREEMPTED])
+    return max((steps for steps, _ in found), default=0)
 
 
 def _read(config_file: Path) -> Config:
