@@ -73,7 +73,7 @@ class OpenVideo:
             except av.FFmpegError as error:
                 if error.errno != EINVAL:
                     raise
-                # The format is not one of FORMATS; damaged files can resemble others, such as MP3
+                # FFmpeg found a format outside of FORMATS, for example MP3 in a damaged video
                 raise UnreadableVideoError(
                     self.name,
                     'its format is not supported, or it is damaged; if it can be played, convert '

@@ -94,7 +94,7 @@ def write_results(folder: Path, cfg: Config, console: Console, init: str | None 
         part.write_text(_report(folder, notes, table), encoding='utf-8')
     console.print(headline, markup=False)
     if failed:
-        console.print(_describe(failed, len(lists.names)), markup=False)
+        console.print(f'{_describe(failed, len(lists.names))}.', markup=False)
 
 
 def check_readable(lists: Lists, names: list[str], failed: dict[str, str]) -> None:
@@ -114,17 +114,15 @@ def check_readable(lists: Lists, names: list[str], failed: dict[str, str]) -> No
     if none_held_out or len(failed) >= len(names):
         which = ', among them all held-out videos' if none_held_out else ''
         raise ValueError(
-            f'{_describe(failed, len(lists.names))[:-1]}{which}. No report was written. Make them '
+            f'{_describe(failed, len(lists.names))}{which}. No report was written. Make them '
             'available again, and start the same command again.'
         )
 
 
 def _describe(failed: dict[str, str], total: int) -> str:
-    """Say how many videos could not be read, and name the first one."""
+    """Say how many videos could not be read, and name the first one, without a full stop."""
     name, reason = next(iter(failed.items()))
-    return (
-        f'{len(failed)} of {total} videos could not be read, such as {printable(name)}: {reason}.'
-    )
+    return f'{len(failed)} of {total} videos could not be read, such as {printable(name)}: {reason}'
 
 
 def _panels(held_out: bool) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -195,13 +193,12 @@ def _notes(
     ]
     if classes:
         notes.append(
-            'The folders are used as classes only here: mean ± standard deviation over 20 '
-            'random splits of 70 % and 30 %. Chance is the share of the largest folder in the '
-            '30 %. '
+            'The folders are used as classes only here: mean ± standard deviation over 20 random '
+            'splits of 70 % and 30 %. Chance is the share of the largest folder in the 30 %. '
             f'{"Most" if unseen else "All"} of these videos were used in training, without labels.'
         )
     if failed:
-        notes.append(_describe(failed, videos + len(failed)))
+        notes.append(f'{_describe(failed, videos + len(failed))}.')
     return notes
 
 
