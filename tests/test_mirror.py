@@ -7,7 +7,6 @@ ROOT = Path(__file__).parents[1]
 WITHOUT = {
     'datasets/random_source.py',
     'own_videos/network.py',
-    'own_videos/results.py',
     'version.py',
 }
 
