@@ -36,6 +36,7 @@ from .memory import choose_memory, usable_bytes
 from .network import Network
 from .options import Options, check_config
 from .settings import Machine, Setting, choose, choose_steps, remarks
+from .trained import COMMAND, check_no_subfolder
 from .training import (
     final_checkpoint,
     has_begun,
@@ -45,7 +46,6 @@ from .training import (
     trained_steps,
 )
 
-COMMAND = 'command.json'
 ALONE_SECONDS = 7 * 24 * 3600  # rank 0 inspects and encodes all videos while the others wait
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -192,13 +192,15 @@ def _check_folder(folder: Path, sources: Sequence) -> None:
 
     Raises:
         ValueError: The folder contains other files, its path contains three quotes, a backslash or
-            two braces, or there are neither videos nor a training.
+            two braces, it is the subfolder of the checkpoints of another output folder, or there
+            are neither videos nor a training.
     """
     if any(text in folder.as_posix() for text in ("'''", '\\', '{{')):
         raise ValueError(
             f"The path {folder} contains ''', a backslash or {{{{, and mmengine cannot read a "
             'config in such a folder; choose another folder.'
         )
+    check_no_subfolder(folder)
     ours = (folder / COMMAND).is_file() or (folder / 'config.py').is_file()
     if not ours and not sources:
         raise ValueError(f'{folder} holds no training to continue; give the videos to train on.')

@@ -1,6 +1,7 @@
 """Read the results of an own-videos training."""
 
 from dataclasses import dataclass
+from os.path import abspath
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 from ..command_line import read_config
 from ..datasets.video_list import read_lines, read_video_list
 
+COMMAND = 'command.json'
 FEATURES = 'features.npz'
 FEATURES_BEFORE = 'training/features_before.npz'  # features of the initial encoder
 
@@ -109,15 +111,16 @@ class Trained:
         Raises:
             FileNotFoundError: The folder is not the output of a training, or the training is not
                 finished.
-            ValueError: A file is damaged.
+            ValueError: A file is damaged, or the folder is the subfolder of the checkpoints.
         """
         folder = Path(folder)
         if not folder.is_dir():
             raise FileNotFoundError(
                 f'There is no folder {folder}; name the --out of cvrl pretrain.'
             )
+        check_no_subfolder(folder)
         config, features = folder / 'config.py', folder / FEATURES
-        if not config.is_file() and not (folder / 'command.json').is_file():
+        if not config.is_file() and not (folder / COMMAND).is_file():
             raise FileNotFoundError(
                 f'{folder} is not the output folder of cvrl pretrain: there is no config.py in it. '
                 'Name the folder that was given as --out.'
@@ -152,6 +155,22 @@ class Trained:
             return None
         names, feats = _read_features(self.folder, FEATURES_BEFORE)
         return feats if names == self.names else None
+
+
+def check_no_subfolder(folder: Path) -> None:
+    """Check that a folder is not the subfolder ``training`` of the output of ``cvrl pretrain``.
+
+    This subfolder contains a copy of the config, too.
+
+    Raises:
+        ValueError: It is this subfolder.
+    """
+    path = Path(abspath(folder))
+    if path.name == 'training' and (path.parent / COMMAND).is_file():
+        raise ValueError(
+            f'{folder} is the subfolder of the checkpoints in the output folder of a training. '
+            f'Name the output folder: {path.parent}.'
+        )
 
 
 def how_to_write_again(folder: Path) -> str:

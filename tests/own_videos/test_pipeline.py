@@ -206,6 +206,15 @@ def test_a_path_that_no_config_can_contain_is_refused(name: str, tmp_path: Path)
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize('sources', [[], ['videos']])
+def test_the_subfolder_of_the_checkpoints_is_refused(sources: list[str], tmp_path: Path):
+    (tmp_path / pipeline.COMMAND).touch()
+    (tmp_path / 'training').mkdir()
+    (tmp_path / 'training/config.py').touch()
+    with pytest.raises(ValueError, match=f'Name the output folder: {tmp_path}\\.$'):
+        pipeline._check_folder(tmp_path / 'training', sources)
+
+
 def test_a_killed_first_start_does_not_lock_the_folder_out(tmp_path: Path):
     (tmp_path / 'lock').touch()
     with replacing(tmp_path / pipeline.COMMAND) as part:

@@ -58,6 +58,23 @@ def test_other_folders_are_not_the_output_of_a_training(tmp_path: Path):
             Trained.read(missing)
 
 
+def test_the_subfolder_of_the_checkpoints_is_refused(tmp_path: Path, monkeypatch):
+    out = write_folder(tmp_path, ['a.mp4'], [], held_out=0)
+    (out / 'command.json').touch()
+    (out / 'training').mkdir()
+    (out / 'training/config.py').write_text((out / 'config.py').read_text())
+    monkeypatch.chdir(out / 'training')
+    for folder in (out / 'training', '.', '../training'):
+        with pytest.raises(ValueError, match=f'Name the output folder: {out}\\.$'):
+            Trained.read(folder)
+
+
+def test_an_output_folder_may_be_named_training(tmp_path: Path):
+    out = write_folder(tmp_path, ['a.mp4'], [], held_out=0)
+    (out / 'command.json').touch()
+    assert Trained.read(out.rename(tmp_path / 'training')).names == ['a.mp4']
+
+
 def _damage(path: Path, how: str) -> None:
     content = path.read_bytes()
     with np.load(path) as data:
