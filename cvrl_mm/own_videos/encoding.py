@@ -105,7 +105,11 @@ def encode(
         done += len(samples)
         on_progress(done, len(names))
     if not read:
-        raise ValueError(f'None of the videos can be read; the first one: {failed[names[0]]}.')
+        first = printable(str(root / names[0]))
+        raise ValueError(
+            f'None of the {len(names)} videos can be read; the first one is {first}: '
+            f'{failed[names[0]]}.'
+        )
     joined = {name: torch.cat(parts) for name, parts in feats.items()}
     for name, x in joined.items():
         broken = (~x.isfinite()).flatten(1).any(1).nonzero().flatten().tolist()

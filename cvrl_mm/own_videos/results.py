@@ -46,12 +46,19 @@ def write_results(folder: Path, cfg: Config, console: Console, init: str | None 
         init: The checkpoint of ``--init`` as the user named it, if known.
 
     Raises:
+        FileNotFoundError: The folder of the videos does not exist.
         ValueError: Too few videos can be read for a report.
     """
+    lists = Lists.read(folder, cfg)
+    if not lists.root.is_dir():
+        raise FileNotFoundError(
+            f'The folder of the videos, {lists.root}, does not exist. No report was written. Make '
+            f'it available again, or replace its path in {folder / "config.py"}; then start the '
+            'same command again.'
+        )
     trained = load_encoder(final_checkpoint(cfg), cfg)
     trained.save(folder / 'encoder.safetensors')
 
-    lists = Lists.read(folder, cfg)
     encoders = {BEFORE: starting_encoder(cfg), AFTER: trained}
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     workers = cfg.train_dataloader.num_workers

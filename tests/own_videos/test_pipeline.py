@@ -143,7 +143,10 @@ def test_missing_videos_are_reported(videos: Path, out: Path, tmp_path: Path, ca
     for path in moved.rglob('*.mp4'):
         path.unlink()
     (folder / 'report.md').unlink()
-    with pytest.raises(ValueError, match='None of the videos can be read'):
+    with pytest.raises(ValueError, match=f'None of the 24 videos can be read.* is {moved}/'):
+        cvrl_mm.pretrain(out=folder)
+    moved.rename(tmp_path / 'renamed')
+    with pytest.raises(FileNotFoundError, match=f'folder of the videos, {moved}, .*/config.py'):
         cvrl_mm.pretrain(out=folder)
     assert not (folder / 'report.md').exists()
 
