@@ -2,7 +2,7 @@
 
 Besides the new videos, the target folder contains::
 
-    repack.json               settings
+    repack.json               settings, and the folder of the original videos
     repack_failures.jsonl     videos that could not be repacked, with reasons
     .unfinished/part_0_of_2   until all videos are finished: the lock of one process, its unfinished
                               files and its ``failures.jsonl``
@@ -57,12 +57,14 @@ def repack(
 
     A new file has a temporary name until it is complete and checked. A video that cannot be
     repacked is copied without changes, if it can be read, and listed in ``repack_failures.jsonl``.
-    Videos that an earlier run has repacked are skipped; its failures are retried.
+    Videos that an earlier run has repacked are skipped, unless the original has been modified
+    since; failures of an earlier run are retried.
 
     Args:
         root: Folder of the videos.
         videos: Paths relative to ``root``.
-        target: Output folder; a new folder, or that of an earlier run with the same settings.
+        target: Output folder; a new folder, or that of an earlier run with the same ``root`` and
+            settings.
         settings: Settings of the encoder.
         num_workers: Number of processes.
         on_progress: Called with the number of finished videos and the number of all videos of this
@@ -77,12 +79,13 @@ def repack(
     Raises:
         ValueError: There are no videos, a video is outside of ``root``, two videos have the same
             new name, or there are shares of another ``size``.
-        FileExistsError: The target contains other files.
+        FileExistsError: The target contains other files, or was started with another ``root`` or
+            other settings.
         BlockingIOError: Another process works on this share.
     """
     videos = _normal(videos)
     _check(root, videos, target, num_workers)
-    part = _claim(target, settings, rank, size)
+    part = _claim(root, target, settings, rank, size)
     with locked(part):
         for path in part.glob('*.mp4'):
             path.unlink()
@@ -90,7 +93,9 @@ def repack(
         failures = _read_failures(target / FAILURES) | _read_failures(part / PART_FAILURES)
         failures = {v: failures[v] for v in share if v in failures}
         _write_failures(part / PART_FAILURES, failures)
-        todo = [v for v in share if v in failures or not (target / new_name(v)).exists()]
+        todo = [v for v in share if v in failures or not _is_current(v, root, target)]
+        for video in set(todo).difference(failures):  # outdated, if they exist
+            (target / new_name(video)).unlink(missing_ok=True)
         done = len(share) - len(todo)
         for video, reason in _run(todo, num_workers, root, target, part, settings):
             failures.pop(video, None)
@@ -118,11 +123,13 @@ def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackRepo
 
     Raises:
         FileNotFoundError: There are no shares, or one has not started.
+        FileExistsError: The videos were repacked from another ``root``.
         ValueError: A video is not finished.
         BlockingIOError: A process still works on a share.
     """
     videos = _normal(videos)
     folders = complete_parts(target / SCRATCH)
+    _check_root(root, target)
     with ExitStack() as locks:
         for folder in folders:
             locks.enter_context(locked(folder))
@@ -167,8 +174,8 @@ def _check(root: Path, videos: list[str], target: Path, num_workers: int) -> Non
         raise ValueError(f'{min(clashes)} is the new name of another video; rename one of them.')
 
 
-def _claim(target: Path, settings: RepackSettings, rank: int, size: int) -> Path:
-    """Create the target folder, or check that an existing one has these settings.
+def _claim(root: Path, target: Path, settings: RepackSettings, rank: int, size: int) -> Path:
+    """Create the target folder, or check that an existing one has this root and these settings.
 
     Returns:
         Folder of the unfinished files of this share.
@@ -180,21 +187,42 @@ def _claim(target: Path, settings: RepackSettings, rank: int, size: int) -> Path
     part = scratch / f'part_{rank}_of_{size}'
     # Without the failures in the parts, copies of failed videos would count as repacked.
     check_size(scratch, size, 'choose another target folder')
-    part.mkdir(parents=True, exist_ok=True)
     if not written.is_file():  # several processes may write the same file
+        part.mkdir(parents=True, exist_ok=True)
         unfinished = part / SETTINGS
-        unfinished.write_text(json.dumps(asdict(settings)) + '\n')
+        unfinished.write_text(json.dumps({**asdict(settings), 'root': str(root.resolve())}) + '\n')
         unfinished.replace(written)
+    _check_root(root, target)
     begun = json.loads(written.read_text())
+    begun.pop('root', None)
     if begun != asdict(settings):
         raise FileExistsError(
             f'{target} was started with {begun}, not {asdict(settings)}: choose another folder.'
         )
+    part.mkdir(parents=True, exist_ok=True)
     return part
+
+
+def _check_root(root: Path, target: Path) -> None:
+    """Check that a target folder contains videos of this root."""
+    begun = json.loads((target / SETTINGS).read_text()).get('root')
+    if begun not in (None, str(root.resolve())):  # earlier versions did not record the root
+        raise FileExistsError(
+            f'{target} contains videos of {begun}, not of {root.resolve()}. Choose another folder. '
+            f'If {begun} has been moved, enter its new path as "root" in {target / SETTINGS}.'
+        )
 
 
 def _normal(videos: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(os.path.normpath(video) for video in videos))
+
+
+def _is_current(video: str, root: Path, target: Path) -> bool:
+    """Return whether a video has been repacked, and the original has not been modified since."""
+    original, finished = root / video, target / new_name(video)
+    if not finished.exists():
+        return False
+    return not original.exists() or original.stat().st_mtime <= finished.stat().st_mtime
 
 
 def _is_done(video: str, failures: Mapping[str, str], root: Path, target: Path) -> bool:

@@ -2,12 +2,15 @@ import errno
 import json
 import multiprocessing as mp
 import os
+import re
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from cvrl_mm.datasets.find_videos import find_videos
+from cvrl_mm.datasets.video_file import VideoFile
 from cvrl_mm.preparation import repack as package
 from cvrl_mm.preparation.repack import join_repacked, repack
 from cvrl_mm.preparation.repack_video import RepackSettings
@@ -15,6 +18,7 @@ from tests.preparation.test_repack_video import encode
 from tests.processes import end, start
 
 SETTINGS = RepackSettings(preset='ultrafast')
+RECORDS = {'repack.json', 'repack_failures.jsonl'}
 VIDEOS = ['a.mp4', 'broken.avi', 'deep/b c.avi', 'deep/ä 馬.mp4']
 
 
@@ -42,7 +46,7 @@ def test_a_folder_is_repacked_and_failures_are_copied(root: Path, tmp_path: Path
     target, seen = tmp_path / 'new', []
     report = repack(root, names(root), target, SETTINGS, 2, lambda *x: seen.append(x))
     videos = {'a.mp4', 'broken.avi', 'deep/b c.avi.mp4', 'deep/ä 馬.mp4'}
-    assert files(target) == videos | {'repack.json', 'repack_failures.jsonl'}
+    assert files(target) == videos | RECORDS
     assert set(report.names) == set(VIDEOS) and set(report.names.values()) == videos
     assert list(report.failures) == ['broken.avi']
     assert (target / 'broken.avi').read_text() == 'no video'
@@ -73,7 +77,7 @@ def test_a_failure_that_is_mended_leaves_no_copy(root: Path, tmp_path: Path):
     encode(source / 'x.avi', codec='mpeg4')
     report = repack(source, ['x.avi'], target, SETTINGS)
     assert report.names == {'x.avi': 'x.avi.mp4'} and not report.failures
-    assert files(target) == {'x.avi.mp4', 'repack.json', 'repack_failures.jsonl'}
+    assert files(target) == {'x.avi.mp4', *RECORDS}
 
 
 @pytest.mark.skipif(not Path('/proc/self/mem').exists(), reason='Linux only')
@@ -86,7 +90,7 @@ def test_a_video_that_cannot_be_read_is_left_out(root: Path, tmp_path: Path):
         report = repack(source, ['a.mp4', 'b.mp4'], target, SETTINGS)
         assert report.names == {'a.mp4': 'a.mp4', 'b.mp4': None}
         assert list(report.failures) == ['b.mp4']
-    assert files(target) == {'a.mp4', 'repack.json', 'repack_failures.jsonl'}
+    assert files(target) == {'a.mp4', *RECORDS}
 
 
 def test_a_full_disk_stops_the_copy(root: Path, tmp_path: Path, monkeypatch):
@@ -121,6 +125,51 @@ def test_other_settings_need_another_folder(root: Path, tmp_path: Path):
     with pytest.raises(FileExistsError, match=r"started with .*'crf': 23.*: choose another"):
         repack(root, ['a.mp4'], tmp_path / 'new', RepackSettings(crf=1))
     assert json.loads((tmp_path / 'new/repack.json').read_text())['crf'] == 23
+
+
+def test_videos_of_another_folder_are_refused(root: Path, tmp_path: Path):
+    other, target = tmp_path / 'other', tmp_path / 'new'
+    other.mkdir()
+    encode(other / 'a.mp4', size=(48, 32))
+    repack(root, ['a.mp4'], target, SETTINGS)
+    message = f'contains videos of {root}, not of {other}. Choose another folder.'
+    with pytest.raises(FileExistsError, match=re.escape(message)):
+        repack(other, ['a.mp4'], target, SETTINGS)
+    (tmp_path / 'link').symlink_to(root)
+    for rank in (0, 1):  # the same folder by another path
+        repack(tmp_path / 'link', ['a.mp4'], target, SETTINGS, rank=rank, size=2)
+    with pytest.raises(FileExistsError, match=re.escape(message)):
+        join_repacked(other, ['a.mp4'], target)
+    assert join_repacked(root, ['a.mp4'], target).names == {'a.mp4': 'a.mp4'}
+
+
+def test_a_folder_of_an_earlier_version_is_continued(root: Path, tmp_path: Path):
+    repack(root, ['a.mp4'], tmp_path / 'new', SETTINGS)
+    (tmp_path / 'new/repack.json').write_text(json.dumps(asdict(SETTINGS)))
+    assert repack(root, VIDEOS, tmp_path / 'new', SETTINGS).num_skipped == 1
+
+
+def test_a_video_that_was_modified_since_is_repacked_again(tmp_path: Path):
+    source, target = tmp_path / 'old', tmp_path / 'new'
+    source.mkdir()
+    videos = ['a.mp4', 'b.avi', 'c.mp4', 'd.mp4', 'e.mp4']
+    for video in videos:
+        encode(source / video, codec='mpeg4')
+    repack(source, videos, target, SETTINGS)
+    encode(source / 'a.mp4', size=(48, 32))
+    (source / 'b.avi').write_text('no video')
+    (source / 'c.mp4').unlink()
+    (source / 'd.mp4').unlink()
+    (source / 'd.mp4').symlink_to(tmp_path)  # not a video any more
+    for video in ('a.mp4', 'b.avi'):
+        os.utime(source / video, (time.time() + 60,) * 2)
+    os.utime(tmp_path, (time.time() + 60,) * 2)
+    report = repack(source, videos, target, SETTINGS)
+    assert report.num_skipped == 2  # c.mp4, whose original is gone, and e.mp4
+    with VideoFile(target / 'a.mp4') as video:
+        assert (video.stream.width, video.stream.height) == (48, 32)
+    assert report.names['b.avi'] == 'b.avi' and report.names['d.mp4'] is None
+    assert files(target) == {'a.mp4', 'b.avi', 'c.mp4', 'e.mp4', *RECORDS}
 
 
 def test_a_folder_of_other_files_is_refused(root: Path, tmp_path: Path):
@@ -177,7 +226,7 @@ def test_shares_are_joined(root: Path, tmp_path: Path):
     report = join_repacked(root, VIDEOS, target)
     assert list(report.failures) == ['broken.avi'] and None not in report.names.values()
     videos = {'a.mp4', 'broken.avi', 'deep/b c.avi.mp4', 'deep/ä 馬.mp4'}
-    assert files(target) == videos | {'repack.json', 'repack_failures.jsonl'}
+    assert files(target) == videos | RECORDS
     with pytest.raises(FileNotFoundError, match='lacks part_0_of_1'):
         join_repacked(root, VIDEOS, target)
     assert repack(root, VIDEOS, target, SETTINGS).num_skipped == 3  # failures are tried again

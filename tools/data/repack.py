@@ -4,7 +4,8 @@ Examples:
     python tools/data/repack.py data/k400/train.txt data/k400_256 --root data/k400/videos_train
     python tools/data/repack.py videos/ videos_256/ --key-frame-interval 8 --crf 18
 
-The same command continues an interrupted run. For a list, a new list is written to TARGET.
+The same command continues an interrupted run, and repacks videos that have been modified since.
+For a list, a new list is written to TARGET.
 With torchrun, srun or a Slurm array, each process repacks its share, and --join then writes the
 list:
     sbatch --array=0-63 --cpus-per-task=8 \
