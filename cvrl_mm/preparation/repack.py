@@ -9,20 +9,20 @@ Besides the new videos, the target folder contains::
 """
 
 import json
+import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..files import replacing
 from ..list_parts import check_size, complete_parts
 from ..locks import locked
 from .repack_video import RepackError, RepackSettings, repack_video
+from .video_check import find_faults
 
 SCRATCH, SETTINGS, FAILURES = '.unfinished', 'repack.json', 'repack_failures.jsonl'
 PART_FAILURES = 'failures.jsonl'
@@ -97,13 +97,19 @@ def repack(
         for video in set(todo).difference(failures):  # outdated, if they exist
             (target / new_name(video)).unlink(missing_ok=True)
         done = len(share) - len(todo)
-        for video, reason in _run(todo, num_workers, root, target, part, settings):
-            failures.pop(video, None)
-            if reason:
-                failures[video] = reason
-                _copy_failed(video, reason, root, target, part)
-            done += 1
-            on_progress(done, len(share))
+        work = partial(_repack_one, root=root, target=target, part=part, settings=settings)
+        # After an interrupt, close() ends the processes before the lock is released.
+        with closing(find_faults(todo, num_workers, math.inf, work)) as results:
+            for place, outcome in results:
+                if isinstance(outcome, Exception):
+                    raise outcome
+                video = todo[place]
+                failures.pop(video, None)
+                if outcome is not None:
+                    failures[video] = outcome
+                    _copy_failed(video, outcome, root, target, part)
+                done += 1
+                on_progress(done, len(share))
         _write_failures(part / PART_FAILURES, failures)
     if size > 1:
         return None
@@ -261,45 +267,22 @@ def _line(failure: tuple[str, str]) -> str:
     return json.dumps(failure) + '\n'
 
 
-def _run(videos: list[str], num_workers: int, *args: Any) -> Iterator[tuple[str, str]]:
-    """Repack in several processes; yield each video with the reason of its failure, or ''."""
-    if not videos:
-        return
-    left, futures = [], {}
-    with ProcessPoolExecutor(min(num_workers, len(videos))) as pool:
-        for video in videos:
-            try:
-                futures[pool.submit(_repack_one, video, *args)] = video
-            except BrokenProcessPool:
-                left.append(video)
-        try:
-            for future in as_completed(list(futures)):
-                video = futures.pop(future)
-                try:
-                    yield video, future.result()
-                except BrokenProcessPool:
-                    left.append(video)
-        finally:
-            pool.shutdown(cancel_futures=True)  # after an interrupt, wait only for running jobs
-    if left == videos and len(videos) == 1:
-        yield videos[0], 'the process that decoded it died'
-    else:  # split the jobs of the crashed pool in halves until the crashing video is alone
-        yield from _run(left[: len(left) // 2], num_workers, *args)
-        yield from _run(left[len(left) // 2 :], num_workers, *args)
-
-
-def _repack_one(video: str, root: Path, target: Path, part: Path, settings: RepackSettings) -> str:
-    unfinished = part / f'{os.getpid()}.mp4'
+def _repack_one(
+    video: str, root: Path, target: Path, part: Path, settings: RepackSettings
+) -> str | Exception | None:
+    """Repack a video; return the reason of its failure, or an error that must end the run."""
+    unfinished, finished = part / f'{os.getpid()}.mp4', target / new_name(video)
     try:
         repack_video(root / video, unfinished, settings)
+        finished.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.replace(finished)
+        if finished != target / video:
+            (target / video).unlink(missing_ok=True)  # the copy after an earlier failure
     except RepackError as error:
         return str(error)
-    finished = target / new_name(video)
-    finished.parent.mkdir(parents=True, exist_ok=True)
-    unfinished.replace(finished)
-    if finished != target / video:
-        (target / video).unlink(missing_ok=True)  # the copy after an earlier failure
-    return ''
+    except Exception as error:
+        return error
+    return None
 
 
 def _copy_failed(video: str, reason: str, root: Path, target: Path, part: Path) -> None:

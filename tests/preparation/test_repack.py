@@ -3,14 +3,18 @@ import json
 import multiprocessing as mp
 import os
 import re
+import signal
 import time
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cvrl_mm.datasets.find_videos import find_videos
 from cvrl_mm.datasets.video_file import VideoFile
+from cvrl_mm.locks import try_to_lock
 from cvrl_mm.preparation import repack as package
 from cvrl_mm.preparation.repack import join_repacked, repack
 from cvrl_mm.preparation.repack_video import RepackSettings
@@ -61,8 +65,8 @@ def test_goes_on_where_it_was_stopped(root: Path, tmp_path: Path, monkeypatch):
     part.mkdir(parents=True)
     (part / '17.mp4').write_text('half a video')
     tried = []
-    run = package._run
-    monkeypatch.setattr(package, '_run', lambda v, *args: tried.extend(v) or run(v, *args))
+    run = package.find_faults
+    monkeypatch.setattr(package, 'find_faults', lambda v, *args: tried.extend(v) or run(v, *args))
     report = repack(root, VIDEOS, target, SETTINGS)
     assert report.num_skipped == 1 and tried == VIDEOS[1:]  # failures are tried again
     assert (target / 'a.mp4').stat() == finished
@@ -116,7 +120,7 @@ def test_a_decoder_that_takes_its_process_along_costs_one_video(
 ):
     monkeypatch.setattr(package, 'repack_video', die_at_broken)  # the workers are forks
     report = repack(root, VIDEOS, tmp_path / 'new', SETTINGS, 2)
-    assert report.failures == {'broken.avi': 'the process that decoded it died'}
+    assert report.failures == {'broken.avi': 'the decoder crashed with code 11'}
     assert files(tmp_path / 'new') >= {'a.mp4', 'broken.avi', 'deep/b c.avi.mp4', 'deep/ä 馬.mp4'}
 
 
@@ -198,21 +202,74 @@ def test_refuses_a_target_among_the_old_videos(root: Path):
         repack(root, ['a.mp4'], root / 'new', SETTINGS)
 
 
-def test_an_interrupt_stops_at_once(root: Path, tmp_path: Path):
-    source, target = tmp_path / 'old', tmp_path / 'new'
-    source.mkdir()
-    videos = [f'{i}.mp4' for i in range(30)]
-    for video in videos:
-        (source / video).symlink_to(root / 'a.mp4')
+def be_slow_at_a(source: Path, *args: object) -> None:
+    if source.name == 'a.mp4':
+        time.sleep(5)
+    repack_video(source, *args)
 
+
+def test_an_interrupt_stops_at_once(root: Path, tmp_path: Path, monkeypatch):
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
+    target = tmp_path / 'new'
+    monkeypatch.setattr(package, 'repack_video', be_slow_at_a)  # the workers are forks
     with pytest.raises(KeyboardInterrupt):
-        repack(source, videos, target, SETTINGS, on_progress=interrupt)
-    num_finished = len(find_videos(target))
-    assert 1 <= num_finished < 30
-    assert repack(source, videos, target, SETTINGS).num_skipped >= num_finished - 1
+        repack(root, ['a.mp4', 'deep/b c.avi'], target, SETTINGS, 2, interrupt)
+    assert not mp.active_children()
+    assert find_videos(target) == [target / 'deep/b c.avi.mp4']
+    monkeypatch.undo()
+    assert repack(root, VIDEOS, target, SETTINGS).num_skipped == 1
+
+
+def test_an_unexpected_error_ends_the_run(root: Path, tmp_path: Path):
+    target = tmp_path / 'new'
+    repack(root, ['a.mp4'], target, SETTINGS)
+    (target / 'deep').write_text('no folder')
+    with pytest.raises(OSError, match=str(target / 'deep')):
+        repack(root, VIDEOS, target, SETTINGS)
+
+
+def repack_for_long(root: Path, target: Path) -> None:
+    def hang(source: Path, target: Path, settings: RepackSettings) -> None:
+        target.write_text('half a video')
+        lock = (root / f'{source.name}.lock').open('w')
+        assert try_to_lock(lock)
+        lock.write('locked')
+        lock.flush()
+        time.sleep(600)
+
+    mp.set_start_method('fork', force=True)
+    package.repack_video = hang  # the workers are forks
+    repack(root, ['a.mp4', 'b.mp4'], target, SETTINGS, 2)
+
+
+def test_workers_end_with_their_parent(root: Path, tmp_path: Path):
+    source, target = tmp_path / 'old', tmp_path / 'new'
+    source.mkdir()
+    for name in 'ab':
+        (source / f'{name}.mp4').symlink_to(root / 'a.mp4')
+    locks = [source / 'a.mp4.lock', source / 'b.mp4.lock']  # of the workers
+    parent = start(repack_for_long, source, target)
+    try:
+        wait_until(lambda: all(path.exists() and path.read_text() for path in locks))
+        parent.terminate()
+        parent.join(60)
+        assert parent.exitcode == -signal.SIGTERM
+        for path in locks:
+            with path.open('a') as lock:
+                wait_until(partial(try_to_lock, lock))
+    finally:
+        end([parent])
+    repack(source, ['a.mp4', 'b.mp4'], target, SETTINGS)
+    assert files(target) == {'a.mp4', 'b.mp4', *RECORDS}
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 # -- shares ------------------------------------------------------------------------------------
@@ -249,9 +306,7 @@ def test_a_killed_share_goes_on(root: Path, tmp_path: Path):
     killed = start(repack_all_but_one, root, target, 'b c.avi')
     try:
         repack(root, VIDEOS, target, SETTINGS, rank=1, size=2)
-        deadline = time.monotonic() + 120
-        while not (target / 'a.mp4').exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until((target / 'a.mp4').exists)
         with pytest.raises(BlockingIOError, match=r'Another process works on .*part_0_of_2'):
             repack(root, VIDEOS, target, SETTINGS, rank=0, size=2)
     finally:
