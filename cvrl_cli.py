@@ -268,12 +268,17 @@ def run_tool(run: Callable[[argparse.Namespace], None], args: argparse.Namespace
         args: Its arguments.
 
     Raises:
-        SystemExit: an error of the user, with its message.
+        SystemExit: an error of the user, with its message, or (status 130) Ctrl-C.
     """
-    from cvrl_mm.command_line import plain_errors  # takes seconds, which --help need not wait for
+    try:
+        # The import takes seconds, which --help need not wait for.
+        from cvrl_mm.command_line import plain_errors
 
-    with plain_errors():
-        run(args)
+        with plain_errors():
+            run(args)
+    except KeyboardInterrupt:
+        print('\nInterrupted.', file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
 
 
 def evaluation_parser(description: str | None) -> argparse.ArgumentParser:

@@ -1,3 +1,4 @@
+import argparse
 import ast
 import sys
 from pathlib import Path
@@ -115,6 +116,16 @@ def test_ctrl_c_is_a_sentence(command, capsys, monkeypatch):
     monkeypatch.setattr(cvrl_cli, '_run_tool', interrupted)
     with pytest.raises(SystemExit) as leaving:
         cvrl_cli.main([command, 'work_dirs/mine'])
+    assert leaving.value.code == 130
+    assert capsys.readouterr().err == '\nInterrupted.\n'
+
+
+def test_ctrl_c_in_a_tool_is_a_sentence(capsys):
+    def interrupted(args: argparse.Namespace) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as leaving:
+        cvrl_cli.run_tool(interrupted, argparse.Namespace())
     assert leaving.value.code == 130
     assert capsys.readouterr().err == '\nInterrupted.\n'
 
