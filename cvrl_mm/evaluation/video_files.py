@@ -29,12 +29,9 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
         ValueError: There is no video, or a path is empty.
     """
     sources = list(sources)
-    if '' in sources:  # Path would make it the current folder
-        raise ValueError('The path of a video is empty; give . for the current folder.')
+    check_sources(sources)
     videos = []
     for source in map(Path, sources):
-        if not source.exists():
-            raise FileNotFoundError(f'There is no file, folder or list {source}.')
         if source.is_dir():
             videos += find_videos(source)
         elif source.suffix.lower() == '.txt':
@@ -45,6 +42,23 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
         suffixes = ', '.join(VIDEO_SUFFIXES)
         raise ValueError(f'There is no video in the sources; the suffixes are {suffixes}.')
     return [str(video) for video in videos]
+
+
+def check_sources(sources: Sequence[str | Path]) -> None:
+    """Check that all sources exist.
+
+    Args:
+        sources: Videos, folders and lists. The entries of a list are not checked.
+
+    Raises:
+        FileNotFoundError: A source does not exist.
+        ValueError: A path is empty.
+    """
+    if '' in sources:  # Path would make it the current folder
+        raise ValueError('The path of a video is empty; give . for the current folder.')
+    for source in sources:
+        if not Path(source).exists():
+            raise FileNotFoundError(f'There is no file, folder or list {source}.')
 
 
 def _read_list(path: Path, root: Path) -> Iterator[Path]:

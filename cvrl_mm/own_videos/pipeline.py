@@ -24,6 +24,7 @@ from rich.console import Console
 
 from ..command_line import read_config
 from ..engine.checkpoint_files import is_whole
+from ..evaluation.video_files import check_sources
 from ..files import replacing
 from ..locks import locked
 from ..progress import progress
@@ -54,8 +55,6 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     """Implement :func:`cvrl_mm.pretrain`. All ranks must call this function."""
     if not str(out):
         raise ValueError('out must be the path of the output folder.')
-    if '' in sources:  # abspath would make it the current folder
-        raise ValueError('The path of a video is empty; give . for the current folder.')
     folder = Path(out).resolve()
     if options.get('init') is not None:
         options['init'] = _absolute(options['init'])
@@ -71,6 +70,8 @@ def _run(folder: Path, sources: Sequence, chosen: Options, locks: ExitStack) -> 
     found, start = None, None
     # Before init_dist: processes that are forked beside the threads of a process group can hang.
     if os.environ.get('RANK', '0') == '0':
+        if not _has_checkpoint(folder):
+            check_sources(sources)  # before anything is written
         _check_folder(folder, sources)
         locks.enter_context(locked(folder))
         sources, chosen = _prepare_folder(folder, sources, chosen)
@@ -242,7 +243,7 @@ def _prepare_folder(folder: Path, sources: Sequence, options: Options) -> tuple[
         changes = _changes(stored, asked, options)
         if config.is_file() and not changes:
             return sources, options
-        if config.is_file() and any((folder / 'training').glob('*.pth')):
+        if config.is_file() and _has_checkpoint(folder):
             raise ValueError(
                 f'{folder} holds a training with {"; ".join(changes)}. Give another --out for a '
                 'new training, or only --out to continue this one. To change its settings, edit '
@@ -286,6 +287,10 @@ def _changes(stored: dict, asked: dict, options: Options) -> list[str]:
             if before != value:
                 changes.append(f'{name}={before} in place of {value}')
     return changes
+
+
+def _has_checkpoint(folder: Path) -> bool:
+    return any((folder / 'training').glob('*.pth'))
 
 
 def _is_newer(path: Path, other: Path) -> bool:

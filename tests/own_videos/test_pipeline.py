@@ -218,6 +218,14 @@ def test_the_subfolder_of_the_checkpoints_is_refused(sources: list[str], tmp_pat
         pipeline._check_folder(tmp_path / 'training', sources)
 
 
+def test_a_source_that_does_not_exist_is_refused_before_anything_is_written(tmp_path: Path):
+    (tmp_path / 'mine').mkdir()
+    for sources in ([tmp_path / 'missing'], [tmp_path / 'mine', str(tmp_path / 'missing.txt')]):
+        with pytest.raises(FileNotFoundError, match=f'There is no .* {sources[-1]}'):
+            cvrl_mm.pretrain(sources, tmp_path / 'out')
+    assert not (tmp_path / 'out').exists()
+
+
 def test_a_killed_first_start_does_not_lock_the_folder_out(tmp_path: Path):
     (tmp_path / 'lock').touch()
     with replacing(tmp_path / pipeline.COMMAND) as part:
@@ -315,6 +323,7 @@ def test_two_ranks_train_together(videos: Path, tmp_path: Path):
 
 def test_weights_may_be_a_path(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / 'mine').mkdir()
     for init in ('x.pth', Path('x.pth')):
         with pytest.raises(ValueError, match=r'--init /.*x\.pth cannot be used'):
             cvrl_mm.pretrain('mine', 'out', init=init)
@@ -384,6 +393,7 @@ def test_a_damaged_note_of_no_training_is_replaced(text: str, tmp_path: Path, mo
     note = tmp_path / 'command.json'
     note.write_text(text)
     (tmp_path / 'videos.tsv').touch()
+    (tmp_path / 'mine').mkdir()
     with pytest.raises(ValueError, match=r'is damaged\. No training has begun; give the videos'):
         cvrl_mm.pretrain(out=tmp_path)
     with pytest.raises(Stopped, match='mine'):
