@@ -12,8 +12,8 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from pathlib import Path
 from ..files import replacing
 from ..list_parts import check_size, complete_parts
 from ..locks import locked
-from .repack_video import RepackError, RepackSettings, repack_video
+from .repack_video import DISK_FULL, RepackError, RepackSettings, repack_video
 from .video_check import find_faults
 
 SCRATCH, SETTINGS, FAILURES = '.unfinished', 'repack.json', 'repack_failures.jsonl'
@@ -82,11 +82,12 @@ def repack(
         FileExistsError: The target contains other files, or was started with another ``root`` or
             other settings.
         BlockingIOError: Another process works on this share.
+        OSError: The disk is full, or a file cannot be written.
     """
     videos = _normal(videos)
     _check(root, videos, target, num_workers)
     part = _claim(root, target, settings, rank, size)
-    with locked(part):
+    with locked(part), _full_disk_explained(target):
         for path in part.glob('*.mp4'):
             path.unlink()
         share = videos[rank::size]
@@ -265,6 +266,18 @@ def _write_failures(path: Path, failures: Mapping[str, str]) -> None:
 
 def _line(failure: tuple[str, str]) -> str:
     return json.dumps(failure) + '\n'
+
+
+@contextmanager
+def _full_disk_explained(target: Path) -> Iterator[None]:
+    """Name the target in the error of a full disk, which may name the original or no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        text = f'{error.strerror}. Free some space; the same command then continues.'
+        raise OSError(error.errno, text, str(target)) from error
 
 
 def _repack_one(

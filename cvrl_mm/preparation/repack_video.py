@@ -1,5 +1,6 @@
 """Encode a video again, so that random clips are decoded faster."""
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,6 +20,7 @@ PRESETS = (  # of x264, from fast to slow
     *('ultrafast', 'superfast', 'veryfast', 'faster', 'fast'),
     *('medium', 'slow', 'slower', 'veryslow', 'placebo'),
 )
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # EDQUOT: the quota of the user is used up
 TUNES = ('fastdecode', 'none')
 
 
@@ -83,6 +85,7 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
 
     Raises:
         RepackError: The source is damaged or contains no video, or the new video differs from it.
+        OSError: The disk of the target is full.
     """
     try:
         with VideoFile(source, strict=True) as reader, av.open(str(target), 'w') as writer:
@@ -94,6 +97,8 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
     except UnreadableVideoError as error:
         raise RepackError(error.reason) from error
     except (av.FFmpegError, OSError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            raise OSError(error.errno, error.strerror, str(target)) from error
         raise RepackError(one_line(error)) from error
     if not len(expected) == len(seconds) == num_frames:
         raise RepackError(

@@ -97,13 +97,21 @@ def test_a_video_that_cannot_be_read_is_left_out(root: Path, tmp_path: Path):
     assert files(target) == {'a.mp4', *RECORDS}
 
 
-def test_a_full_disk_stops_the_copy(root: Path, tmp_path: Path, monkeypatch):
-    def full(*args: object) -> None:
-        raise OSError(errno.ENOSPC, 'No space left on device')
+def full(source: Path, target: Path, *args: object) -> None:
+    raise OSError(errno.ENOSPC, 'No space left on device', str(source), None, str(target))
 
+
+@pytest.mark.parametrize('video', ['a.mp4', 'broken.avi'])
+def test_a_full_disk_ends_the_run(video: str, root: Path, tmp_path: Path, monkeypatch):
+    target = tmp_path / 'new'
+    if video == 'a.mp4':
+        monkeypatch.setattr(package, 'repack_video', full)  # the workers are forks
     monkeypatch.setattr(package.shutil, 'copyfile', full)
-    with pytest.raises(OSError, match='No space left on device'):
-        repack(root, ['broken.avi'], tmp_path / 'new', SETTINGS)
+    with pytest.raises(OSError, match=r'left on device\. Free .* the same command') as caught:
+        repack(root, [video], target, SETTINGS)
+    assert caught.value.filename == str(target)
+    monkeypatch.undo()
+    assert repack(root, [video], target, SETTINGS).names[video] == video
 
 
 def die_at_broken(source: Path, *args: object) -> None:

@@ -208,3 +208,12 @@ def test_x264_knows_the_presets(preset: str, tmp_path: Path):
 def test_refuses_settings_out_of_range(wrong: dict):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         RepackSettings(**wrong)
+
+
+@pytest.mark.skipif(not Path('/dev/full').exists(), reason='Linux only')
+def test_a_full_disk_is_not_a_failure_of_the_video(tmp_path: Path):
+    encode(tmp_path / 'a.mp4')
+    (tmp_path / 'new.mp4').symlink_to('/dev/full')
+    with pytest.raises(OSError, match='No space left on device') as caught:
+        repack_video(tmp_path / 'a.mp4', tmp_path / 'new.mp4', SMALL)
+    assert caught.value.filename == str(tmp_path / 'new.mp4')
