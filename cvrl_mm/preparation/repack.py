@@ -78,7 +78,7 @@ def repack(
 
     Raises:
         ValueError: There are no videos, a video is outside of ``root``, two videos have the same
-            new name, or there are shares of another ``size``.
+            new name, there are shares of another ``size``, or a file of an earlier run is damaged.
         FileExistsError: The target contains other files, or was started with another ``root`` or
             other settings.
         BlockingIOError: Another process works on this share.
@@ -131,12 +131,12 @@ def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackRepo
     Raises:
         FileNotFoundError: There are no shares, or one has not started.
         FileExistsError: The videos were repacked from another ``root``.
-        ValueError: A video is not finished.
+        ValueError: A video is not finished, or a file of the shares is damaged.
         BlockingIOError: A process still works on a share.
     """
     videos = _normal(videos)
     folders = complete_parts(target / SCRATCH)
-    _check_root(root, target)
+    _read_settings(root, target)
     with ExitStack() as locks:
         for folder in folders:
             locks.enter_context(locked(folder))
@@ -199,9 +199,7 @@ def _claim(root: Path, target: Path, settings: RepackSettings, rank: int, size: 
         unfinished = part / SETTINGS
         unfinished.write_text(json.dumps({**asdict(settings), 'root': str(root.resolve())}) + '\n')
         unfinished.replace(written)
-    _check_root(root, target)
-    begun = json.loads(written.read_text())
-    begun.pop('root', None)
+    begun = _read_settings(root, target)
     if begun != asdict(settings):
         raise FileExistsError(
             f'{target} was started with {begun}, not {asdict(settings)}: choose another folder.'
@@ -210,14 +208,26 @@ def _claim(root: Path, target: Path, settings: RepackSettings, rank: int, size: 
     return part
 
 
-def _check_root(root: Path, target: Path) -> None:
-    """Check that a target folder contains videos of this root."""
-    begun = json.loads((target / SETTINGS).read_text()).get('root')
-    if begun not in (None, str(root.resolve())):  # earlier versions did not record the root
-        raise FileExistsError(
-            f'{target} contains videos of {begun}, not of {root.resolve()}. Choose another folder. '
-            f'If {begun} has been moved, enter its new path as "root" in {target / SETTINGS}.'
+def _read_settings(root: Path, target: Path) -> dict:
+    """Read the settings of a target folder, and check that it contains videos of this root."""
+    path, here = target / SETTINGS, str(root.resolve())
+    try:
+        settings = json.loads(path.read_bytes())
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict):
+        example = json.dumps({**asdict(RepackSettings()), 'root': here})
+        raise ValueError(
+            f'{path} is damaged. Choose another folder, or replace the content of this file by '
+            f'{example}, with the values with which {target} was started.'
         )
+    begun = settings.pop('root', here)  # earlier versions did not record the root
+    if begun != here:
+        raise FileExistsError(
+            f'{target} contains videos of {begun}, not of {here}. Choose another folder. '
+            f'If {begun} has been moved, enter its new path as "root" in {path}.'
+        )
+    return settings
 
 
 def _normal(videos: Sequence[str]) -> list[str]:
@@ -255,8 +265,21 @@ def _read_failures(path: Path) -> dict[str, str]:
     """Read failures, without an incomplete last line after a kill."""
     if not path.exists():
         return {}
-    lines = path.read_text().splitlines(keepends=True)
-    return dict(json.loads(line) for line in lines if line.endswith('\n'))
+    failures = {}
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if not line.endswith(b'\n'):
+            break
+        try:
+            failure = json.loads(line)
+        except ValueError:
+            failure = None
+        if not isinstance(failure, list) or [type(x) for x in failure] != [str, str]:
+            raise ValueError(
+                f'{path}, line {number} is not a JSON list of a video and a reason. '
+                'Correct this line, or delete it and the copy of its video.'
+            )
+        failures[failure[0]] = failure[1]
+    return failures
 
 
 def _write_failures(path: Path, failures: Mapping[str, str]) -> None:
