@@ -62,11 +62,22 @@ def write_synthetic_ava(root: Path, num_train: int = 64, num_val: int = 16, seed
         seed: Seed of all draws.
 
     Raises:
+        ValueError: A number is out of range.
         FileExistsError: One of the subfolders exists already.
+        OSError: A file cannot be written.
     """
+    for name, number in dict(num_train=num_train, num_val=num_val).items():
+        if number < 1:
+            raise ValueError(f'{name} must be at least 1, got {number}.')
+    if seed < 0:
+        raise ValueError(f'seed must not be negative, got {seed}.')
     rng = np.random.default_rng(seed)
-    for folder in ('annotations', 'rawframes', 'videos'):
-        (root / folder).mkdir(parents=True)
+    folders = [root / name for name in ('annotations', 'rawframes', 'videos')]
+    for folder in folders:
+        if folder.exists():
+            raise FileExistsError(f'{folder} exists already; name a new folder.')
+    for folder in folders:
+        folder.mkdir(parents=True)
     labels = [f'item {{\n  name: "{name}"\n  id: {i}\n}}\n' for i, (name, _) in ACTIONS.items()]
     (root / 'annotations' / 'actions.pbtxt').write_text(''.join(labels))
     for split, count in (('train', num_train), ('val', num_val)):
@@ -125,12 +136,19 @@ def render(rng: np.random.Generator, figures: list[Figure]) -> list[np.ndarray]:
 
 
 def write_movie(root: Path, movie: str, frames: list[np.ndarray]) -> None:
-    """Write the frames of a movie as image files and as a video file."""
-    folder = root / 'rawframes' / movie
+    """Write the frames of a movie as image files and as a video file.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    folder, video = root / 'rawframes' / movie, root / 'videos' / f'{movie}.mp4'
     folder.mkdir()
-    code = cv2.VideoWriter.fourcc(*'mp4v')
-    writer = cv2.VideoWriter(str(root / 'videos' / f'{movie}.mp4'), code, FPS, (SIZE, SIZE))
+    writer = cv2.VideoWriter(str(video), cv2.VideoWriter.fourcc(*'mp4v'), FPS, (SIZE, SIZE))
+    if not writer.isOpened():
+        raise OSError(f'OpenCV cannot write {video}.')
     for number, frame in enumerate(frames, 1):
-        cv2.imwrite(str(folder / f'img_{number:05}.jpg'), frame)
+        image = folder / f'img_{number:05}.jpg'
+        if not cv2.imwrite(str(image), frame):
+            raise OSError(f'OpenCV cannot write {image}.')
         writer.write(frame)
     writer.release()

@@ -6,7 +6,17 @@ import pytest
 from cvrl_mm.detection.ava_annotations import read_actions
 from cvrl_mm.detection.ava_proposals import load_proposals
 from cvrl_mm.detection.ava_sources import find_frames, probe_video
-from cvrl_mm.synthetic.ava_movies import ACTIONS, FPS, Figure, write_synthetic_ava
+from cvrl_mm.synthetic.ava_movies import (
+    ACTIONS,
+    FPS,
+    SIZE,
+    Figure,
+    write_movie,
+    write_synthetic_ava,
+)
+from tests.script import run_script
+
+TOOL = 'data/make_synthetic_ava.py'
 
 
 def figure(action: int, turns: float = 1.0) -> Figure:
@@ -40,7 +50,32 @@ def test_the_set_is_whole_and_repeats(tmp_path: Path):
         assert (root / name).read_bytes() == (tmp_path / 'b' / name).read_bytes()
 
 
-def test_an_existing_set_is_left_alone(tmp_path: Path):
-    (tmp_path / 'annotations').mkdir()
-    with pytest.raises(FileExistsError):
+@pytest.mark.parametrize('name', ['annotations', 'videos'])
+def test_an_existing_set_is_left_alone(name: str, tmp_path: Path):
+    (tmp_path / name).mkdir()
+    with pytest.raises(FileExistsError, match=f'{tmp_path}/{name} exists already'):
         write_synthetic_ava(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize('number', [dict(num_train=0), dict(num_val=-1), dict(seed=-1)])
+def test_numbers_out_of_range_are_refused(number: dict[str, int], tmp_path: Path):
+    with pytest.raises(ValueError, match=f'{next(iter(number))} must .*, got'):
+        write_synthetic_ava(tmp_path / 'ava', **number)
+    assert not (tmp_path / 'ava').exists()
+
+
+def test_files_that_cannot_be_written_are_named(tmp_path: Path):
+    frames = [np.zeros((SIZE, SIZE, 3), np.uint8)]
+    (tmp_path / 'rawframes').mkdir()
+    with pytest.raises(OSError, match=f'cannot write {tmp_path}/videos/a.mp4'):
+        write_movie(tmp_path, 'a', frames)
+
+
+def test_the_tool_says_in_one_sentence_what_is_wrong(tmp_path: Path, monkeypatch, capsys):
+    (tmp_path / 'file').touch()
+    for root, train in ((tmp_path / 'file/ava', '1'), (tmp_path / 'ava', '0')):
+        with pytest.raises(SystemExit, match=r'Not a directory|num_train must be'):
+            run_script(monkeypatch, TOOL, root, '--train', train, '--val', '1')
+    run_script(monkeypatch, TOOL, tmp_path / 'ava', '--train', '1', '--val', '1')
+    assert '1 training and 1 validation movies' in capsys.readouterr().out

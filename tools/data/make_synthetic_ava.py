@@ -7,11 +7,11 @@ Example:
 import argparse
 from pathlib import Path
 
-from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
+from cvrl_cli import run_tool
 
 
-def main() -> None:
-    """Parse the arguments and write."""
+def parse_args() -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -23,11 +23,20 @@ def main() -> None:
         '--val', type=int, default=16, help='number of validation movies (%(default)s)'
     )
     parser.add_argument('--seed', type=int, default=0, help='seed of all draws (%(default)s)')
-    args = parser.parse_args()
-    try:
-        write_synthetic_ava(args.root, args.train, args.val, args.seed)
-    except FileExistsError as mistake:
-        parser.error(f'{mistake.filename} exists already; name a new folder.')
+    return parser.parse_args()
+
+
+def run(args: argparse.Namespace) -> None:
+    """Write the data set."""
+    from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
+
+    write_synthetic_ava(args.root, args.train, args.val, args.seed)
+    print(f'{args.root}: {args.train} training and {args.val} validation movies')
+
+
+def main() -> None:
+    """Parse the arguments and write."""
+    run_tool(run, parse_args())
 
 
 if __name__ == '__main__':
