@@ -9,7 +9,13 @@ from typing import TextIO, TypeVar
 import numpy as np
 
 COLUMNS = 'video, second, x1, y1, x2, y2, action, person'
+CORNERS = ('x1', 'y1', 'x2', 'y2')
+TOLERANCE = 0.01  # of coordinates beyond the border of the frame, such as x2 = 641 / 640
 Row = TypeVar('Row')
+
+
+class _OutsideFrameError(ValueError):
+    """Raised for a coordinate that is not a fraction of the frame."""
 
 
 @dataclass
@@ -36,8 +42,8 @@ def read_actions(path: str) -> list[ActionRow]:
 
     Raises:
         FileNotFoundError: The file does not exist.
-        ValueError: The file is empty, or lines are malformed. The message names the first
-            malformed line and their number.
+        ValueError: The file is empty, lines are malformed, or coordinates are not from 0 to 1,
+            beyond a tolerance of 0.01. The message names the first such line and their number.
     """
     return _read(path, _parse_action, COLUMNS)
 
@@ -57,6 +63,12 @@ def _parse_action(cells: list[str]) -> ActionRow:
     box = np.array(corners, np.float64)
     if not video or box.shape != (4,) or not np.isfinite(box).all() or int(action) < 1:
         raise ValueError
+    for name, value in zip(CORNERS, box, strict=True):
+        if not -TOLERANCE <= value <= 1 + TOLERANCE:
+            raise _OutsideFrameError(
+                f'has {name} = {value:g}, but coordinates must be fractions of the frame, from 0 '
+                'to 1'
+            )
     return ActionRow(video, int(second), box, int(action), int(person))
 
 
@@ -75,12 +87,14 @@ def _read(
         for number, cells in _lines(path, file):
             try:
                 rows.append(parse([cell.strip() for cell in cells]))
+            except _OutsideFrameError as error:
+                malformed.append((number, ','.join(cells), str(error)))
             except ValueError:  # also from int(), float() and unpacking
-                malformed.append((number, ','.join(cells)))
+                malformed.append((number, ','.join(cells), f'is not "{columns}"'))
     if malformed:
-        number, line = malformed[0]
+        number, line, reason = malformed[0]
         raise ValueError(
-            f'{path}, line {number}: {line!r} is not "{columns}"; {len(malformed)} of '
+            f'{path}, line {number}: {line!r} {reason}; {len(malformed)} of '
             f'{len(rows) + len(malformed)} lines are malformed. Correct or remove them.'
         )
     if not rows and not may_be_empty:

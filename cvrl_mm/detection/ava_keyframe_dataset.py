@@ -92,7 +92,8 @@ class AVAKeyframeDataset(AVADataset):
 
         Raises:
             FileNotFoundError: See the class.
-            ValueError: A line is malformed or names an action that does not exist.
+            ValueError: A line is malformed, has a coordinate that is not from 0 to 1, or names an
+                action that does not exist.
         """
         self.left_out: Counter[str] = Counter()
         by_frame: dict[tuple[str, int], list[dict]] = defaultdict(list)

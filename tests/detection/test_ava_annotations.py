@@ -50,6 +50,23 @@ def test_malformed_lines_are_pointed_at_and_counted(tmp_path: Path, line: str):
         read_actions(path)
 
 
+@pytest.mark.parametrize(
+    ('box', 'value'),
+    [('-3.5,0,1,1', 'x1 = -3.5'), ('0,0,64,48', 'x2 = 64'), ('0,0,1,1.02', 'y2 = 1.02')],
+)
+def test_coordinates_that_are_no_fractions_of_the_frame_are_refused(
+    tmp_path: Path, box: str, value: str
+):
+    path = write(tmp_path, GOOD, f'm0,0902,{box},12,7')
+    with pytest.raises(ValueError, match=rf'rows\.csv, line 2: .* has {value}, .*; 1 of 2 lines'):
+        read_actions(path)
+
+
+def test_coordinates_may_be_rounded_beyond_the_border(tmp_path: Path):
+    (row,) = read_actions(write(tmp_path, 'm0,0902,-0.001,0.0,1.0,1.002,12,7'))
+    assert row.box.tolist() == [-0.001, 0, 1, 1.002]
+
+
 def test_missing_and_empty_files_are_refused(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match='/nowhere does not exist'):
         read_actions('/nowhere')

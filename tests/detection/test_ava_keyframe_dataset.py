@@ -133,8 +133,8 @@ def test_seconds_outside_the_movie_are_left_out_and_counted(
 
 def test_boxes_are_cut_or_left_out_and_counted(build: Builder, log: pytest.LogCaptureFixture):
     rows = [
-        row('m0', 901, (-0.2, 0.5, 0.3, 1.4)),
-        row('m0', 901, (1.1, 0.2, 1.3, 0.4), person=1),
+        row('m0', 901, (-0.01, 0.5, 0.3, 1.01)),
+        row('m0', 901, (1.0, 0.2, 1.01, 0.4), person=1),
         row('m0', 902, (0.4, 0.2, 0.4, 0.4)),
     ]
     data = build(rows)
