@@ -9,6 +9,8 @@ from typing import overload
 import numpy as np
 from mmengine.fileio import exists, get
 
+from .find_videos import VIDEO_SUFFIXES
+
 BLOCK_BYTES = 1 << 24
 BLOCK_LINES = 1 << 18
 MAX_LABEL_DIGITS = 18  # always fit into 64 bits
@@ -30,8 +32,8 @@ class VideoList(Sequence[dict]):
     Raises:
         FileNotFoundError: The list does not exist.
         IsADirectoryError: The list is a folder.
-        ValueError: The list is empty, not encoded in UTF-8, or a line names no file or has a label
-            of more than 18 digits.
+        ValueError: The list is a video, empty or not encoded in UTF-8, or a line names no file or
+            has a label of more than 18 digits.
     """
 
     def __init__(self, ann_file: str, delimiter: str = ' ', prefix: str = '') -> None:
@@ -109,8 +111,8 @@ def read_video_list(ann_file: str) -> list[tuple[str, int]]:
     Raises:
         FileNotFoundError: The list does not exist.
         IsADirectoryError: The list is a folder.
-        ValueError: The list is empty, not encoded in UTF-8, or a line names no file or has a label
-            of more than 18 digits.
+        ValueError: The list is a video, empty or not encoded in UTF-8, or a line names no file or
+            has a label of more than 18 digits.
     """
     return [(video['filename'], video['label']) for video in VideoList(ann_file)]
 
@@ -128,7 +130,7 @@ def read_lines(path: str) -> list[str]:
     Raises:
         FileNotFoundError: The list does not exist.
         IsADirectoryError: The list is a folder.
-        ValueError: The list is not encoded in UTF-8.
+        ValueError: The list is a video or not encoded in UTF-8.
     """
     return _decode(_read(path), path).removesuffix('\n').split('\n')
 
@@ -162,6 +164,11 @@ def _read(path: str) -> bytes:
         raise IsADirectoryError(
             f'The video list {path} is a folder, but must be a text file with one video per line. '
             'cvrl list folders writes such lists for a folder that has one folder per class.'
+        )
+    if osp.splitext(path)[1].lower() in VIDEO_SUFFIXES:
+        raise ValueError(
+            f'The video list {path} is a video, but must be a text file with one video per line. '
+            'If the command also accepts folders, name the folder of the video.'
         )
     content = get(path).removeprefix(codecs.BOM_UTF8)
     if b'\r' in content:

@@ -104,3 +104,11 @@ def test_lines_are_those_that_the_videos_come_from(tmp_path: Path):
 def test_a_folder_is_no_list(read, tmp_path: Path):
     with pytest.raises(IsADirectoryError, match='is a folder, but must be a text file'):
         read(str(tmp_path))
+
+
+@pytest.mark.parametrize('read', [VideoList, read_video_list, read_lines])
+def test_a_video_is_no_list(read, tmp_path: Path):
+    path = tmp_path / 'a.MP4'
+    path.write_bytes(b'\0\0\0 ftypisom\xff')
+    with pytest.raises(ValueError, match=r'a\.MP4 is a video, but must be a text file'):
+        read(str(path))
