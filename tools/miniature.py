@@ -30,6 +30,7 @@ from cvrl_mm.files import replacing
 from cvrl_mm.miniature.report import write_report
 from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, TRANSFER, measures_by_run
+from cvrl_mm.miniature.training_process import end_with_parent
 from cvrl_mm.preparation.subset import draw_subset
 from cvrl_mm.progress import progress_bar
 from cvrl_mm.shares import usable_cores
@@ -126,7 +127,7 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
     """Execute the missing runs, several at a time, and return the messages of those that failed."""
     failed = []
     os.environ['OMP_NUM_THREADS'] = '1'
-    pool = ProcessPoolExecutor(args.jobs, get_context('spawn'))
+    pool = ProcessPoolExecutor(args.jobs, get_context('spawn'), initializer=end_with_parent)
     with progress_bar(console) as bar, pool:
         for seed in args.seeds:
             make_videos(args, seed, bar)

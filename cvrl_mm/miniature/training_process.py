@@ -5,12 +5,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.process import parent_process
 from pathlib import Path
+from threading import Thread
 
 from mmengine.config import Config
 
 LOG = 'log.txt'
 SAVING_SECONDS = 60  # time for the last checkpoint of an interrupted training
+_running: list[subprocess.Popen] = []
 
 
 @contextmanager
@@ -46,13 +49,36 @@ def training_process(
             stdout=output,
             stderr=output,
         )
+    _running.append(process)
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(SAVING_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        _end(process)
+        _running.remove(process)
+
+
+def end_with_parent() -> None:
+    """End this worker and its training when its parent has ended; initializer of a pool.
+
+    Without it, the workers of a killed parent finish their trainings and then wait forever.
+    """
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    for process in _running:
+        _end(process)
+    os._exit(1)
+
+
+def _end(process: subprocess.Popen) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(SAVING_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

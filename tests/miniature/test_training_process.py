@@ -1,12 +1,17 @@
 import os
 import signal
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from mmengine.config import Config
 
-from cvrl_mm.miniature.training_process import LOG, training_process
+from cvrl_mm.miniature.training_process import LOG, end_with_parent, training_process
+from tests.processes import end, start
 
 SCRIPT = """
 import os, sys
@@ -50,3 +55,45 @@ def test_ends_with_the_block(tmp_path: Path, monkeypatch, obeys: bool):
             time.sleep(0.01)
         raise KeyboardInterrupt
     assert process.returncode == -(signal.SIGTERM if obeys else signal.SIGKILL)
+
+
+def _train(repository: Path) -> None:
+    with training_process(Config(), repository / 'run', repository, 1) as process:
+        process.wait()
+
+
+def _train_in_a_pool(repository: Path) -> None:
+    context = get_context('spawn')
+    with ProcessPoolExecutor(1, context, initializer=end_with_parent) as pool:
+        pool.submit(_train, repository).result()
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _is_running(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+def test_a_killed_parent_ends_workers_and_trainings(tmp_path: Path):
+    script = tmp_path / 'tools/train.py'
+    script.parent.mkdir()
+    script.write_text(
+        'import os, time\nprint(os.getpid(), os.getppid(), flush=True)\ntime.sleep(300)'
+    )
+    log = tmp_path / 'run' / LOG
+    parent = start(_train_in_a_pool, tmp_path)
+    try:
+        _wait_until(lambda: log.is_file() and log.read_text().endswith('\n'))
+        training, worker = map(int, log.read_text().split())
+        parent.kill()
+        _wait_until(lambda: not _is_running(worker) and not _is_running(training))
+    finally:
+        end([parent])
