@@ -29,17 +29,31 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
 
     Returns:
         For each scalar, its values by step, in ascending order.
+
+    Raises:
+        ValueError: A log is damaged. The message names the file and the line.
     """
     curves: dict[str, Curve] = {}
     for path in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
-        for line in path.read_text().splitlines(keepends=True):
-            if not line.endswith('\n'):  # the line is just being written
+        for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+            if not line.endswith(b'\n'):  # the line is just being written
                 break
-            scalars = json.loads(line)
+            scalars = _parse(line, f'{path}, line {number}')
             step = scalars.pop('step')
             for name, value in scalars.items():
                 curves.setdefault(name, {})[step] = value
     return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
+
+
+def _parse(line: bytes, place: str) -> dict:
+    """Parse a line of a log; ``place`` names it in the message of an error."""
+    try:
+        scalars = json.loads(line)
+        if not isinstance(scalars, dict) or type(scalars.get('step')) is not int:
+            raise ValueError('it is not an object with an integer "step"')
+    except ValueError as error:  # also of a wrong encoding
+        raise ValueError(f'{place} is damaged: {error}. Correct or remove this line.') from None
+    return scalars
 
 
 def plot_curves(

@@ -31,6 +31,25 @@ def test_a_line_that_is_being_written_is_left_for_later(tmp_path):
     assert read_curves(tmp_path) == dict(loss={10: 3.0})
 
 
+@pytest.mark.parametrize(
+    ('line', 'reason'),
+    [
+        (b'{"step" 2}', 'Expecting .* delimiter'),
+        (b'', 'Expecting value'),
+        (b'\xff\xfe', 'decode'),
+        (b'[1]', 'not an object'),
+        (b'{"loss": 1.0}', '"step"'),
+        (b'{"step": "2"}', '"step"'),
+    ],
+)
+def test_a_damaged_log_is_named(tmp_path, line: bytes, reason: str):
+    log(tmp_path, '20260101_000000', [dict(step=10, loss=3.0)])
+    path = tmp_path / '20260101_000000/vis_data/scalars.json'
+    path.write_bytes(path.read_bytes() + line + b'\n')
+    with pytest.raises(ValueError, match=rf'{path}, line 2 is damaged: .*{reason}.*\. Correct'):
+        read_curves(tmp_path)
+
+
 def test_no_log_yet_is_no_curve(tmp_path):
     assert read_curves(tmp_path) == {}
 
