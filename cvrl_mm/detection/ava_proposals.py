@@ -16,13 +16,23 @@ import numpy as np
 KEY = re.compile(r'.+,\d{4,}')
 NUMBERS = re.compile(r'[<>|=]?[fiu][1248]')
 
+# Errors that a damaged or malicious file causes in an unpickler
+UNPICKLING_ERRORS = (
+    *(pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError, AttributeError),
+    *(AssertionError, EOFError, MemoryError, OverflowError, struct.error),
+)
+
+
+class _RefusedError(ValueError):
+    """Raised for content other than boxes; the message continues a sentence about the file."""
+
 
 class _DType:
     """Replacement of ``numpy.dtype`` that accepts only types of numbers."""
 
     def __init__(self, name: str, *flags: object) -> None:
         if not isinstance(name, str) or not NUMBERS.fullmatch(name):
-            raise pickle.UnpicklingError(f'holds an array of type {name!r}')
+            raise _RefusedError(f'holds an array of type {name!r}')
         self.dtype = np.dtype(name)
 
     def __setstate__(self, state: tuple) -> None:
@@ -77,7 +87,7 @@ _ALLOWED = {
 class _ArrayUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
     def find_class(self, module: str, name: str) -> object:
         if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(f'asks for {module}.{name}')
+            raise _RefusedError(f'asks for {module}.{name}')
         return _ALLOWED[module, name]
 
 
@@ -103,15 +113,12 @@ def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
         try:
             content = _ArrayUnpickler(file, encoding='latin1').load()
             return {_key(k): _boxes(k, v) for k, v in content.items()}
-        # errors that a damaged or malicious file causes in an unpickler
-        except (pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError) as error:
-            reason = str(error)
-        except (AttributeError, AssertionError, EOFError) as error:
-            reason = f'is not such a pickle ({type(error).__name__}: {error})'
-        except (MemoryError, OverflowError, struct.error) as error:
-            reason = f'is not such a pickle ({type(error).__name__}: {error})'
+        except _RefusedError as error:
+            reason = f'it {error}'
+        except UNPICKLING_ERRORS as error:
+            reason = f'it is damaged or not such a pickle ({type(error).__name__}: {error})'
     raise ValueError(
-        f'{path} is refused as a proposal file: it {reason}. Expected is a pickled dict from '
+        f'{path} is refused as a proposal file: {reason}. Expected is a pickled dict from '
         '"VIDEO,TTTT" to arrays (N, 4) or (N, 5) and nothing else; '
         'tools/data/make_proposals.py writes one.'
     )
@@ -151,21 +158,21 @@ def save_proposals(proposals: dict[str, np.ndarray], path: str | Path) -> None:
 
 def _key(key: object) -> str:
     if not isinstance(key, str) or not KEY.fullmatch(key):
-        raise ValueError(f'has the key {key!r} instead of one like "VIDEO,0902"')
+        raise _RefusedError(f'has the key {key!r} instead of one like "VIDEO,0902"')
     return key
 
 
 def _boxes(key: str, array: object) -> np.ndarray:
     if not isinstance(array, _Array):
-        raise ValueError(f'holds {type(array).__name__} for {key!r} instead of an array')
+        raise _RefusedError(f'holds {type(array).__name__} for {key!r} instead of an array')
     return _checked(key, array.value)
 
 
 def _checked(key: str, boxes: np.ndarray) -> np.ndarray:
     if boxes.ndim != 2 or boxes.shape[1] not in (4, 5):
         if boxes.size:
-            raise ValueError(f'holds an array of shape {boxes.shape} for {key!r}')
+            raise _RefusedError(f'holds an array of shape {boxes.shape} for {key!r}')
         boxes = np.zeros((0, 5))
     if not np.isfinite(boxes).all():
-        raise ValueError(f'holds numbers that are not finite for {key!r}')
+        raise _RefusedError(f'holds numbers that are not finite for {key!r}')
     return boxes.astype(np.float32)

@@ -78,13 +78,20 @@ def test_a_file_that_would_run_something_runs_nothing(tmp_path: Path, nested: bo
         ({'m0,0902': np.array(['a'])}, "type 'U1'"),
         ({902: np.zeros((1, 4))}, 'key 902'),
         ({'m0': np.zeros((1, 4))}, "key 'm0'"),
-        ([np.zeros((1, 4))], 'is not such a pickle'),
+        ([np.zeros((1, 4))], 'it is damaged or not such a pickle'),
     ],
 )
 def test_anything_else_is_refused(tmp_path: Path, content: object, message: str):
     (tmp_path / 'p.pkl').write_bytes(pickle.dumps(content))
     with pytest.raises(ValueError, match=message):
         load_proposals(tmp_path / 'p.pkl')
+
+
+def test_a_file_that_was_cut_is_damaged(tmp_path: Path):
+    for end in (0, 20, -1):
+        (tmp_path / 'p.pkl').write_bytes(pickle.dumps(BOXES)[:end])
+        with pytest.raises(ValueError, match=r': it is damaged or not such a pickle \(.*\)\. Exp'):
+            load_proposals(tmp_path / 'p.pkl')
 
 
 def test_damaged_files_are_refused(tmp_path: Path):
