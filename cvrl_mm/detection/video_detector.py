@@ -44,6 +44,7 @@ class VideoActionDetector:
 
     Raises:
         FileNotFoundError: The label map does not exist.
+        ValueError: The checkpoint is a safetensors file, which contains only an encoder.
         CheckpointMisfitError: The checkpoint does not belong to the config.
     """
 
@@ -54,6 +55,12 @@ class VideoActionDetector:
         device: str = 'cpu',
         labels: str | None = None,
     ) -> None:
+        if str(checkpoint).endswith('.safetensors'):
+            raise ValueError(
+                f'{checkpoint} is a safetensors file, which holds an encoder without the weights '
+                f'of a detector. Train a detector first (tools/train.py {config}) and give its '
+                'checkpoint.'
+            )
         cfg = read_config(config, 'model', 'test_dataloader')
         dataset = cfg.test_dataloader.dataset
         self.actions = read_action_names(labels or dataset.label_file, dataset)

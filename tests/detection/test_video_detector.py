@@ -49,6 +49,13 @@ def test_a_proposal_network_finds_in_a_video_what_testing_finds():
     np.testing.assert_allclose(found.scores, expected.scores[:, 1:], atol=1e-6)
 
 
+def test_an_encoder_is_not_a_detector():
+    config = CONFIGS / 'synthetic_ava_fast_rcnn.py'
+    with pytest.raises(ValueError, match=r'encoder\.safetensors .*Train a detector first') as error:
+        VideoActionDetector(config, 'encoder.safetensors')
+    assert 'cvrl convert' not in str(error.value)  # a converted encoder is no detector either
+
+
 def test_given_boxes_are_what_is_scored():
     ours = detector('synthetic_ava_fast_rcnn')
     people = np.array([[0.1, 0.2, 0.4, 0.8, 0.95], [0.5, 0.1, 0.9, 0.7, 0.9]])
