@@ -17,6 +17,13 @@ fi
 tools=$(CDPATH='' cd -- "$(dirname "$0")" && pwd)
 gpus=${GPUS:-8}
 per_node=${GPUS_PER_NODE:-8}
+for setting in "GPUS=$gpus" "GPUS_PER_NODE=$per_node" "CPUS_PER_TASK=${CPUS_PER_TASK:-12}" \
+  "GRACE_SECONDS=${GRACE_SECONDS:-300}"; do
+  if ! [[ ${setting#*=} =~ ^[1-9][0-9]*$ ]]; then
+    echo "slurm_train.sh: ${setting%%=*} must be a positive integer, got '${setting#*=}'." >&2
+    exit 2
+  fi
+done
 if [ "$per_node" -gt "$gpus" ]; then per_node=$gpus; fi
 export PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}"
 mkdir -p "$4"

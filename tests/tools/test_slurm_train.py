@@ -56,3 +56,16 @@ def test_a_signal_to_the_job_script_waits_for_the_tasks(submit, tmp_path: Path):
     behaviour = 'kill -TERM $PPID; sleep 1; exit 75'  # as when Slurm preempts the job
     code, calls = submit(behaviour, 'gpu', 'cvrl', 'a.py', tmp_path / 'work')
     assert code == 75 and calls[1:] == ['scontrol requeue 7']
+
+
+@pytest.mark.parametrize('name', ['GPUS', 'GPUS_PER_NODE', 'CPUS_PER_TASK', 'GRACE_SECONDS'])
+@pytest.mark.parametrize('value', ['x', '0', '-1', '1=2'])
+def test_settings_that_are_no_numbers_are_refused(name: str, value: str, tmp_path: Path):
+    done = run_program(
+        [SCRIPT, 'gpu', 'cvrl', 'a.py', tmp_path / 'work'],
+        env={**os.environ, name: value},
+        timeout_seconds=60,
+    )
+    assert done.returncode == 2
+    assert f"{name} must be a positive integer, got '{value}'" in done.stderr
+    assert not (tmp_path / 'work').exists()
