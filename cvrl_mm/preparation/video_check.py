@@ -4,7 +4,7 @@ import multiprocessing as mp
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import parent_process
@@ -54,7 +54,7 @@ def find_faults(
     num_processes: int,
     timeout_seconds: float,
     check: Callable[[str], Any] | None = None,
-) -> Iterator[tuple[int, Any]]:
+) -> Generator[tuple[int, Any], None, None]:
     """Check videos in separate processes, which may hang or crash.
 
     The processes end with this process, even if it is killed.
