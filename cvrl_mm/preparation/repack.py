@@ -8,7 +8,6 @@ Besides the new videos, the target folder contains::
                               files and its ``failures.jsonl``
 """
 
-import json
 import math
 import os
 import shutil
@@ -18,14 +17,21 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ..files import replacing
 from ..list_parts import check_size, complete_parts
 from ..locks import locked
+from .repack_records import (
+    FAILURES,
+    SETTINGS,
+    append_failure,
+    read_failures,
+    read_settings,
+    settings_text,
+    write_failures,
+)
 from .repack_video import DISK_FULL, RepackError, RepackSettings, repack_video
 from .video_check import find_faults
 
-SCRATCH, SETTINGS, FAILURES = '.unfinished', 'repack.json', 'repack_failures.jsonl'
-PART_FAILURES = 'failures.jsonl'
+SCRATCH, PART_FAILURES = '.unfinished', 'failures.jsonl'
 
 
 @dataclass(frozen=True)
@@ -91,9 +97,9 @@ def repack(
         for path in part.glob('*.mp4'):
             path.unlink()
         share = videos[rank::size]
-        failures = _read_failures(target / FAILURES) | _read_failures(part / PART_FAILURES)
+        failures = read_failures(target / FAILURES) | read_failures(part / PART_FAILURES)
         failures = {v: failures[v] for v in share if v in failures}
-        _write_failures(part / PART_FAILURES, failures)
+        write_failures(part / PART_FAILURES, failures)
         todo = [v for v in share if v in failures or not _is_current(v, root, target)]
         for video in set(todo).difference(failures):  # outdated, if they exist
             (target / new_name(video)).unlink(missing_ok=True)
@@ -111,7 +117,7 @@ def repack(
                     _copy_failed(video, outcome, root, target, part)
                 done += 1
                 on_progress(done, len(share))
-        _write_failures(part / PART_FAILURES, failures)
+        write_failures(part / PART_FAILURES, failures)
     if size > 1:
         return None
     return replace(join_repacked(root, videos, target), num_skipped=len(share) - len(todo))
@@ -136,13 +142,13 @@ def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackRepo
     """
     videos = _normal(videos)
     folders = complete_parts(target / SCRATCH)
-    _read_settings(root, target)
+    read_settings(root, target)
     with ExitStack() as locks:
         for folder in folders:
             locks.enter_context(locked(folder))
         failures: dict[str, str] = {}
         for folder in folders:
-            failures |= _read_failures(folder / PART_FAILURES)
+            failures |= read_failures(folder / PART_FAILURES)
         unfinished = [v for v in videos if not _is_done(v, failures, root, target)]
         if unfinished:
             raise ValueError(
@@ -150,10 +156,10 @@ def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackRepo
                 f'{unfinished[0]}; start the processes again to continue.'
             )
         # Failures of other lists, which were repacked into the same folder, are kept.
-        of_others = _read_failures(target / FAILURES)
+        of_others = read_failures(target / FAILURES)
         for video in videos:
             of_others.pop(video, None)
-        _write_failures(target / FAILURES, of_others | failures)
+        write_failures(target / FAILURES, of_others | failures)
         shutil.rmtree(target / SCRATCH)
     names: dict[str, str | None] = {v: new_name(v) for v in videos}
     failures = {v: failures[v] for v in videos if v in failures}
@@ -197,37 +203,15 @@ def _claim(root: Path, target: Path, settings: RepackSettings, rank: int, size: 
     if not written.is_file():  # several processes may write the same file
         part.mkdir(parents=True, exist_ok=True)
         unfinished = part / SETTINGS
-        unfinished.write_text(json.dumps({**asdict(settings), 'root': str(root.resolve())}) + '\n')
+        unfinished.write_text(settings_text(root, settings) + '\n')
         unfinished.replace(written)
-    begun = _read_settings(root, target)
+    begun = read_settings(root, target)
     if begun != asdict(settings):
         raise FileExistsError(
             f'{target} was started with {begun}, not {asdict(settings)}: choose another folder.'
         )
     part.mkdir(parents=True, exist_ok=True)
     return part
-
-
-def _read_settings(root: Path, target: Path) -> dict:
-    """Read the settings of a target folder, and check that it contains videos of this root."""
-    path, here = target / SETTINGS, str(root.resolve())
-    try:
-        settings = json.loads(path.read_bytes())
-    except ValueError:
-        settings = None
-    if not isinstance(settings, dict):
-        example = json.dumps({**asdict(RepackSettings()), 'root': here})
-        raise ValueError(
-            f'{path} is damaged. Choose another folder, or replace the content of this file by '
-            f'{example}, with the values with which {target} was started.'
-        )
-    begun = settings.pop('root', here)  # earlier versions did not record the root
-    if begun != here:
-        raise FileExistsError(
-            f'{target} contains videos of {begun}, not of {here}. Choose another folder. '
-            f'If {begun} has been moved, enter its new path as "root" in {path}.'
-        )
-    return settings
 
 
 def _normal(videos: Sequence[str]) -> list[str]:
@@ -259,36 +243,6 @@ def _is_readable(path: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _read_failures(path: Path) -> dict[str, str]:
-    """Read failures, without an incomplete last line after a kill."""
-    if not path.exists():
-        return {}
-    failures = {}
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
-        if not line.endswith(b'\n'):
-            break
-        try:
-            failure = json.loads(line)
-        except ValueError:
-            failure = None
-        if not isinstance(failure, list) or [type(x) for x in failure] != [str, str]:
-            raise ValueError(
-                f'{path}, line {number} is not a JSON list of a video and a reason. '
-                'Correct this line, or delete it and the copy of its video.'
-            )
-        failures[failure[0]] = failure[1]
-    return failures
-
-
-def _write_failures(path: Path, failures: Mapping[str, str]) -> None:
-    with replacing(path) as part:
-        part.write_text(''.join(map(_line, sorted(failures.items()))))
-
-
-def _line(failure: tuple[str, str]) -> str:
-    return json.dumps(failure) + '\n'
 
 
 @contextmanager
@@ -323,8 +277,7 @@ def _repack_one(
 
 def _copy_failed(video: str, reason: str, root: Path, target: Path, part: Path) -> None:
     """Write a failure to the log, and copy the video without changes if it can be read."""
-    with open(part / PART_FAILURES, 'a') as log:
-        log.write(_line((video, reason)))
+    append_failure(part / PART_FAILURES, video, reason)
     if _is_readable(root / video):
         (target / video).parent.mkdir(parents=True, exist_ok=True)
         unfinished = part / 'copy.mp4'

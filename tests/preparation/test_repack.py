@@ -184,29 +184,6 @@ def test_a_video_that_was_modified_since_is_repacked_again(tmp_path: Path):
     assert files(target) == {'a.mp4', 'b.avi', 'c.mp4', 'e.mp4', *RECORDS}
 
 
-@pytest.mark.parametrize('content', [b'', b'{', b'\xff', b'["a"]'])
-def test_damaged_settings_are_named(content: bytes, root: Path, tmp_path: Path):
-    repack(root, ['a.mp4'], tmp_path / 'new', SETTINGS)
-    path = tmp_path / 'new/repack.json'
-    whole = path.read_text()
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=f'^{path} is damaged') as caught:
-        repack(root, ['a.mp4'], tmp_path / 'new', SETTINGS)
-    assert whole.strip().replace('ultrafast', 'medium') in str(caught.value)
-    path.write_text(whole)
-    assert repack(root, ['a.mp4'], tmp_path / 'new', SETTINGS).num_skipped == 1
-
-
-@pytest.mark.parametrize('line', [b'{', b'\xff', b'"ab"', b'["a.mp4"]', b'["a.mp4", 3]'])
-def test_damaged_failures_are_named(line: bytes, root: Path, tmp_path: Path):
-    repack(root, ['broken.avi'], tmp_path / 'new', SETTINGS)
-    path = tmp_path / 'new/repack_failures.jsonl'
-    with path.open('ab') as file:
-        file.write(line + b'\n')
-    with pytest.raises(ValueError, match=f'^{path}, line 2 is not .* delete it'):
-        repack(root, ['broken.avi'], tmp_path / 'new', SETTINGS)
-
-
 def test_a_folder_of_other_files_is_refused(root: Path, tmp_path: Path):
     (tmp_path / 'thesis.tex').touch()
     with pytest.raises(FileExistsError, match='holds other files'):
