@@ -54,11 +54,20 @@ def check_sources(sources: Sequence[str | Path]) -> None:
         FileNotFoundError: A source does not exist.
         ValueError: A path is empty.
     """
-    if '' in sources:  # Path would make it the current folder
-        raise ValueError('The path of a video is empty; give . for the current folder.')
+    check_not_empty(sources)
     for source in sources:
         if not Path(source).exists():
             raise FileNotFoundError(f'There is no file, folder or list {source}.')
+
+
+def check_not_empty(paths: Sequence[str | Path]) -> None:
+    """Check that no path is empty, which Path and abspath would make the current folder.
+
+    Raises:
+        ValueError: A path is empty.
+    """
+    if '' in paths:
+        raise ValueError('The path of a video is empty; give . for the current folder.')
 
 
 def _read_list(path: Path, root: Path) -> Iterator[Path]:

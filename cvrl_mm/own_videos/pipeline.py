@@ -24,7 +24,7 @@ from rich.console import Console
 
 from ..command_line import read_config
 from ..engine.checkpoint_files import is_whole
-from ..evaluation.video_files import check_sources
+from ..evaluation.video_files import check_not_empty, check_sources
 from ..files import replacing
 from ..locks import locked
 from ..progress import progress
@@ -55,6 +55,7 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
     """Implement :func:`cvrl_mm.pretrain`. All ranks must call this function."""
     if not str(out):
         raise ValueError('out must be the path of the output folder.')
+    check_not_empty(sources)
     folder = Path(out).resolve()
     if options.get('init') is not None:
         options['init'] = _absolute(options['init'])

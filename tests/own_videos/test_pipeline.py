@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -408,3 +409,14 @@ def test_an_empty_path_is_not_the_current_folder(tmp_path: Path):
         with pytest.raises(ValueError, match='path of a video is empty'):
             cvrl_mm.pretrain(videos, tmp_path / 'out')
     assert not (tmp_path / 'out').exists()
+
+
+def test_an_empty_path_is_refused_beside_a_checkpoint(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'out/training').mkdir(parents=True)
+    (tmp_path / 'out/training/iter_1.pth').touch()
+    (tmp_path / 'out/config.py').touch()
+    command = dict(videos=[str(tmp_path)], options=asdict(pipeline.Options()))
+    (tmp_path / 'out' / pipeline.COMMAND).write_text(json.dumps(command))
+    with pytest.raises(ValueError, match='path of a video is empty'):
+        cvrl_mm.pretrain([''], tmp_path / 'out')
