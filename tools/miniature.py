@@ -15,6 +15,7 @@ import platform
 import subprocess
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from datetime import datetime, timezone
+from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -34,7 +35,6 @@ from cvrl_mm.miniature.training_process import end_with_parent
 from cvrl_mm.preparation.subset import draw_subset
 from cvrl_mm.progress import progress_bar
 from cvrl_mm.shares import usable_cores
-from cvrl_mm.synthetic.motion_scene import CLASSES
 from cvrl_mm.synthetic.motion_videos import VERSION, write_motion_videos
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -66,8 +66,14 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--report', action='store_true', help='only rewrite the report')
     args = parser.parse_args()
-    if args.budget <= 0 or (args.jobs is not None and args.jobs < 1):
-        parser.error('--budget must be above 0 and --jobs at least 1')
+    if not (args.budget > 0 and isfinite(args.budget)):
+        parser.error(f'--budget must be above 0 and finite, got {args.budget:g}')
+    if args.jobs is not None and args.jobs < 1:
+        parser.error(f'--jobs must be at least 1, got {args.jobs}')
+    if min(args.train, args.test) < 16:
+        parser.error('--train and --test must be at least 16, one video per class')
+    if min(args.seeds) < 0:
+        parser.error(f'--seeds must not be negative, got {min(args.seeds)}')
     if args.jobs is None:
         args.jobs = max(1, CORES // 4) if torch.cuda.is_available() else CORES
     return args
@@ -96,7 +102,8 @@ def check_settings(args: argparse.Namespace) -> None:
         train=args.train, test=args.test, budget=args.budget, steps=steps, videos=VERSION
     )
     if not path.is_file():
-        path.write_text(json.dumps(settings) + '\n')
+        with replacing(path) as part:
+            part.write_text(json.dumps(settings) + '\n')
     elif json.loads(path.read_text()) != settings:
         raise SystemExit(
             f'{args.out} holds runs of {path.read_text().strip()}, but you asked for '
@@ -153,12 +160,6 @@ def make_videos(args: argparse.Namespace, seed: int, bar: Progress) -> None:
     if any(TRANSFER in TABLES[name].measures for name in args.tables):
         transfer = args.out / f'videos/transfer_seed{seed}'
         write_set(transfer, max(1, args.train // 2), max(1, args.test // 2), seed, 'transfer', bar)
-    for split in ('train', 'test'):
-        lines = (root / f'{split}.txt').read_text().splitlines()
-        pairs = [line.rsplit(' ', 1) for line in lines]
-        num_structures = len(CLASSES.structures)
-        motions = [f'{name} {int(label) // num_structures}' for name, label in pairs]
-        (root / f'{split}_motion.txt').write_text('\n'.join(motions) + '\n')
     for percent in (1, 10, 25, 50):
         lines = (root / 'train.txt').read_text().splitlines()
         subset = draw_subset(lines, percent, seed)

@@ -5,10 +5,15 @@ _base_ = [
     '../_base_/schedules/finetune_sgd.py',
     '../_base_/default_runtime.py',
 ]
-checkpoint = 'work_dirs/cvrl_motion/iter_700.pth'
+checkpoint = 'work_dirs/cvrl_motion/iter_500.pth'
 model = dict(
     backbone=dict(
-        depth=18, width=0.25, stage_blocks=(1, 1, 1, 1), init_cfg=dict(checkpoint=checkpoint)
+        depth=18,
+        width=0.25,
+        stage_blocks=(1, 1, 1, 1),
+        conv1_kernel=(3, 5, 5),
+        channels_last=True,
+        init_cfg=dict(checkpoint=checkpoint),
     ),
     cls_head=dict(in_channels=128, num_classes=16),
 )

@@ -30,11 +30,11 @@ class Camera:
     def draw(cls, rng: np.random.Generator, size: int) -> 'Camera':
         """Draw a camera for frames of ``size`` by ``size`` pixels."""
         return cls(
-            gain=rng.uniform(0.65, 1.35),
-            contrast=rng.uniform(0.65, 1.35),
-            saturation=rng.uniform(0.6, 1.4),
-            hue=rng.uniform(-0.1, 0.1),
-            noise=(rng.uniform(0, 15) * rng.standard_normal((size, size))).astype(np.float32),
+            gain=rng.uniform(0.82, 1.18),
+            contrast=rng.uniform(0.82, 1.18),
+            saturation=rng.uniform(0.8, 1.2),
+            hue=rng.uniform(-0.05, 0.05),
+            noise=(rng.uniform(0, 7.5) * rng.standard_normal((size, size))).astype(np.float32),
         )
 
     def apply(self, image: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Scenes whose class depends on shape and motion of the objects, not on colour or position."""
+"""Scenes whose class is the motion of the objects; their shape and colours are hints of it."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -12,55 +12,136 @@ SIZE = 64  # pixels, width and height; decord 0.6 cannot open some smaller width
 
 @dataclass(frozen=True)
 class MotionClasses:
-    """The classes of a set of videos: every pair of a motion and a structure.
+    """The classes of a set of videos: every path at two speeds.
+
+    Each class has one structure, and each structure occurs in two classes of different paths.
 
     Attributes:
-        motions: How the objects move.
-        structures: The shape of the objects.
+        paths: How the objects move.
+        structures: Shapes of the objects, as many as paths, a power of two.
     """
 
-    motions: tuple[str, ...]
+    paths: tuple[str, ...]
     structures: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the classes in the order of their labels, sorted by motion."""
-        return tuple(f'{s}, {motion}' for motion in self.motions for s in self.structures)
+        """Names of the classes in the order of their labels, sorted by path."""
+        labels = range(2 * len(self.paths))
+        return tuple(
+            f'{self.structure(label)}, {("slow", "fast")[label % 2]} {self.path(label)}'
+            for label in labels
+        )
+
+    def path(self, label: int) -> str:
+        """Return the path of a class; even labels are slow and odd ones fast."""
+        return self.paths[label // 2]
+
+    def structure(self, label: int) -> str:
+        """Return the shape of the objects of a class."""
+        return self.structures[(label + label // 2) % len(self.structures)]
 
 
 CLASSES = MotionClasses(
-    motions=('horizontal', 'down', 'up', 'orbit'),
-    structures=('disc', 'horizontal bar', 'vertical bar', 'plus'),
+    paths=(
+        'horizontal',
+        'down',
+        'up',
+        'diagonal down',
+        'diagonal up',
+        'circle',
+        'horizontal swing',
+        'vertical swing',
+    ),
+    structures=(
+        'disc',
+        'horizontal bar',
+        'vertical bar',
+        'plus',
+        'ring',
+        'square',
+        'diamond',
+        'cross',
+    ),
 )
-# CLASSES has none of these motions and structures. Mirroring a video does not change its class.
+# CLASSES has none of these paths and structures. Mirroring a video does not change its class.
 TRANSFER_CLASSES = MotionClasses(
-    motions=('diagonal down', 'diagonal up', 'horizontal swing', 'vertical swing'),
-    structures=('ring', 'square', 'diamond', 'cross'),
+    paths=(
+        'flat down',
+        'flat up',
+        'steep down',
+        'steep up',
+        'wide ellipse',
+        'tall ellipse',
+        'diagonal swing',
+        'figure eight',
+    ),
+    structures=(
+        'wide oval',
+        'tall oval',
+        'frame',
+        'hollow diamond',
+        'T',
+        'H',
+        'two bars',
+        'two columns',
+    ),
 )
 
-# Few palettes, shared by all classes and both splits, so that colour does not identify a video
+# One palette for each path, and for any video with a probability of 1 - RELATED_PALETTE
 PALETTES = np.array(
     [  # background, objects; RGB
         [[52, 64, 84], [214, 178, 120]],
         [[98, 66, 58], [148, 204, 190]],
         [[58, 84, 62], [206, 160, 190]],
         [[84, 76, 100], [200, 206, 132]],
+        [[64, 64, 64], [222, 128, 106]],
+        [[44, 82, 90], [228, 220, 160]],
+        [[100, 92, 54], [136, 156, 220]],
+        [[92, 54, 80], [150, 214, 146]],
     ],
     dtype=np.float32,
 )
+RELATED_PALETTE = 0.6  # probability that a video has the palette of its path
 NUM_TEXTURES = 3
 TEXTURE_CONTRAST = 8.0  # grey levels
+SPEEDS = (0.6, 1.5)  # slow and fast
+SPEED_RANGE = (0.85, 1.15)  # factor of the speed of a video
 DRIFT = 2.3  # pixels per frame, at speed 1
-ORBIT_RADIUS = 6.7  # pixels
-ORBIT_RATE = 0.55  # radians per frame, at speed 1
-DIRECTIONS = {  # of drifts: x and y in units of DRIFT
+RADIUS = 6.7  # of circles and swings, pixels
+RATE = 0.55  # of circles and swings, radians per frame, at speed 1
+DRIFTS = {  # x and y in units of DRIFT
     'horizontal': (1, 0),
     'down': (0, 1),
     'up': (0, -1),
     'diagonal down': (0.7, 0.7),
     'diagonal up': (0.7, -0.7),
+    'flat down': (0.92, 0.38),
+    'flat up': (0.92, -0.38),
+    'steep down': (0.38, 0.92),
+    'steep up': (0.38, -0.92),
 }
-CIRCLES = {'orbit': (1, 1), 'horizontal swing': (1, 0), 'vertical swing': (0, 1)}  # x and y radii
+# Radii of closed paths, x and y, in units of RADIUS: x follows the cosine, y the sine
+CLOSED = {
+    'circle': (1, 1),
+    'horizontal swing': (1, 0),
+    'vertical swing': (0, 1),
+    'wide ellipse': (1, 0.5),
+    'tall ellipse': (0.5, 1),
+    'diagonal swing': (0.7, 0.7),
+    'figure eight': (1, 1),
+}
+LONG, THIN = 1.5, 0.33  # half the length and width of a bar, in units of the objects' radius
+BARS = {  # centre and half extent of each bar, y and extents in units of the objects' radius
+    'horizontal bar': [(0, 0, LONG, THIN)],
+    'vertical bar': [(0, 0, THIN, LONG)],
+    'plus': [(0, 0, LONG, THIN), (0, 0, THIN, LONG)],
+    'cross': [(0, 0, LONG, THIN), (0, 0, THIN, LONG)],  # turned by 45 degrees
+    'T': [(0, -0.8, 1.1, THIN), (0, 0, THIN, 1.1)],
+    'H': [(-0.8, 0, THIN, 1.1), (0.8, 0, THIN, 1.1), (0, 0, 0.8, THIN)],
+    'two bars': [(0, -0.7, 1.1, THIN), (0, 0.7, 1.1, THIN)],
+    'two columns': [(-0.7, 0, THIN, 1.1), (0.7, 0, THIN, 1.1)],
+}
 
 
 @dataclass(frozen=True)
@@ -68,10 +149,10 @@ class MotionScene:
     """All random parameters of one video.
 
     Attributes:
-        motion: A motion of the video's classes.
+        path: A path of the video's classes.
         structure: A structure of the video's classes.
-        anchors: Start of each object or centre of its orbit or swing, (N, 2), x and y in pixels.
-        phases: Start angle of each object on its orbit or swing, (N,), radians.
+        anchors: Start of each object or centre of its closed path, (N, 2), x and y in pixels.
+        phases: Start angle of each object on its closed path, (N,), radians.
         radius: Radius of every object, pixels.
         speed: Factor of the speed of the motion.
         side: 1, or -1 for the mirrored motion.
@@ -81,7 +162,7 @@ class MotionScene:
         camera: The camera.
     """
 
-    motion: str
+    path: str
     structure: str
     anchors: np.ndarray
     phases: np.ndarray
@@ -97,7 +178,10 @@ class MotionScene:
     def draw(
         cls, label: int, rng: np.random.Generator, classes: MotionClasses = CLASSES
     ) -> 'MotionScene':
-        """Draw a scene of class ``label``; all other parameters are independent of the class.
+        """Draw a scene of class ``label``.
+
+        The class sets the path, the speed within ``SPEED_RANGE``, the structure and, with
+        probability ``RELATED_PALETTE``, the palette. All else is independent of it.
 
         Args:
             label: Index into the names of ``classes``.
@@ -107,19 +191,18 @@ class MotionScene:
         if not 0 <= label < len(classes.names):
             raise ValueError(f'label must be in 0 … {len(classes.names) - 1}, got {label}.')
         count = rng.integers(6, 10)
-        motion = classes.motions[label // len(classes.structures)]
-        turned = rng.random() < 0.5
-        speed = rng.uniform(0.8, 1.3)
+        related = rng.random() < RELATED_PALETTE
+        palette = int(rng.integers(len(PALETTES)))
         return cls(
-            motion=motion,
-            structure=classes.structures[label % len(classes.structures)],
+            path=classes.path(label),
+            structure=classes.structure(label),
             anchors=rng.uniform(0, SIZE, (count, 2)),
             phases=rng.uniform(0, 2 * np.pi, count),
             radius=rng.uniform(6.5, 8.5),
-            speed=speed,
+            speed=SPEEDS[label % 2] * rng.uniform(*SPEED_RANGE),
             # Down and up are two classes, but left and right are one: a flip keeps the class.
-            side=-1 if turned else 1,
-            palette=int(rng.integers(len(PALETTES))),
+            side=-1 if rng.random() < 0.5 else 1,
+            palette=label // 2 if related else palette,
             texture=int(rng.integers(NUM_TEXTURES)),
             texture_shift=tuple(int(shift) for shift in rng.integers(SIZE, size=2)),
             camera=Camera.draw(rng, SIZE),
@@ -128,12 +211,16 @@ class MotionScene:
     def centres(self, num_frames: int) -> np.ndarray:
         """Compute the object positions, (T, N, 2), x and y in pixels, wrapped at the edges."""
         frame = np.arange(num_frames)[:, None]  # (T, 1)
-        if self.motion in CIRCLES:
-            angle = self.phases + self.speed * ORBIT_RATE * frame  # (T, N)
-            offset = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-            offset = ORBIT_RADIUS * np.array(CIRCLES[self.motion]) * offset
+        if self.path in CLOSED:
+            angle = self.phases + self.speed * RATE * frame  # (T, N)
+            along_x, along_y = np.cos(angle), np.sin(angle)
+            if self.path == 'diagonal swing':
+                along_y = along_x
+            if self.path == 'figure eight':
+                along_y = np.sin(2 * angle)
+            offset = RADIUS * np.array(CLOSED[self.path]) * np.stack([along_x, along_y], axis=-1)
         else:
-            direction = np.array(DIRECTIONS[self.motion])
+            direction = np.array(DRIFTS[self.path])
             offset = (self.speed * DRIFT * frame * direction)[:, None]  # (T, 1, 2)
         return (self.anchors + offset * (self.side, 1)) % SIZE
 
@@ -155,10 +242,9 @@ class MotionScene:
         """Compute the share of each pixel that objects cover, (T, H, W), 0 to 1, anti-aliased."""
         pixel = np.arange(SIZE, dtype=np.float32)
         centres = self.centres(num_frames).astype(np.float32)[..., None]  # (T, N, 2, 1)
-        apart = np.abs((pixel - centres + SIZE / 2) % SIZE - SIZE / 2)  # on the torus
+        apart = (pixel - centres + SIZE / 2) % SIZE - SIZE / 2  # on the torus
         x, y = apart[:, :, 0, None, :], apart[:, :, 1, :, None]  # (T, N, 1, W), (T, N, H, 1)
-        nearest = _distance(self.structure, x, y, self.radius)  # (T, H, W)
-        return np.clip(0.5 - nearest, 0, 1)
+        return np.clip(0.5 - _distance(self.structure, x, y, self.radius), 0, 1)
 
 
 def _distance(structure: str, x: np.ndarray, y: np.ndarray, radius: float) -> np.ndarray:
@@ -173,25 +259,37 @@ def _distance(structure: str, x: np.ndarray, y: np.ndarray, radius: float) -> np
     Returns:
         (T, H, W).
     """
+    if structure in BARS:
+        if structure == 'cross':
+            x, y = (x + y) / np.sqrt(2), (x - y) / np.sqrt(2)
+        bars = radius * np.array(BARS[structure], dtype=np.float32)
+        distances = [
+            np.maximum(np.abs(x - cx) - dx, np.abs(y - cy) - dy).min(axis=1)
+            for cx, cy, dx, dy in bars
+        ]
+        return np.minimum.reduce(distances)
+    x, y = np.abs(x), np.abs(y)
     if structure == 'disc':
         return np.sqrt((x * x + y * y).min(axis=1)) - 0.9 * radius
-    if structure == 'ring':
-        return (np.abs(np.sqrt(x * x + y * y) - 0.8 * radius) - 0.2 * radius).min(axis=1)
+    if structure == 'wide oval':
+        return _oval(x, y, 1.3 * radius, 0.6 * radius)
+    if structure == 'tall oval':
+        return _oval(x, y, 0.6 * radius, 1.3 * radius)
     if structure == 'square':
         return np.maximum(x, y).min(axis=1) - 0.8 * radius
     if structure == 'diamond':
         return (x + y).min(axis=1) / np.sqrt(2) - 0.8 * radius
-    half_length, half_width = 1.5 * radius, 0.33 * radius
-    if structure == 'cross':  # a plus turned by 45 degrees
-        x, y = (x + y) / np.sqrt(2), np.abs(x - y) / np.sqrt(2)
-    horizontal, vertical = (half_length, half_width), (half_width, half_length)
-    bars = {
-        'horizontal bar': [horizontal],
-        'vertical bar': [vertical],
-        'plus': [horizontal, vertical],
-        'cross': [horizontal, vertical],
-    }[structure]
-    return np.minimum.reduce([np.maximum(x - w, y - h).min(axis=1) for w, h in bars])
+    centre_line = {  # of a hollow shape, whose line is 0.4 radius wide
+        'ring': lambda: np.sqrt(x * x + y * y),
+        'frame': lambda: np.maximum(x, y),
+        'hollow diamond': lambda: (x + y) / np.sqrt(2),
+    }[structure]()
+    return (np.abs(centre_line - 0.8 * radius) - 0.2 * radius).min(axis=1)
+
+
+def _oval(x: np.ndarray, y: np.ndarray, half_width: float, half_height: float) -> np.ndarray:
+    scaled = np.sqrt(((x / half_width) ** 2 + (y / half_height) ** 2).min(axis=1))
+    return (scaled - 1) * min(half_width, half_height)
 
 
 @cache

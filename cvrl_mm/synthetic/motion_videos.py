@@ -13,7 +13,7 @@ import numpy as np
 
 from .motion_scene import CLASSES, TRANSFER_CLASSES, MotionClasses, MotionScene
 
-VERSION = 2  # increase it if rendered frames change, so that sets are not mixed
+VERSION = 3  # increase it if rendered frames change, so that sets are not mixed
 NUM_FRAMES = 40
 SETS = {'motion': CLASSES, 'transfer': TRANSFER_CLASSES}
 # Many videos begin or end with another scene, so that two distant clips may show two classes.
@@ -46,8 +46,8 @@ def write_motion_videos(
         num_train: Number of training videos.
         num_test: Number of test videos.
         seed: Seed of all random draws.
-        classes: ``'motion'``, or ``'transfer'`` for a set that shares no motion and no structure
-            with it.
+        classes: ``'motion'``, or ``'transfer'`` for a set that shares no path and no structure with
+            it.
         num_workers: Number of threads that render and encode.
         on_progress: Called with the number of finished videos and the total.
 

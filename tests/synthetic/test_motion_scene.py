@@ -6,7 +6,9 @@ from scipy.stats import kstest
 
 from cvrl_mm.synthetic.motion_scene import (
     CLASSES,
-    ORBIT_RADIUS,
+    PALETTES,
+    RADIUS,
+    RELATED_PALETTE,
     SIZE,
     TRANSFER_CLASSES,
     MotionClasses,
@@ -14,13 +16,13 @@ from cvrl_mm.synthetic.motion_scene import (
 )
 
 SETS = (CLASSES, TRANSFER_CLASSES)
-MOTIONS = CLASSES.motions + TRANSFER_CLASSES.motions
+PATHS = CLASSES.paths + TRANSFER_CLASSES.paths
 STRUCTURES = CLASSES.structures + TRANSFER_CLASSES.structures
 
 
-def scene(motion: str, structure: str = 'disc', seed: int = 0) -> MotionScene:
-    classes = MotionClasses((motion,), (structure,))
-    return MotionScene.draw(0, np.random.default_rng(seed), classes)
+def scene(path: str, structure: str = 'disc', seed: int = 0, fast: bool = False) -> MotionScene:
+    classes = MotionClasses((path,), (structure,))
+    return MotionScene.draw(int(fast), np.random.default_rng(seed), classes)
 
 
 def moved(scene: MotionScene) -> np.ndarray:
@@ -30,72 +32,122 @@ def moved(scene: MotionScene) -> np.ndarray:
 
 
 @pytest.mark.parametrize('classes', SETS)
-def test_every_label_has_its_motion_and_structure(classes):
+def test_every_label_has_its_structure_path_and_speed(classes):
     labels = range(len(classes.names))
     scenes = [MotionScene.draw(label, np.random.default_rng(0), classes) for label in labels]
-    assert [f'{s.structure}, {s.motion}' for s in scenes] == list(classes.names)
+    names = [f'{s.structure}, {"slow" if s.speed < 1 else "fast"} {s.path}' for s in scenes]
+    assert names == list(classes.names)
+    assert len(set(names)) == 16
 
 
-def test_the_sets_share_no_motion_and_no_structure():
-    assert len(set(MOTIONS)) == len(set(STRUCTURES)) == 8
+@pytest.mark.parametrize('classes', SETS)
+def test_a_structure_leaves_two_classes_of_different_paths_and_speeds(classes):
+    for structure in classes.structures:
+        labels = [label for label in range(16) if classes.structure(label) == structure]
+        assert len(labels) == len({classes.path(label) for label in labels}) == 2
+        assert {label % 2 for label in labels} == {0, 1}
+
+
+def test_the_sets_share_no_path_and_no_structure():
+    assert len(set(PATHS)) == len(set(STRUCTURES)) == 16
+
+
+def test_palettes_are_related_to_the_path_in_some_videos():
+    drawn = [MotionScene.draw(6, np.random.default_rng(seed)).palette for seed in range(500)]
+    shares = np.bincount(drawn, minlength=len(PALETTES)) / len(drawn)
+    others = (1 - RELATED_PALETTE) / len(PALETTES)
+    assert shares[3] == pytest.approx(RELATED_PALETTE + others, abs=0.06)
+    assert np.delete(shares, 3) == pytest.approx(others, abs=0.04)
 
 
 @pytest.mark.parametrize(
-    ('motion', 'sign'), [('down', 1), ('up', -1), ('diagonal down', 1), ('diagonal up', -1)]
+    ('path', 'sign'),
+    [
+        ('down', 1),
+        ('up', -1),
+        ('diagonal down', 1),
+        ('diagonal up', -1),
+        ('flat down', 1),
+        ('flat up', -1),
+        ('steep down', 1),
+        ('steep up', -1),
+    ],
 )
-def test_vertical_drift_has_one_direction(motion, sign):
+def test_vertical_drift_has_one_direction(path, sign):
     for seed in range(8):
-        steps = moved(scene(motion, seed=seed))
-        assert (sign * steps[..., 1] > 1).all()
-        assert ((steps[..., 0] == 0) == (motion in ('down', 'up'))).all()
+        steps = moved(scene(path, seed=seed))
+        assert (sign * steps[..., 1] > 0.4).all()
+        assert ((steps[..., 0] == 0) == (path in ('down', 'up'))).all()
 
 
-@pytest.mark.parametrize('motion', ['horizontal', 'diagonal down', 'diagonal up'])
-def test_horizontal_drift_goes_both_ways(motion):
-    sides = {tuple(np.unique(np.sign(moved(scene(motion, seed=s))[..., 0]))) for s in range(8)}
+@pytest.mark.parametrize('path', ['horizontal', 'diagonal down', 'flat up', 'steep down'])
+def test_horizontal_drift_goes_both_ways(path):
+    sides = {tuple(np.unique(np.sign(moved(scene(path, seed=s))[..., 0]))) for s in range(8)}
     assert sides == {(-1,), (1,)}
 
 
-def test_orbits_go_both_ways():
+@pytest.mark.parametrize('path', PATHS)
+def test_a_fast_class_is_faster_than_a_slow_one(path):
+    slow, fast = (
+        np.mean(
+            [np.linalg.norm(moved(scene(path, seed=s, fast=f)), axis=-1).max() for s in range(8)]
+        )
+        for f in (False, True)
+    )
+    assert fast > 1.8 * slow
+
+
+@pytest.mark.parametrize('path', ['circle', 'wide ellipse', 'tall ellipse'])
+def test_circles_go_both_ways(path):
     def turn(seed: int) -> float:
-        steps = moved(scene('orbit', seed=seed))[:2, 0]
+        steps = moved(scene(path, seed=seed))[:2, 0]
         return np.sign(np.linalg.det(steps))
 
     assert {turn(seed) for seed in range(8)} == {-1, 1}
 
 
-@pytest.mark.parametrize(('motion', 'still'), [('horizontal swing', 1), ('vertical swing', 0)])
-def test_swings_move_to_and_fro_along_one_axis(motion, still):
-    swinging = scene(motion)
+def test_a_figure_eight_crosses_its_centre():
+    eight = scene('figure eight', fast=True)
+    away = (eight.centres(40) - eight.anchors + SIZE / 2) % SIZE - SIZE / 2
+    distance = np.linalg.norm(away, axis=-1)
+    assert distance.min() < 1.5
+    assert distance.max() > RADIUS
+
+
+def test_a_diagonal_swing_stays_on_a_diagonal():
+    swinging = scene('diagonal swing')
+    away = (swinging.centres(40) - swinging.anchors + SIZE / 2) % SIZE - SIZE / 2
+    np.testing.assert_allclose(np.abs(away[..., 0]), np.abs(away[..., 1]), atol=1e-9)
+
+
+@pytest.mark.parametrize(('path', 'still'), [('horizontal swing', 1), ('vertical swing', 0)])
+def test_swings_move_to_and_fro_along_one_axis(path, still):
+    swinging = scene(path)
     away = (swinging.centres(40) - swinging.anchors + SIZE / 2) % SIZE - SIZE / 2
     np.testing.assert_allclose(away[..., still], 0, atol=1e-9)
     along = away[..., 1 - still]
-    assert along.max() == pytest.approx(ORBIT_RADIUS, abs=0.5)
-    assert along.min() == pytest.approx(-ORBIT_RADIUS, abs=0.5)
+    assert along.max() == pytest.approx(RADIUS, abs=0.5)
+    assert along.min() == pytest.approx(-RADIUS, abs=0.5)
 
 
-def test_orbits_stay_at_their_radius():
-    orbiting = scene('orbit')
-    away = (orbiting.centres(30) - orbiting.anchors + SIZE / 2) % SIZE - SIZE / 2
-    np.testing.assert_allclose(np.hypot(*np.moveaxis(away, -1, 0)), ORBIT_RADIUS)
+def test_circles_stay_at_their_radius():
+    circling = scene('circle')
+    away = (circling.centres(30) - circling.anchors + SIZE / 2) % SIZE - SIZE / 2
+    np.testing.assert_allclose(np.hypot(*np.moveaxis(away, -1, 0)), RADIUS)
 
 
-@pytest.mark.parametrize('motion', MOTIONS)
+@pytest.mark.parametrize('path', PATHS)
 @pytest.mark.parametrize('frame', [0, 17])
-def test_positions_in_one_frame_are_uniform_under_every_motion(motion, frame):
-    scenes = [scene(motion, seed=seed) for seed in range(200)]
+def test_positions_in_one_frame_are_uniform_on_every_path(path, frame):
+    scenes = [scene(path, seed=seed) for seed in range(200)]
     positions = np.concatenate([s.centres(frame + 1)[frame] for s in scenes])
     for axis in range(2):
         assert kstest(positions[:, axis] / SIZE, 'uniform').pvalue > 0.01
 
 
-def test_looks_do_not_depend_on_the_class():
+def test_what_the_class_does_not_set_does_not_depend_on_it():
     first, second = (MotionScene.draw(label, np.random.default_rng(5)) for label in (0, 15))
-    assert (first.palette, first.texture, first.radius) == (
-        second.palette,
-        second.texture,
-        second.radius,
-    )
+    assert (first.texture, first.radius, first.side) == (second.texture, second.radius, second.side)
     np.testing.assert_array_equal(first.anchors, second.anchors)
     np.testing.assert_array_equal(first.camera.noise, second.camera.noise)
 
@@ -114,12 +166,28 @@ def test_one_object_covers_what_its_structure_says(structure):
         'square': (9.6, 9.6),
         'diamond': (13.6, 13.6),
         'cross': (15.5, 15.5),
+        'wide oval': (15.6, 7.2),
+        'tall oval': (7.2, 15.6),
+        'frame': (12, 12),
+        'hollow diamond': (17, 17),
+        'T': (13.2, 13.4),
+        'H': (13.56, 13.2),
+        'two bars': (13.2, 7.92),
+        'two columns': (7.92, 13.2),
     }[structure]
     assert (width, height) == pytest.approx(expected, abs=0.7)
     area = {
         'disc': np.pi * 5.4**2,
         'plus': 2 * 18 * 3.96 - 3.96**2,
         'ring': np.pi * (6**2 - 3.6**2),
+        'wide oval': np.pi * 7.8 * 3.6,
+        'tall oval': np.pi * 7.8 * 3.6,
+        'frame': 12**2 - 7.2**2,
+        'hollow diamond': 12**2 - 7.2**2,
+        'T': (13.2 + 9.42) * 3.96,
+        'H': 2 * 13.2 * 3.96 + 9.6 * 3.96 - 2 * 1.98 * 3.96,
+        'two bars': 2 * 13.2 * 3.96,
+        'two columns': 2 * 13.2 * 3.96,
         'square': 9.6**2,
         'diamond': 9.6**2,
         'cross': 2 * 18 * 3.96 - 3.96**2,
@@ -128,7 +196,7 @@ def test_one_object_covers_what_its_structure_says(structure):
 
 
 def test_objects_wrap_round_the_edges():
-    corner = replace(scene('down', 'plus'), anchors=np.zeros((1, 2)), speed=0)
+    corner = replace(scene('down', 'T'), anchors=np.zeros((1, 2)), speed=0)
     centre = replace(corner, anchors=np.full((1, 2), SIZE / 2))
     rolled = np.roll(corner._cover(1), (SIZE // 2, SIZE // 2), axis=(1, 2))
     np.testing.assert_allclose(rolled, centre._cover(1), atol=1e-5)
@@ -142,7 +210,7 @@ def test_rendering_is_deterministic_and_moves():
     assert np.abs(frames[0].astype(int) - frames[2]).max() > 30
 
 
-@pytest.mark.parametrize('label', [-1, len(CLASSES.names)])
+@pytest.mark.parametrize('label', [-1, 16])
 def test_refuses_a_label_that_is_none(label):
     with pytest.raises(ValueError, match=f'got {label}'):
         MotionScene.draw(label, np.random.default_rng(0))

@@ -35,5 +35,23 @@ def test_a_table_runs_resumes_and_is_written(tmp_path: Path, monkeypatch, capsys
 def test_results_of_other_videos_are_not_mixed(tmp_path: Path, monkeypatch):
     former = '{"train": 32, "test": 20, "budget": 0.005}'  # before sets had a version
     (tmp_path / 'settings.json').write_text(former)
-    with pytest.raises(SystemExit, match=r'asked for .*"steps": 700, "videos": 2'):
+    with pytest.raises(SystemExit, match=r'asked for .*"steps": 500, "videos": 3'):
         run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--report')
+
+
+@pytest.mark.parametrize(
+    ('option', 'value', 'message'),
+    [
+        ('--train', 0, 'at least 16'),
+        ('--test', 15, 'at least 16'),
+        ('--seeds', -1, 'must not be negative, got -1'),
+        ('--budget', 'nan', 'finite, got nan'),
+        ('--budget', 0, 'above 0 and finite, got 0'),
+        ('--jobs', 0, 'at least 1, got 0'),
+    ],
+)
+def test_bad_numbers_are_refused(tmp_path: Path, monkeypatch, capsys, option, value, message):
+    with pytest.raises(SystemExit):
+        run_script(monkeypatch, 'miniature.py', '--out', tmp_path / 'out', option, value)
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / 'out').exists()
