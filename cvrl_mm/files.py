@@ -1,4 +1,4 @@
-"""Atomic replacement of files."""
+"""Atomic replacement of files, and files of lines that a kill may have cut."""
 
 import os
 from collections.abc import Iterator
@@ -38,3 +38,18 @@ def check_target(path: Path) -> None:
     """
     if path.exists() and not path.is_file():
         raise ValueError(f'{path} exists and is no regular file; name another file to write.')
+
+
+def complete_lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Read the lines of a file to which lines are appended, without an incomplete last one.
+
+    Args:
+        path: The file.
+
+    Yields:
+        Path and number of a line, for messages, and the line with its end.
+    """
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if not line.endswith(b'\n'):
+            return
+        yield f'{path}, line {number}', line

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from cvrl_mm.files import replacing
+from cvrl_mm.files import complete_lines, replacing
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path):
@@ -35,3 +35,12 @@ def test_folders_and_devices_are_not_replaced(tmp_path):
         ):
             pytest.fail('The block must not be entered.')
     assert sorted(os.listdir(tmp_path)) == ['folder', 'pipe']
+
+
+def test_an_incomplete_last_line_is_left_out(tmp_path: Path):
+    path = tmp_path / 'log.jsonl'
+    path.write_bytes(b'{"a": 1}\n\n{"b')
+    assert list(complete_lines(path)) == [
+        (f'{path}, line 1', b'{"a": 1}\n'),
+        (f'{path}, line 2', b'\n'),
+    ]

@@ -15,6 +15,7 @@ import platform
 import subprocess
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from datetime import datetime, timezone
+from functools import partial
 from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,11 +28,12 @@ from rich.markup import escape
 from rich.progress import Progress
 
 from cvrl_mm.datasets import VideoFile
+from cvrl_mm.end_with_parent import end_with_parent
 from cvrl_mm.files import replacing
 from cvrl_mm.miniature.report import write_report
 from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, TRANSFER, measures_by_run
-from cvrl_mm.miniature.training_process import end_with_parent
+from cvrl_mm.miniature.training_process import end_trainings
 from cvrl_mm.preparation.subset import draw_subset
 from cvrl_mm.progress import progress_bar
 from cvrl_mm.shares import usable_cores
@@ -134,7 +136,8 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
     """Execute the missing runs, several at a time, and return the messages of those that failed."""
     failed = []
     os.environ['OMP_NUM_THREADS'] = '1'
-    pool = ProcessPoolExecutor(args.jobs, get_context('spawn'), initializer=end_with_parent)
+    end = partial(end_with_parent, end_trainings)
+    pool = ProcessPoolExecutor(args.jobs, get_context('spawn'), initializer=end)
     with progress_bar(console) as bar, pool:
         for seed in args.seeds:
             make_videos(args, seed, bar)

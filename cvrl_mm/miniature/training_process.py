@@ -5,9 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing.process import parent_process
 from pathlib import Path
-from threading import Thread
 
 from mmengine.config import Config
 
@@ -57,21 +55,10 @@ def training_process(
         _running.remove(process)
 
 
-def end_with_parent() -> None:
-    """End this worker and its training when its parent has ended; initializer of a pool.
-
-    Without it, the workers of a killed parent finish their trainings and then wait forever.
-    """
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
+def end_trainings() -> None:
+    """End the trainings of this process; each writes a checkpoint before."""
     for process in _running:
         _end(process)
-    os._exit(1)
 
 
 def _end(process: subprocess.Popen) -> None:

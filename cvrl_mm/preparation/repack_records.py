@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from ..files import replacing
+from ..files import complete_lines, replacing
 from .repack_video import RepackSettings
 
 SETTINGS, FAILURES = 'repack.json', 'repack_failures.jsonl'
@@ -66,16 +66,14 @@ def read_failures(path: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     failures = {}
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
-        if not line.endswith(b'\n'):
-            break
+    for place, line in complete_lines(path):
         try:
             failure = json.loads(line)
         except ValueError:
             failure = None
         if not isinstance(failure, list) or [type(x) for x in failure] != [str, str]:
             raise ValueError(
-                f'{path}, line {number} is not a JSON list of a video and a reason. '
+                f'{place} is not a JSON list of a video and a reason. '
                 'Correct this line, or delete it and the copy of its video.'
             )
         failures[failure[0]] = failure[1]

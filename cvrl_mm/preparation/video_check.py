@@ -1,20 +1,18 @@
 """Find videos that cannot be read or are damaged."""
 
 import multiprocessing as mp
-import os
 import signal
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import parent_process
-from threading import Thread
 from typing import Any
 
 import numpy as np
 
 from ..datasets.video_file import VideoFile
 from ..datasets.video_reading import UnreadableVideoError
+from ..end_with_parent import end_with_parent
 
 NUM_FRAMES = 32
 START_SECONDS = 600  # time limit for the start of a process, which may import modules first
@@ -144,17 +142,9 @@ class _Checker:
 def _serve(far_end: Connection, questions: Connection, check: Callable[[str], Any]) -> None:
     """Answer questions until the parent ends; the first message says that the process is ready."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # after Ctrl-C, the parent kills this process
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()  # also in the middle of a video
     far_end.close()  # the parent's end; while it is open here, the end of the parent is not noticed
     with suppress(EOFError, ConnectionError):
         questions.send('ready')
         while True:
             questions.send(check(questions.recv()))
-
-
-def _end_with_parent() -> None:
-    """End this process, also in the middle of a video, when its parent has ended."""
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

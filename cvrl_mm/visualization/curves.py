@@ -6,6 +6,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from ..files import complete_lines
+
 # Panels for the scalars of CVRL (Figure 5) and of the hooks: title, unit, names of scalars.
 PANELS = (
     ('contrastive loss', 'nats', ('loss',)),
@@ -35,10 +37,8 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
     """
     curves: dict[str, Curve] = {}
     for path in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
-        for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
-            if not line.endswith(b'\n'):  # the line is just being written
-                break
-            scalars = _parse(line, f'{path}, line {number}')
+        for place, line in complete_lines(path):  # the last one may just be being written
+            scalars = _parse(line, place)
             step = scalars.pop('step')
             for name, value in scalars.items():
                 curves.setdefault(name, {})[step] = value

@@ -4,13 +4,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from mmengine.config import Config
 
-from cvrl_mm.miniature.training_process import LOG, end_with_parent, training_process
+from cvrl_mm.end_with_parent import end_with_parent
+from cvrl_mm.miniature.training_process import LOG, end_trainings, training_process
 from tests.processes import end, start
 
 SCRIPT = """
@@ -64,7 +66,8 @@ def _train(repository: Path) -> None:
 
 def _train_in_a_pool(repository: Path) -> None:
     context = get_context('spawn')
-    with ProcessPoolExecutor(1, context, initializer=end_with_parent) as pool:
+    end = partial(end_with_parent, end_trainings)
+    with ProcessPoolExecutor(1, context, initializer=end) as pool:
         pool.submit(_train, repository).result()
 
 
