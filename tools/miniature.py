@@ -13,11 +13,9 @@ import json
 import os
 import platform
 import subprocess
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import datetime, timezone
-from functools import partial
 from math import isfinite
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +25,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
+from cvrl_mm.command_line import plain_errors, plain_own_errors
 from cvrl_mm.datasets import VideoFile
-from cvrl_mm.end_with_parent import end_with_parent
 from cvrl_mm.files import replacing
 from cvrl_mm.miniature.report import write_report
 from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, TRANSFER, measures_by_run
-from cvrl_mm.miniature.training_process import end_trainings
+from cvrl_mm.miniature.training_process import training_pool
 from cvrl_mm.preparation.subset import draw_subset
 from cvrl_mm.progress import progress_bar
 from cvrl_mm.shares import usable_cores
@@ -136,9 +134,7 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
     """Execute the missing runs, several at a time, and return the messages of those that failed."""
     failed = []
     os.environ['OMP_NUM_THREADS'] = '1'
-    end = partial(end_with_parent, end_trainings)
-    pool = ProcessPoolExecutor(args.jobs, get_context('spawn'), initializer=end)
-    with progress_bar(console) as bar, pool:
+    with progress_bar(console) as bar, training_pool(args.jobs) as pool:
         for seed in args.seeds:
             make_videos(args, seed, bar)
         task = bar.add_task('runs', total=len(runs))
@@ -232,4 +228,5 @@ def commit() -> str:
 
 
 if __name__ == '__main__':
-    main()
+    with plain_own_errors(), plain_errors():
+        main()

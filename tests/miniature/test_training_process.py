@@ -2,17 +2,13 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from mmengine.config import Config
 
-from cvrl_mm.end_with_parent import end_with_parent
-from cvrl_mm.miniature.training_process import LOG, end_trainings, training_process
+from cvrl_mm.miniature.training_process import LOG, training_pool, training_process
 from tests.processes import end, start
 
 SCRIPT = """
@@ -65,10 +61,9 @@ def _train(repository: Path) -> None:
 
 
 def _train_in_a_pool(repository: Path) -> None:
-    context = get_context('spawn')
-    end = partial(end_with_parent, end_trainings)
-    with ProcessPoolExecutor(1, context, initializer=end) as pool:
-        pool.submit(_train, repository).result()
+    with training_pool(1) as pool:
+        runs = [pool.submit(_train, repository) for _ in range(5)]
+        runs[0].result()
 
 
 def _wait_until(condition: Callable[[], bool]) -> None:
@@ -85,7 +80,8 @@ def _is_running(pid: int) -> bool:
     return False
 
 
-def test_a_killed_parent_ends_workers_and_trainings(tmp_path: Path):
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGKILL])
+def test_workers_and_trainings_end_with_their_parent(tmp_path: Path, number: int):
     script = tmp_path / 'tools/train.py'
     script.parent.mkdir()
     script.write_text(
@@ -96,7 +92,10 @@ def test_a_killed_parent_ends_workers_and_trainings(tmp_path: Path):
     try:
         _wait_until(lambda: log.is_file() and log.read_text().endswith('\n'))
         training, worker = map(int, log.read_text().split())
-        parent.kill()
+        os.kill(parent.pid, number)
         _wait_until(lambda: not _is_running(worker) and not _is_running(training))
+        parent.join(60)
+        assert parent.exitcode is not None
+        assert log.read_text().split() == [str(training), str(worker)]  # no other was begun
     finally:
         end([parent])

@@ -1,4 +1,4 @@
-"""Write a set of generated videos whose classes are shapes and motions.
+"""Write a set of generated videos whose classes are motions.
 
 Example:
     python tools/data/make_motion_videos.py data/motion --train 960 --test 480
