@@ -9,7 +9,7 @@ from tests.tiny import save_backbone
 @pytest.fixture(scope='module')
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp('run') / 'iter_500.pth'
-    return save_backbone(path, width=0.25, stage_blocks=(1, 1, 1, 1))
+    return save_backbone(path, width=0.25, stage_blocks=(1, 1, 1, 1), conv1_kernel=(3, 5, 5))
 
 
 def test_prints_what_was_found(motion_set: Path, checkpoint: Path, monkeypatch, capsys):
