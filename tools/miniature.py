@@ -139,16 +139,20 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
             make_videos(args, seed, bar)
         task = bar.add_task('runs', total=len(runs))
         futures = {pool.submit(run.execute): run for run in runs}
-        for future in as_completed(futures):
-            run = futures[future]
-            bar.advance(task)
-            if error := future.exception():
-                failed.append(f'{run.name}, seed {run.seed}: {error}')
-                continue
-            numbers = {k: v for k, v in future.result().items() if k != 'seconds'}
-            line = ', '.join(f'{name} {100 * value:.1f}' for name, value in numbers.items())
-            console.print(f'{run.name}, seed {run.seed}: {line}')
-            report(args, runs)
+        try:
+            for future in as_completed(futures):
+                run = futures[future]
+                bar.advance(task)
+                if error := future.exception():
+                    failed.append(f'{run.name}, seed {run.seed}: {error}')
+                    continue
+                numbers = {k: v for k, v in future.result().items() if k != 'seconds'}
+                line = ', '.join(f'{name} {100 * value:.1f}' for name, value in numbers.items())
+                console.print(f'{run.name}, seed {run.seed}: {line}')
+                report(args, runs)
+        except KeyboardInterrupt:
+            console.print('Ending the trainings; the same command continues from here.')
+            raise
     return failed
 
 

@@ -52,7 +52,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
     parser.add_argument('--steps', type=int, default=500, help='training steps (%(default)s)')
-    parser.add_argument('--batch-size', type=int, help="videos per step (default: the config's)")
+    parser.add_argument('--batch-size', type=int, help='videos per step (64)')
     parser.add_argument(
         '--seed', type=int, default=0, help='seed of videos and training (%(default)s)'
     )
@@ -61,6 +61,12 @@ def parse_args() -> argparse.Namespace:
         parser.error(
             f'--train and --test must be at least {NUM_NEIGHBOURS}, the neighbours of k-NN'
         )
+    if args.batch_size is not None and args.batch_size < 2:
+        parser.error(f'--batch-size must be at least 2, for a negative, got {args.batch_size}')
+    if args.steps < 1:
+        parser.error(f'--steps must be at least 1, got {args.steps}')
+    if args.seed < 0:
+        parser.error(f'--seed must not be negative, got {args.seed}')
     return args
 
 
@@ -81,9 +87,11 @@ def main() -> None:
         run = args.out / 'runs' / time.strftime('%Y%m%d_%H%M%S')
         pretrain(config, run)
         plot_curves({'CVRL': read_curves(run)}, args.out / 'curves.png')
+    checkpoint = find_latest_checkpoint(run)
     with timed_step('Classifying held-out videos by frozen features', seconds):
-        accuracy = evaluate(config, find_latest_checkpoint(run))
+        accuracy = evaluate(config, checkpoint)
     report(args, config, accuracy, seconds)
+    console.print(f'The trained weights: {checkpoint}', soft_wrap=True)
 
 
 @contextmanager
@@ -123,8 +131,8 @@ def make_config(args: argparse.Namespace, data: Path) -> Config:
     changes['param_scheduler.0.end'] = max(1, round(warm_up * args.steps))
     changes['train_cfg.max_iters'] = args.steps
     changes['default_hooks.logger.interval'] = min(10, args.steps)
-    if args.batch_size is not None:
-        changes['train_dataloader.batch_size'] = args.batch_size
+    batch_size = args.batch_size or config.train_dataloader.batch_size
+    changes['train_dataloader.batch_size'] = min(batch_size, args.train)  # a small set is one batch
     config.merge_from_dict(changes)
     return config
 
@@ -220,7 +228,7 @@ def report(
     console.print(table)
     console.print(
         f'{sum(seconds.values()):.0f} seconds. In {args.out}: results.md, augmentation.png, '
-        'curves.png, the videos, and the run with its checkpoint.'
+        'curves.png, the videos and the run.'
     )
 
 

@@ -28,10 +28,10 @@ class PairedDifference:
 
     @property
     def verdict(self) -> str:
-        """'shown', 'opposite', or 'no difference' if the interval contains zero."""
+        """'shown', 'opposite', or 'no difference shown' if the interval contains zero."""
         if self.low > 0:
             return 'shown'
-        return 'opposite' if self.high < 0 else 'no difference'
+        return 'opposite' if self.high < 0 else 'no difference shown'
 
 
 def paired_difference(

@@ -88,7 +88,7 @@ TRANSFER_CLASSES = MotionClasses(
     ),
 )
 
-# One palette for each path, and for any video with a probability of 1 - RELATED_PALETTE
+# One palette for each path; videos have it, or with a probability of 1 - RELATED_PALETTE any one
 PALETTES = np.array(
     [  # background, objects; RGB
         [[52, 64, 84], [214, 178, 120]],
@@ -102,7 +102,7 @@ PALETTES = np.array(
     ],
     dtype=np.float32,
 )
-RELATED_PALETTE = 0.6  # probability that a video has the palette of its path
+RELATED_PALETTE = 0.6
 NUM_TEXTURES = 3
 TEXTURE_CONTRAST = 8.0  # grey levels
 SPEEDS = (0.6, 1.5)  # slow and fast
@@ -181,7 +181,8 @@ class MotionScene:
         """Draw a scene of class ``label``.
 
         The class sets the path, the speed within ``SPEED_RANGE``, the structure and, with
-        probability ``RELATED_PALETTE``, the palette. All else is independent of it.
+        probability ``RELATED_PALETTE``, the palette; else it is any palette. The rest is
+        independent of the class.
 
         Args:
             label: Index into the names of ``classes``.

@@ -24,7 +24,7 @@ def test_only_shared_seeds_are_compared():
 
 @pytest.mark.parametrize(
     ('differences', 'verdict'),
-    [([5, 6, 7], 'shown'), ([-5, -6, -7], 'opposite'), ([-5, 6, 7], 'no difference')],
+    [([5, 6, 7], 'shown'), ([-5, -6, -7], 'opposite'), ([-5, 6, 7], 'no difference shown')],
 )
 def test_verdict_depends_on_where_zero_lies(differences: list[float], verdict: str):
     higher = dict(enumerate(map(float, differences)))
