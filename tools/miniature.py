@@ -66,6 +66,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--report', action='store_true', help='only rewrite the report')
     args = parser.parse_args()
+    args.tables, args.seeds = list(dict.fromkeys(args.tables)), list(dict.fromkeys(args.seeds))
     if not (args.budget > 0 and isfinite(args.budget)):
         parser.error(f'--budget must be above 0 and finite, got {args.budget:g}')
     if args.jobs is not None and args.jobs < 1:
@@ -82,6 +83,8 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Write the videos, execute the missing runs and write the report."""
     args = parse_args()
+    if args.report and not (args.out / 'runs').is_dir():
+        raise SystemExit(f'There are no runs in {args.out} to report.')
     check_settings(args)
     runs = make_runs(args)
     failed = [] if args.report else execute(args, runs)
@@ -104,9 +107,9 @@ def check_settings(args: argparse.Namespace) -> None:
     if not path.is_file():
         with replacing(path) as part:
             part.write_text(json.dumps(settings) + '\n')
-    elif json.loads(path.read_text()) != settings:
+    elif (begun := path.read_text().strip()) != json.dumps(settings):
         raise SystemExit(
-            f'{args.out} holds runs of {path.read_text().strip()}, but you asked for '
+            f'{args.out} holds runs of {begun or "an empty settings.json"}, but you asked for '
             f'{json.dumps(settings)}: use the same settings or another --out.'
         )
 

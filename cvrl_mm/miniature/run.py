@@ -11,10 +11,11 @@ from mmaction.utils import register_all_modules
 from mmengine.config import Config, ConfigDict
 from mmengine.device import get_device
 from mmengine.logging import MMLogger
-from mmengine.runner import Runner, find_latest_checkpoint
+from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
 from cvrl_mm.convert.inflate import inflate_weights
+from cvrl_mm.engine.checkpoint_files import find_checkpoints
 from cvrl_mm.evaluation.features import build_recognizer, extract_features
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
 from cvrl_mm.evaluation.linear_probe import linear_probe
@@ -59,9 +60,16 @@ class Run:
     num_workers: int
 
     def results(self) -> dict[str, float]:
-        """Return the measures of finished trainings."""
+        """Return the measures of finished trainings.
+
+        Raises:
+            ValueError: Their file is damaged.
+        """
         path = self.folder / 'results.json'
-        return json.loads(path.read_text()) if path.is_file() else {}
+        try:
+            return json.loads(path.read_text()) if path.is_file() else {}
+        except ValueError:
+            raise ValueError(f'{path} is damaged. Remove it to measure this run again.') from None
 
     def execute(self) -> dict[str, float]:
         """Compute the missing measures; an interrupted training continues from its last checkpoint.
@@ -101,7 +109,7 @@ class Run:
             return None
         config = self._config(self.name)
         self._train(config, self.folder)
-        checkpoint = Path(find_latest_checkpoint(self.folder))
+        _, checkpoint = max(find_checkpoints(self.folder, ['iter_{}.pth']))
         if config.model.backbone.get('conv1_stride_t', 2) != 1:
             return checkpoint
         inflated = self.folder / 'inflated.pth'  # from a network that was trained on single frames
@@ -134,7 +142,15 @@ class Run:
     def _train_labelled(self, config: Config, folder: Path) -> float:
         config.train_cfg.val_interval = config.train_cfg.max_epochs
         self._train(config, folder)
-        return list(read_curves(folder)['acc/top1'].values())[-1]
+        accuracies = read_curves(folder).get('acc/top1')
+        if not accuracies:
+            # It was killed after its last checkpoint, before the validation, which the training
+            # that continued from there has left out.
+            for _, checkpoint in find_checkpoints(folder, ['epoch_{}.pth', 'preempted_{}.pth']):
+                checkpoint.unlink()
+            self._train(config, folder)
+            accuracies = read_curves(folder)['acc/top1']
+        return list(accuracies.values())[-1]
 
     def _config(self, name: str) -> Config:
         """Read a config of the miniature and set this run's data, seed and number of steps."""

@@ -83,6 +83,7 @@ def training_pool(num_workers: int) -> Iterator[ProcessPoolExecutor]:
         try:
             yield pool
         except BaseException:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would cut this short
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in active_children():
                 worker.terminate()

@@ -77,7 +77,11 @@ def write_motion_videos(
         _write_videos(unfinished, settings, num_workers, on_progress)
         (unfinished / 'classes.txt').write_text('\n'.join(SETS[classes].names) + '\n')
         (unfinished / 'settings.json').write_text(json.dumps(settings) + '\n')
-        unfinished.replace(root)
+        try:
+            unfinished.replace(root)
+        except OSError:  # another process may have written the same set at the same time
+            if not _is_there(root, settings):
+                raise
 
 
 def _is_there(root: Path, settings: dict[str, Any]) -> bool:
@@ -85,9 +89,9 @@ def _is_there(root: Path, settings: dict[str, Any]) -> bool:
     if not root.exists() or (root.is_dir() and not any(root.iterdir())):
         return False
     written = root / 'settings.json'
-    if written.is_file() and json.loads(written.read_text()) == settings:
-        return True
     found = written.read_text().strip() if written.is_file() else 'other files'
+    if found == json.dumps(settings):
+        return True
     raise FileExistsError(
         f'{root} holds {found}, not the set of {json.dumps(settings)}: '
         'choose another folder or remove this one.'

@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from mmengine.config import Config
 
 from cvrl_mm.miniature import run as run_module
 from cvrl_mm.miniature.run import Run
@@ -36,6 +37,32 @@ def test_a_training_that_fails_shows_its_log(tmp_path: Path):
         (tmp_path / name).write_text('gone.mp4 0\n')
     with pytest.raises(RuntimeError, match=r'(?s)log\.txt.*gone\.mp4'):
         run(tmp_path).execute()
+
+
+def test_a_training_that_lost_its_validation_is_repeated(tmp_path: Path, monkeypatch):
+    begun = []
+
+    def train(run: Run, config: Config, folder: Path) -> None:
+        begun.append((folder / 'epoch_60.pth').exists())
+        if not begun[-1]:
+            (folder / '1/vis_data').mkdir(parents=True)
+            (folder / '1/vis_data/scalars.json').write_text('{"step": 60, "acc/top1": 0.75}\n')
+
+    (tmp_path / 'epoch_60.pth').touch()
+    monkeypatch.setattr(Run, '_train', train)
+    (tmp_path / 'train.txt').write_text('a.mp4 0\n')
+    changes = dict(name='supervised_motion', measures=frozenset({'top1'}))
+    assert run(tmp_path, **changes).execute()['top1'] == 0.75
+    assert begun == [True, False]
+
+
+def test_the_checkpoint_is_that_of_the_folder(tmp_path: Path, monkeypatch):
+    for name in ('iter_400.pth', 'iter_1000.pth', 'preempted_7.pth'):
+        (tmp_path / name).touch()
+    (tmp_path / 'last_checkpoint').write_text('/before/it/was/moved/iter_1000.pth')
+    (tmp_path / 'train.txt').write_text('a.mp4 0\n')
+    monkeypatch.setattr(Run, '_train', lambda *args: None)
+    assert run(tmp_path)._pretrain() == tmp_path / 'iter_1000.pth'
 
 
 def test_transfer_is_measured_on_the_other_set(tmp_path: Path, monkeypatch):

@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,6 +111,28 @@ def test_a_whole_set_is_kept_and_another_is_refused(root):
     assert video.stat().st_mtime_ns == before
     with pytest.raises(FileExistsError, match=r'holds .*"seed": 3.* not the set of .*"seed": 4'):
         write_motion_videos(root, num_train=32, num_test=16, seed=4)
+
+
+@pytest.mark.parametrize('seed', [0, 1])
+def test_the_same_set_may_appear_meanwhile(tmp_path, monkeypatch, seed):
+    write_videos = motion_videos._write_videos
+
+    def write_twice(*args) -> None:
+        write_videos(*args)
+        monkeypatch.setattr(motion_videos, '_write_videos', write_videos)
+        write_motion_videos(tmp_path / 'set', num_train=1, num_test=1, seed=seed)
+
+    monkeypatch.setattr(motion_videos, '_write_videos', write_twice)
+    with nullcontext() if seed == 0 else pytest.raises(FileExistsError, match='"seed": 1'):
+        write_motion_videos(tmp_path / 'set', num_train=1, num_test=1, seed=0)
+    assert [path.name for path in tmp_path.iterdir()] == ['set']
+
+
+def test_a_damaged_settings_file_is_refused(tmp_path):
+    write_motion_videos(tmp_path / 'set', num_train=1, num_test=1)
+    (tmp_path / 'set/settings.json').write_text('')
+    with pytest.raises(FileExistsError, match='choose another folder or remove this one'):
+        write_motion_videos(tmp_path / 'set', num_train=1, num_test=1)
 
 
 def test_foreign_files_are_left_alone(tmp_path):

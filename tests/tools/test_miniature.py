@@ -28,15 +28,27 @@ def test_a_table_runs_resumes_and_is_written(tmp_path: Path, monkeypatch, capsys
     run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--report')
     assert (tmp_path / 'miniature.md').read_text() == text
 
+    results = tmp_path / 'runs/random/seed3/results.json'
+    results.write_text('{')
+    with pytest.raises(SystemExit, match=r'seed3/results\.json is damaged\. Remove it'):
+        run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--report')
+
     with pytest.raises(SystemExit, match=r'"budget": 0\.005.*asked for.*"budget": 2\.0'):
         run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--budget', 2)
 
 
 def test_results_of_other_videos_are_not_mixed(tmp_path: Path, monkeypatch):
-    former = '{"train": 32, "test": 20, "budget": 0.005}'  # before sets had a version
-    (tmp_path / 'settings.json').write_text(former)
-    with pytest.raises(SystemExit, match=r'asked for .*"steps": 500, "videos": 3'):
-        run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--report')
+    (tmp_path / 'runs').mkdir()
+    for former in ('', '{"train": 32, "test": 20, "budget": 0.005}'):  # had no version once
+        (tmp_path / 'settings.json').write_text(former)
+        with pytest.raises(SystemExit, match=r'asked for .*"steps": 500, "videos": 3'):
+            run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--report')
+
+
+def test_a_folder_without_runs_is_not_reported(tmp_path: Path, monkeypatch):
+    with pytest.raises(SystemExit, match=r'no runs in .*/typo'):
+        run_script(monkeypatch, 'miniature.py', '--out', tmp_path / 'typo', '--report')
+    assert not (tmp_path / 'typo').exists()
 
 
 @pytest.mark.parametrize(
