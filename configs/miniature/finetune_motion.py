@@ -1,20 +1,14 @@
 # Fine-tuning the weights of cvrl_motion.py on the generated videos.
 _base_ = [
     '../_base_/models/recognizer_r3d50.py',
+    '../_base_/models/miniature_r3d.py',
     '../_base_/datasets/motion_clips.py',
     '../_base_/schedules/finetune_sgd.py',
     '../_base_/default_runtime.py',
 ]
 checkpoint = 'work_dirs/cvrl_motion/iter_500.pth'
 model = dict(
-    backbone=dict(
-        depth=18,
-        width=0.25,
-        stage_blocks=(1, 1, 1, 1),
-        conv1_kernel=(3, 5, 5),
-        channels_last=True,
-        init_cfg=dict(checkpoint=checkpoint),
-    ),
+    backbone=dict(**_base_.small_backbone, init_cfg=dict(checkpoint=checkpoint)),
     cls_head=dict(in_channels=128, num_classes=16),
 )
 # 0.16 for 128 videos, scaled to 64; float32, which is faster on a CPU

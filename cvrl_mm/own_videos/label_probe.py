@@ -152,7 +152,7 @@ def _check_split(
 
 
 def _check_classes(counts: Mapping[int, int]) -> None:
-    """Check that there are at least two classes, and that each has enough videos."""
+    """Check that there are at least two classes and that each has enough videos."""
     if len(counts) < 2 or min(counts.values()) < MIN_CLASS_VIDEOS:
         found = ', '.join(f'{value}: {count}' for value, count in counts.items())
         raise ValueError(
