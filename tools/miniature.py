@@ -60,7 +60,7 @@ def parse_args() -> argparse.Namespace:
         help='runs at the same time (one per core; with a GPU, one per four cores)',
     )
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
-    parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
+    parser.add_argument('--test', type=int, default=1920, help='test videos (%(default)s)')
     parser.add_argument(
         '--budget', type=float, default=1.0, help="factor on the configs' steps (%(default)s)"
     )
