@@ -27,6 +27,7 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
 
     Raises:
         ValueError: ``checkpoint`` is empty or a safetensors file.
+        FileNotFoundError: There is no such file.
         CheckpointMisfitError: See :func:`check_fit`.
     """
     if not checkpoint:
@@ -40,7 +41,13 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
             f'first: cvrl convert encoder {checkpoint} OUT.pth'
         )
     refuse_foreign_code()
-    loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
+    try:
+        loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f'There is no checkpoint {checkpoint}. Pre-train first, or name another one with '
+            '--cfg-options model.backbone.init_cfg.checkpoint=PATH.'
+        ) from None
     check_fit(module, loaded, checkpoint, prefix)
 
 

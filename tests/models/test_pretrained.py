@@ -107,8 +107,8 @@ def test_a_malformed_checkpoint_is_refused(tmp_path: Path, changes: dict | None,
         load(str(tmp_path / 'in.pth'))
 
 
-def test_a_missing_file_is_named():
-    with pytest.raises(FileNotFoundError, match=r'nowhere\.pth'):
+def test_a_missing_file_is_named_with_what_to_do():
+    with pytest.raises(FileNotFoundError, match=r'no checkpoint nowhere\.pth\. Pre-train first'):
         load('nowhere.pth')
 
 
