@@ -142,9 +142,10 @@ def draw_sample(config: Config, path: Path) -> None:
     set_random_seed(config.randomness.seed)  # the crop and flip of MMAction2 use random
     dataset = DATASETS.build(config.train_dataloader.dataset)
     before, after, frame_inds = trace_augmentation(dataset, 0)
+    name = CLASSES.names[dataset.get_data_info(0)['label']]
     rows = {}
     for i, inds in enumerate(frame_inds):
-        rows[f'clip {i + 1}: frames {inds[0]} to {inds[-1]}'] = before[i]
+        rows[f'{name}, clip {i + 1}: frames {inds[0]} to {inds[-1]}'] = before[i]
         rows[f'clip {i + 1}, augmented'] = after[i]
     plot_clips(rows, path)
 
