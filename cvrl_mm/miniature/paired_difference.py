@@ -39,8 +39,8 @@ def paired_difference(
 ) -> PairedDifference | None:
     """Compare two rows with Student's t-interval of the differences per seed.
 
-    For one seed, both rows use the same videos and the same random seed, so much of the variation
-    between seeds cancels in the difference.
+    For one seed, both rows use the same videos, so that a set which is easier for both does not
+    change the difference.
 
     Args:
         higher: The values that are claimed to be higher, by seed.
