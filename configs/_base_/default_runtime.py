@@ -18,6 +18,7 @@ default_hooks = dict(
     preemption=dict(type='PreemptionHook'),  # save on SIGTERM and Ctrl-C
     finite_loss=dict(type='FiniteLossHook'),
     head_channels=dict(type='HeadChannelsHook'),  # must match the backbone
+    labels=dict(type='LabelsCheckHook'),  # each one of a class that the head has
     initial_weights=dict(type='InitialWeightsHook'),  # the same ones after --resume
     fitting_checkpoint=dict(type='StrictLoadHook'),  # all weights must be in the file
 )

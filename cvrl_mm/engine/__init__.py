@@ -17,6 +17,7 @@ from .deferred_runtime_info_hook import DeferredRuntimeInfoHook
 from .finite_loss_hook import FiniteLossHook
 from .head_channels_hook import HeadChannelsHook
 from .initial_weights_hook import InitialWeightsHook
+from .labels_check_hook import LabelsCheckHook
 from .memory_check_hook import MemoryCheckHook
 from .negatives_check_hook import NegativesCheckHook
 from .preemption_hook import PreemptionHook
@@ -44,6 +45,7 @@ __all__ = [
     'FiniteLossHook',
     'HeadChannelsHook',
     'InitialWeightsHook',
+    'LabelsCheckHook',
     'MemoryCheckHook',
     'NegativesCheckHook',
     'PreemptionHook',
