@@ -12,8 +12,11 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from datetime import datetime, timezone
 from math import isfinite
 from pathlib import Path
@@ -64,7 +67,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--budget', type=float, default=1.0, help="factor on the configs' steps (%(default)s)"
     )
-    parser.add_argument('--report', action='store_true', help='only rewrite the report')
+    parser.add_argument(
+        '--report', action='store_true', help='only rewrite the report, with the sizes of its runs'
+    )
     args = parser.parse_args()
     args.tables, args.seeds = list(dict.fromkeys(args.tables)), list(dict.fromkeys(args.seeds))
     if not (args.budget > 0 and isfinite(args.budget)):
@@ -83,12 +88,17 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Write the videos, execute the missing runs and write the report."""
     args = parse_args()
-    if args.report and not (args.out / 'runs').is_dir():
-        raise SystemExit(f'There are no runs in {args.out} to report.')
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the trainings
+    if args.report:
+        read_sizes(args)
     check_settings(args)
     runs = make_runs(args)
+    finished = [run for run in runs if run.results()]  # a damaged file is an error before all work
+    if args.report and not finished:
+        raise SystemExit(f'{args.out} has no results of these tables and seeds to report.')
     failed = [] if args.report else execute(args, runs)
     report(args, runs)
+    console.print(f'Wrote {args.out}/miniature.md', soft_wrap=True)
     for message in failed:
         console.print(escape(message))
     if failed:
@@ -112,6 +122,18 @@ def check_settings(args: argparse.Namespace) -> None:
             f'{args.out} holds runs of {begun or "an empty settings.json"}, but you asked for '
             f'{json.dumps(settings)}: use the same settings or another --out.'
         )
+
+
+def read_sizes(args: argparse.Namespace) -> None:
+    """Take the sizes of the runs that are to be reported from their folder."""
+    path = args.out / 'settings.json'
+    if not path.is_file():
+        raise SystemExit(f'There are no runs in {args.out} to report.')
+    try:
+        settings = json.loads(path.read_text())
+        args.train, args.test, args.budget = (settings[k] for k in ('train', 'test', 'budget'))
+    except (KeyError, TypeError, ValueError):
+        raise SystemExit(f'{path} is damaged.') from None
 
 
 def make_runs(args: argparse.Namespace) -> list[Run]:
@@ -146,7 +168,13 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
             for future in as_completed(futures):
                 run = futures[future]
                 bar.advance(task)
-                if error := future.exception():
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    raise SystemExit(
+                        'A process of the runs was killed, perhaps for want of memory; the same '
+                        'command continues from here, and --jobs 1 needs less memory.'
+                    )
+                if error:
                     failed.append(f'{run.name}, seed {run.seed}: {error}')
                     continue
                 numbers = {k: v for k, v in future.result().items() if k != 'seconds'}
@@ -190,11 +218,20 @@ def write_set(root: Path, train: int, test: int, seed: int, classes: str, bar: P
 
 
 def decode(video: Path) -> None:
-    """Write the decoded frames of a video beside it, unless they exist."""
+    """Write the decoded frames of a video beside it, unless they are there."""
     frames = video.with_suffix('.npy')
-    if not frames.exists():
+    if not is_whole(frames):
         with VideoFile(video) as reader, replacing(frames) as part:
             np.save(part, np.stack(reader.read(range(reader.num_frames))))
+
+
+def is_whole(frames: Path) -> bool:
+    """Return whether a file holds a complete array."""
+    try:
+        np.load(frames, mmap_mode='r')
+    except (EOFError, OSError, ValueError):
+        return False
+    return True
 
 
 def report(args: argparse.Namespace, runs: list[Run]) -> None:

@@ -67,8 +67,9 @@ class Run:
         """
         path = self.folder / 'results.json'
         try:
-            return json.loads(path.read_text()) if path.is_file() else {}
-        except ValueError:
+            results = json.loads(path.read_text()) if path.is_file() else {}
+            return {measure: float(value) for measure, value in results.items()}
+        except (AttributeError, TypeError, ValueError):
             raise ValueError(f'{path} is damaged. Remove it to measure this run again.') from None
 
     def execute(self) -> dict[str, float]:
@@ -156,6 +157,8 @@ class Run:
         """Read a config of the miniature and set this run's data, seed and number of steps."""
         config = Config.fromfile(self.repository / f'configs/miniature/{name}.py')
         config.randomness.seed = self.seed
+        # Fewer videos would be another experiment: stop before a checkpoint depends on it
+        config.default_hooks.bad_videos.update(max_share=0, interval=1)
         for key in LOADERS:
             if key in config:
                 self._read_decoded(config[key])

@@ -71,8 +71,12 @@ def test_transfer_is_measured_on_the_other_set(tmp_path: Path, monkeypatch):
 
     monkeypatch.setattr(Run, '_frozen', frozen)
     monkeypatch.setattr(run_module, 'extract_features', lambda model, batches: (batches, 0))
-    monkeypatch.setattr(run_module, 'linear_probe', lambda *split: [str(x) for x in split])
     other = tmp_path / 'other'
+
+    def probe(*split: Path | int) -> float:
+        assert split == (other / 'train', 0, other / 'test', 0)
+        return 0.25
+
+    monkeypatch.setattr(run_module, 'linear_probe', probe)
     changes = dict(name='random', measures=frozenset({'transfer'}))
-    results = run(tmp_path, transfer_data=other, **changes).execute()
-    assert results['transfer'] == [f'{other}/train', '0', f'{other}/test', '0']
+    assert run(tmp_path, transfer_data=other, **changes).execute()['transfer'] == 0.25

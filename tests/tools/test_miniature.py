@@ -1,12 +1,15 @@
 """tools/miniature.py on a handful of videos and steps."""
 
 import os
+import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cvrl_mm.miniature.run import Run
+from cvrl_mm.synthetic.motion_videos import encode
 from tests.processes import run_program
 from tests.script import TOOLS, run_script
 
@@ -25,13 +28,18 @@ def test_a_table_runs_resumes_and_is_written(tmp_path: Path, monkeypatch, capsys
     assert (tmp_path / 'runs/simclr_motion/seed3/inflated.pth').is_file()
 
     monkeypatch.setattr(Run, 'execute', pytest.fail)  # nothing is left to do
-    run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--report')
+    report = ('miniature.py', '--out', tmp_path, '--tables', 'linear', '--seeds', 3, '--report')
+    run_script(monkeypatch, *report)  # it takes the sizes from the folder
     assert (tmp_path / 'miniature.md').read_text() == text
+    with pytest.raises(SystemExit, match='no results of these tables and seeds'):
+        run_script(monkeypatch, *report, '--seeds', 4)
 
     results = tmp_path / 'runs/random/seed3/results.json'
-    results.write_text('{')
-    with pytest.raises(SystemExit, match=r'seed3/results\.json is damaged\. Remove it'):
-        run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--report')
+    for damaged in ('{', '[]', '{"linear": "x"}'):
+        results.write_text(damaged)
+        for extra in ((), ('--report',)):  # before anything is trained
+            with pytest.raises(SystemExit, match=r'seed3/results\.json is damaged\. Remove it'):
+                run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, *extra)
 
     with pytest.raises(SystemExit, match=r'"budget": 0\.005.*asked for.*"budget": 2\.0'):
         run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--budget', 2)
@@ -42,7 +50,22 @@ def test_results_of_other_videos_are_not_mixed(tmp_path: Path, monkeypatch):
     for former in ('', '{"train": 32, "test": 20, "budget": 0.005}'):  # had no version once
         (tmp_path / 'settings.json').write_text(former)
         with pytest.raises(SystemExit, match=r'asked for .*"steps": 500, "videos": 3'):
-            run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, '--report')
+            run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY)
+    (tmp_path / 'settings.json').write_text('{')
+    with pytest.raises(SystemExit, match=r'settings\.json is damaged'):
+        run_script(monkeypatch, 'miniature.py', '--out', tmp_path, '--report')
+
+
+def test_frames_that_are_cut_off_are_decoded_again(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(sys, 'argv', ['miniature.py'])
+    decode = runpy.run_path(str(TOOLS / 'miniature.py'))['decode']
+    encode(tmp_path / 'a.mp4', np.zeros((3, 64, 64, 3), np.uint8))
+    decode(tmp_path / 'a.mp4')
+    whole = (tmp_path / 'a.npy').read_bytes()
+    for size in (0, 100, 5000):
+        (tmp_path / 'a.npy').write_bytes(whole[:size])
+        decode(tmp_path / 'a.mp4')
+        assert (tmp_path / 'a.npy').read_bytes() == whole
 
 
 def test_a_folder_without_runs_is_not_reported(tmp_path: Path, monkeypatch):
