@@ -40,7 +40,9 @@ def refuse_foreign_code() -> None:
         try:
             with _environment(DISTRUST):
                 return load(cls, filename, *args, **kwargs)
-        except OSError:  # the file or the address does not exist
+        except OSError as error:  # the file or the address does not exist
+            if isinstance(error, FileNotFoundError) and '://' not in str(filename):
+                raise FileNotFoundError(f'There is no checkpoint {filename}.') from None
             raise
         except Exception as error:
             raise pickle.UnpicklingError(refusal(filename, error)) from None

@@ -6,6 +6,7 @@ Example:
 
 import argparse
 
+from cvrl_mm.command_line import plain_errors
 from cvrl_mm.datasets import TemporalIntervalSample
 from cvrl_mm.visualization.intervals import plot_intervals
 
@@ -45,4 +46,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    with plain_errors():
+        main()

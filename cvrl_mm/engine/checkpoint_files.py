@@ -73,9 +73,11 @@ def check_checkpoint(path: Path, trained: set[str] | None = None) -> None:
             by default all of them.
 
     Raises:
-        StartError: the file is damaged, holds more than weights, is not a checkpoint of a
-            training run, or its weights are not finite.
+        StartError: The file is missing or damaged, holds more than weights, is not a checkpoint of
+            a training run, or its weights are not finite.
     """
+    if not path.exists():
+        raise StartError(f'There is no checkpoint {path}.')
     if not is_whole(path):
         raise StartError(f'{path} is damaged or is not a checkpoint.')
     if os.environ.get(TRUST):

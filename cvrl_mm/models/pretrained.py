@@ -43,9 +43,9 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
     refuse_foreign_code()
     try:
         loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
-    except FileNotFoundError:
+    except FileNotFoundError as error:
         raise FileNotFoundError(
-            f'There is no checkpoint {checkpoint}. Pre-train first, or name another one with '
+            f'{error} Pre-train first, or name another one with '
             '--cfg-options model.backbone.init_cfg.checkpoint=PATH.'
         ) from None
     check_fit(module, loaded, checkpoint, prefix)
