@@ -3,6 +3,7 @@
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mmengine.config import Config
 
@@ -37,6 +38,19 @@ def test_a_training_that_fails_shows_its_log(tmp_path: Path):
         (tmp_path / name).write_text('gone.mp4 0\n')
     with pytest.raises(RuntimeError, match=r'(?s)log\.txt.*gone\.mp4'):
         run(tmp_path).execute()
+
+
+def test_a_training_without_one_of_its_videos_leaves_no_checkpoint(tmp_path: Path):
+    names = [f'{index}.mp4' for index in range(4)]
+    for name in names:
+        (tmp_path / name).touch()
+    for name in names[1:]:
+        np.save(tmp_path / name.replace('mp4', 'npy'), np.zeros((40, 64, 64, 3), np.uint8))
+    for split in ('train.txt', 'test.txt'):
+        (tmp_path / split).write_text(''.join(f'{name} 0\n' for name in names))
+    with pytest.raises(RuntimeError, match=r'(?s)0\.mp4 cannot be read'):
+        run(tmp_path, budget=0.004).execute()
+    assert not list(tmp_path.glob('*.pth'))
 
 
 def test_a_training_that_lost_its_validation_is_repeated(tmp_path: Path, monkeypatch):
