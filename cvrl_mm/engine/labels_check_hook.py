@@ -30,5 +30,5 @@ class LabelsCheckHook(Hook):
         for split in ('train', 'val', 'test'):
             if isinstance(getattr(runner, f'_{split}_loop'), BaseLoop):  # else it was not built
                 dataset = runner.cfg[f'{split}_dataloader'].dataset
-                if dataset.type == 'VideoListDataset':
+                if dataset.get('type') == 'VideoListDataset':
                     check_labels(dataset, num_classes)
