@@ -73,6 +73,14 @@ def plain_own_errors() -> Iterator[None]:
         raise SystemExit(_sentence(error)) from error
 
 
+def exit_on_sigterm() -> None:
+    """Make SIGTERM end the program as an exception does, so that it ends its own processes.
+
+    The exit status is 143, as shells report this signal.
+    """
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
 def _sentence(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None:

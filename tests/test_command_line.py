@@ -1,3 +1,4 @@
+import signal
 import sys
 from pathlib import Path
 from pickle import UnpicklingError
@@ -10,6 +11,7 @@ from cvrl_mm.command_line import (
     check_device,
     check_options,
     check_videos,
+    exit_on_sigterm,
     pass_on_randomness,
     plain_errors,
     plain_own_errors,
@@ -139,6 +141,17 @@ def test_ctrl_c_before_a_training_is_a_word(capsys):
         raise KeyboardInterrupt
     assert leaving.value.code == 130
     assert capsys.readouterr().err == '\nInterrupted.\n'
+
+
+def test_sigterm_ends_the_blocks_of_the_program():
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        exit_on_sigterm()
+        with pytest.raises(SystemExit) as ended:
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended.value.code == 143
 
 
 def test_other_errors_keep_their_traceback():

@@ -12,9 +12,7 @@ import argparse
 import json
 import os
 import platform
-import signal
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from datetime import datetime, timezone
@@ -28,7 +26,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from cvrl_mm.command_line import plain_errors, plain_own_errors
+from cvrl_mm.command_line import exit_on_sigterm, plain_errors, plain_own_errors
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.files import replacing
 from cvrl_mm.miniature.report import write_report
@@ -88,7 +86,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Write the videos, execute the missing runs and write the report."""
     args = parse_args()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the trainings
+    exit_on_sigterm()  # and end the trainings
     if args.report:
         read_sizes(args)
     check_settings(args)

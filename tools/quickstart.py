@@ -7,8 +7,6 @@ Example:
 import argparse
 import json
 import os
-import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +21,7 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-from cvrl_mm.command_line import plain_own_errors
+from cvrl_mm.command_line import exit_on_sigterm, plain_own_errors
 from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
@@ -73,7 +71,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Run all steps in order."""
     args = parse_args()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends the training
+    exit_on_sigterm()  # and end the training
     register_all_modules()
     print_warnings_only()  # the training process keeps its own log
     args.out.mkdir(parents=True, exist_ok=True)
