@@ -49,7 +49,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
-    parser.add_argument('--steps', type=int, default=500, help='training steps (%(default)s)')
+    parser.add_argument('--steps', type=int, default=800, help='training steps (%(default)s)')
     parser.add_argument('--batch-size', type=int, help='videos per step (64)')
     parser.add_argument(
         '--seed', type=int, default=0, help='seed of videos and training (%(default)s)'

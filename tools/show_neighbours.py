@@ -5,7 +5,7 @@ marked if both videos have labels.
 
 Example, with the checkpoint that training with this config has written:
     python tools/show_neighbours.py configs/miniature/cvrl_motion.py \
-        work_dirs/cvrl_motion/iter_500.pth --gallery data/motion/train.txt \
+        work_dirs/cvrl_motion/iter_800.pth --gallery data/motion/train.txt \
         --queries data/motion/test.txt --root data/motion --classes data/motion/classes.txt \
         --out neighbours
 """

@@ -6,7 +6,7 @@ _base_ = [
     '../_base_/schedules/finetune_sgd.py',
     '../_base_/default_runtime.py',
 ]
-checkpoint = 'work_dirs/cvrl_motion/iter_500.pth'
+checkpoint = 'work_dirs/cvrl_motion/iter_800.pth'
 model = dict(
     backbone=dict(**_base_.small_backbone, init_cfg=dict(checkpoint=checkpoint)),
     cls_head=dict(in_channels=128, num_classes=16),

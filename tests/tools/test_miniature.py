@@ -49,7 +49,7 @@ def test_results_of_other_videos_are_not_mixed(tmp_path: Path, monkeypatch):
     (tmp_path / 'runs').mkdir()
     for former in ('', '{"train": 32, "test": 20, "budget": 0.005}'):  # had no version once
         (tmp_path / 'settings.json').write_text(former)
-        with pytest.raises(SystemExit, match=r'asked for .*"steps": 500, "videos": 3'):
+        with pytest.raises(SystemExit, match=r'asked for .*"steps": 800, "videos": 3'):
             run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY)
     (tmp_path / 'settings.json').write_text('{')
     with pytest.raises(SystemExit, match=r'settings\.json is damaged'):
