@@ -18,7 +18,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner, find_latest_checkpoint, set_random_seed
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from cvrl_mm.command_line import exit_on_sigterm, plain_own_errors
@@ -164,7 +164,7 @@ def pretrain(config: Config, run: Path) -> None:
         raise SystemExit(f'Pre-training failed; its log is {run / LOG}.')
 
 
-def follow(bar: Progress, task: int, run: Path, told: int) -> int:
+def follow(bar: Progress, task: TaskID, run: Path, told: int) -> int:
     """Advance the bar to the last logged step, print each 100th step, return the last printed."""
     curves = read_curves(run)
     losses, accuracies = curves.get('loss', {}), curves.get('accuracy', {})
