@@ -22,7 +22,7 @@ MIN_STEPS = 2000
 EPOCHS = 100
 SHORT_HOURS = 1.0
 FEW_STEPS = 200  # with fewer steps, a warning is printed
-BASE_LR, BASE_BATCH = 4e-3, 64  # of our short trainings (_base_/schedules/miniature_adamw.py)
+BASE_LR, BASE_BATCH = 4e-3, 64  # for short trainings with AdamW
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
 

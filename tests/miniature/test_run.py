@@ -49,7 +49,7 @@ def test_a_training_without_one_of_its_videos_leaves_no_checkpoint(tmp_path: Pat
     for split in ('train.txt', 'test.txt'):
         (tmp_path / split).write_text(''.join(f'{name} 0\n' for name in names))
     with pytest.raises(RuntimeError, match=r'(?s)0\.mp4 cannot be read'):
-        run(tmp_path, budget=0.004).execute()
+        run(tmp_path, budget=0.0025).execute()
     assert not list(tmp_path.glob('*.pth'))
 
 

@@ -69,17 +69,17 @@ def test_ablations_change_what_the_full_size_ones_change(name: str):
 def test_batch_sizes_see_as_many_videos():
     for row in TABLES['batch_size'].rows:
         cfg = Config.fromfile(CONFIGS / f'miniature/{row.run}.py')
-        assert cfg.train_cfg.max_iters * cfg.train_dataloader.batch_size == 32000
-        assert cfg.optim_wrapper.optimizer.lr / cfg.train_dataloader.batch_size == 4e-3 / 64
-        assert cfg.param_scheduler[0].end / cfg.train_cfg.max_iters == 0.2
+        assert cfg.train_cfg.max_iters * cfg.train_dataloader.batch_size == 51200
+        assert cfg.optim_wrapper.optimizer.lr / cfg.train_dataloader.batch_size == 8e-3 / 64
+        assert cfg.param_scheduler[0].end / cfg.train_cfg.max_iters == 0.125
 
 
 def test_the_length_of_the_training_doubles_from_row_to_row():
     configs = [Config.fromfile(CONFIGS / f'miniature/{row.run}.py') for row in TABLES['steps'].rows]
-    assert [config.train_cfg.max_iters for config in configs] == [125, 250, 500, 1000]
+    assert [config.train_cfg.max_iters for config in configs] == [200, 400, 800, 1600]
     for config in configs:
         warm_up = config.param_scheduler[0].end / config.train_cfg.max_iters
-        assert warm_up == pytest.approx(0.2, abs=0.01)
+        assert warm_up == 0.125
 
 
 def test_a_run_that_tables_share_is_made_once_with_all_measures():
