@@ -8,7 +8,7 @@ from tests.tiny import save_backbone
 
 @pytest.fixture(scope='module')
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp('run') / 'iter_500.pth'
+    path = tmp_path_factory.mktemp('run') / 'iter_800.pth'
     return save_backbone(path, width=0.25, stage_blocks=(1, 1, 1, 1), conv1_kernel=(3, 5, 5))
 
 
@@ -28,6 +28,6 @@ def test_says_that_the_protocol_is_the_cached_one(
     assert 'cached: 2 fixed views of each training video' in out
     assert 'not the online protocol' in out
     assert 'the best of 15' in out
-    folder = checkpoint.parent / 'iter_500_linear_motion'
+    folder = checkpoint.parent / 'iter_800_linear_motion'
     assert (folder / 'train' / 'feats_00000.npy').is_file()
     assert (folder / 'cached_probe.json').is_file()
