@@ -1,21 +1,19 @@
 """Run the paper's comparisons on generated videos, in several seeds, and write one report.
 
-Started again, it continues where it stopped. miniature.md is rewritten after every run.
+Started again, it continues where it stopped. The report is rewritten after every run: miniature.md,
+miniature.csv and a plot of each table that has results in two rows or more.
 
 Examples:
     python tools/miniature.py                                  # everything
     python tools/miniature.py --tables linear augmentation --seeds 0 1 2
-    python tools/miniature.py --report                         # rewrite miniature.md only
+    python tools/miniature.py --report                         # rewrite the report only
 """
 
 import argparse
 import json
 import os
-import platform
-import subprocess
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from datetime import datetime, timezone
 from math import isfinite
 from pathlib import Path
 
@@ -29,7 +27,7 @@ from rich.progress import Progress
 from cvrl_mm.command_line import exit_on_sigterm, plain_errors, plain_own_errors
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.files import replacing
-from cvrl_mm.miniature.report import write_report
+from cvrl_mm.miniature.report import Results, row_values, write_report
 from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, TRANSFER, measures_by_run
 from cvrl_mm.miniature.training_process import training_pool
@@ -233,40 +231,33 @@ def is_whole(frames: Path) -> bool:
 
 
 def report(args: argparse.Namespace, runs: list[Run]) -> None:
-    """Write miniature.md from the current results."""
+    """Write miniature.md and its plots: the tables with results in at least two rows."""
     results: dict[str, dict[int, dict[str, float]]] = {}
+    origins = []
     for run in runs:
-        results.setdefault(run.name, {})[run.seed] = run.results()
-    seconds = sum(r.get('seconds', 0) for seeds in results.values() for r in seeds.values())
-    on_gpu = torch.cuda.is_available()
+        if measures := run.results():
+            results.setdefault(run.name, {})[run.seed] = measures
+            origins.append(run.origin())
+    seconds = sum(m.get('seconds', 0) for measured in results.values() for m in measured.values())
     settings = {
-        'date': datetime.now(timezone.utc).date(),
-        'commit': commit(),
-        'machine': torch.cuda.get_device_name() if on_gpu else cpu(),
-        'cores': f'{CORES}, {args.jobs} runs at a time, {seconds / 60:.0f} minutes of runs in all',
-        'torch': torch.__version__,
+        name: ', '.join(sorted({came_from.get(name, 'not recorded') for came_from in origins}))
+        for name in ('date', 'commit', 'machine', 'torch')
+    }
+    seeds = sorted({seed for measured in results.values() for seed in measured})
+    settings |= {
+        'time': f'{seconds / 60:.0f} minutes, the sum of {len(origins)} runs',
         'videos': f'{args.train} to train on, {args.test} held out, 16 classes',
-        'seeds': ', '.join(map(str, args.seeds)),
+        'seeds': ', '.join(map(str, seeds)),
         'budget': f"{args.budget:g} x the configs' steps",
     }
-    write_report(args.out, args.tables, results, settings)
+    tables = [name for name in args.tables if num_rows(name, results) > 1]
+    write_report(args.out, tables, results, settings)
 
 
-def cpu() -> str:
-    """Return the name of the processor, on which rounding and thus the results depend."""
-    info = Path('/proc/cpuinfo')
-    lines = info.read_text().splitlines() if info.is_file() else []
-    names = [line.partition(':')[2].strip() for line in lines if line.startswith('model name')]
-    return names[0] if names else f'{platform.machine()} CPU'
-
-
-def commit() -> str:
-    """Describe the current commit and whether files differ from it."""
-    command = ['git', '-C', str(REPOSITORY), 'describe', '--always', '--dirty']
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return 'not in a git repository'
+def num_rows(table: str, results: Results) -> int:
+    """Count the rows of a table that have results."""
+    rows, measures = TABLES[table].rows, TABLES[table].measures
+    return sum(any(row_values(results, row, measure) for measure in measures) for row in rows)
 
 
 if __name__ == '__main__':

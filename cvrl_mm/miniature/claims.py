@@ -1,6 +1,7 @@
 """The paper's claims as comparisons of two rows, with a reason for each prediction.
 
-The predictions were written before the runs that test them.
+The claims and their directions were written before the runs that test them. The reasons were
+reworded for the present videos, before the first table of these.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ class Claim:
 
     Attributes:
         what: Text of the claim.
-        source: Table or figure of the paper.
+        source: Table or figure of the paper, or 'control' for a comparison that is not in it.
         higher: Run and measure with the higher accuracy.
         lower: Run and measure with the lower accuracy.
         why: Why the claim should hold on the generated videos, or why it may not.
@@ -52,7 +53,7 @@ LAYERS = 'Hidden layers keep what the loss discards out of the features.'
 CLAIMS = (
     Claim(
         'CVRL above random weights',
-        'Table 2',
+        'control',
         ('cvrl_motion', 'linear'),
         ('random', 'linear'),
         'The positive pair shares its motion, which is the class.',
@@ -66,7 +67,7 @@ CLAIMS = (
     ),
     Claim(
         'inflated SimCLR above random weights',
-        'Table 2',
+        'control',
         ('simclr_motion', 'linear'),
         ('random', 'linear'),
         'A single frame shows the structure, which leaves two of the classes.',
@@ -82,14 +83,14 @@ CLAIMS = (
     *(fine_tuned('CVRL above inflated SimCLR', 'cvrl_motion', 'simclr_motion', p) for p in (1, 10)),
     Claim(
         'CVRL above random weights, other classes',
-        'Table 4',
+        'control',
         ('cvrl_motion', 'transfer'),
         ('random', 'transfer'),
         'Positions over time serve other motions as well.',
     ),
     Claim(
         'CVRL above inflated SimCLR, other classes',
-        'Table 4',
+        'control',
         ('cvrl_motion', 'transfer'),
         ('simclr_motion', 'transfer'),
         'A single frame shows the structure and the colours, not the motion.',

@@ -20,7 +20,7 @@ def write_report(
 
     Args:
         folder: Folder to write to.
-        tables: Keys of ``TABLES``.
+        tables: Keys of ``TABLES``; rows without results are listed as "not run".
         results: Accuracies, 0 to 1. A run, a seed or a measure may be missing.
         settings: Settings and machine of the runs, which are listed at the top.
 
@@ -31,8 +31,8 @@ def write_report(
         '# The paper in miniature',
         '',
         'Written by `tools/miniature.py`. Accuracy on the held-out generated videos in %, mean ± '
-        'standard deviation over the seeds. All rows of a seed use the same videos and initial '
-        "weights. The paper's number on Kinetics-400 is in brackets: compare the order, not "
+        'standard deviation over the seeds. All rows of a seed use the same videos. '
+        "The paper's number on Kinetics-400 is in brackets: compare the order, not "
         'the value. `miniature.csv` has the results of all runs.',
         '',
         *(f'- {name}: {value}' for name, value in settings.items()),
@@ -85,7 +85,7 @@ def _claims(results: Results) -> list[str]:
         '',
         'Difference of accuracies in percentage points, paired by seed, with its 95 % interval '
         "(Student's t). An order is stated only if the interval excludes zero. The intervals "
-        'are not corrected for the number of claims.',
+        'are not corrected for the number of claims. A control is not in the paper.',
         '',
         '| claim | paper | difference | seeds | result |',
         '|---|---|---|---|---|',

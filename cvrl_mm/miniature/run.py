@@ -22,6 +22,7 @@ from cvrl_mm.evaluation.linear_probe import linear_probe
 from cvrl_mm.files import replacing
 from cvrl_mm.visualization.curves import read_curves
 
+from .origin import origin
 from .tables import FROZEN, TRANSFER
 from .training_process import LOG, training_process
 
@@ -65,10 +66,21 @@ class Run:
         Raises:
             ValueError: Their file is damaged.
         """
+        return self._read()[0]
+
+    def origin(self) -> dict[str, str]:
+        """Return where the last measure comes from, see :func:`~.origin.origin`.
+
+        It is empty for an unfinished run, and for a run of a version that did not record it.
+        """
+        return self._read()[1]
+
+    def _read(self) -> tuple[dict[str, float], dict[str, str]]:
         path = self.folder / 'results.json'
         try:
             results = json.loads(path.read_text()) if path.is_file() else {}
-            return {measure: float(value) for measure, value in results.items()}
+            came_from = {key: str(value) for key, value in results.pop('origin', {}).items()}
+            return {measure: float(value) for measure, value in results.items()}, came_from
         except (AttributeError, TypeError, ValueError):
             raise ValueError(f'{path} is damaged. Remove it to measure this run again.') from None
 
@@ -196,4 +208,5 @@ class Run:
     def _note(self, results: dict[str, float]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         with replacing(self.folder / 'results.json') as part:
-            part.write_text(json.dumps({**self.results(), **results}, indent=2) + '\n')
+            values = {**self.results(), **results, 'origin': origin(self.repository)}
+            part.write_text(json.dumps(values, indent=2) + '\n')

@@ -20,6 +20,7 @@ def test_claims_agree_with_the_papers_numbers():
     assert len(checked) >= 15
     for claim in checked:
         assert paper[claim.higher] > paper[claim.lower], claim.what
+        assert claim.source != 'control', claim.what
 
 
 def test_difference_is_in_percentage_points_over_shared_seeds():

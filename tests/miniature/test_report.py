@@ -48,6 +48,6 @@ def test_claims_stand_at_the_top_with_their_intervals(tmp_path: Path):
     text = write_report(tmp_path, ['linear'], RESULTS, {}).read_text()
     top = text.split('## Linear evaluation')[0]
     # SimCLR - random: 40 and 50 points; half the width is 12.706 x 7.071 / sqrt(2)
-    row = '| inflated SimCLR above random weights | Table 2 | +45.0 [-18.5, +108.5] | 2 '
+    row = '| inflated SimCLR above random weights | control | +45.0 [-18.5, +108.5] | 2 '
     assert f'{row}| no difference shown |' in top
     assert 'CVRL above random' not in top  # one seed in common

@@ -8,7 +8,9 @@ import pytest
 from mmengine.config import Config
 
 from cvrl_mm.miniature import run as run_module
+from cvrl_mm.miniature.origin import origin
 from cvrl_mm.miniature.run import Run
+from cvrl_mm.miniature.tables import FROZEN
 from tests.script import TOOLS
 
 
@@ -31,6 +33,18 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path, monkeypatch):
     (tmp_path / 'results.json').write_text('{"linear": 0.5}')
     monkeypatch.setattr(subprocess, 'run', pytest.fail)
     assert run(tmp_path).execute() == {'linear': 0.5}
+    assert run(tmp_path).origin() == {}  # a version of old has not recorded it
+
+
+def test_a_measure_names_its_origin(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(Run, '_pretrain', lambda *args: None)
+    monkeypatch.setattr(Run, '_frozen', lambda *args: ())
+    monkeypatch.setattr(run_module, 'frozen_accuracy', lambda: dict.fromkeys(FROZEN, 0.25))
+    finished = run(tmp_path)
+    results = finished.execute()
+    assert (results.keys(), results['linear']) == ({*FROZEN, 'seconds'}, 0.25)
+    assert finished.results() == results
+    assert finished.origin() == origin(TOOLS.parent)
 
 
 def test_a_training_that_fails_shows_its_log(tmp_path: Path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cvrl_mm.miniature.origin import origin
 from cvrl_mm.miniature.run import Run
 from cvrl_mm.synthetic.motion_videos import encode
 from tests.processes import run_program
@@ -31,6 +32,11 @@ def test_a_table_runs_resumes_and_is_written(tmp_path: Path, monkeypatch, capsys
     report = ('miniature.py', '--out', tmp_path, '--tables', 'linear', '--seeds', 3, '--report')
     run_script(monkeypatch, *report)  # it takes the sizes from the folder
     assert (tmp_path / 'miniature.md').read_text() == text
+    run_script(monkeypatch, *report[:3], '--report')  # what has no results is left out
+    assert (tmp_path / 'miniature.md').read_text() == text
+    assert '\n- seeds: 3\n' in text
+    assert 'minutes, the sum of 3 runs\n' in text
+    assert f'\n- commit: {origin(TOOLS.parent)["commit"]}\n' in text
     with pytest.raises(SystemExit, match='no results of these tables and seeds'):
         run_script(monkeypatch, *report, '--seeds', 4)
 
