@@ -167,9 +167,13 @@ class FeatureCache:
                 part.write_text(json.dumps(meta), encoding='utf-8')
         barrier()
         if written is not None and written != meta:
-            other = [key for key in meta if written.get(key) != meta[key]]
+            other = [
+                f'{key} ({written.get(key)} there, {value} now)' if isinstance(value, int) else key
+                for key, value in meta.items()
+                if written.get(key) != value
+            ]
             raise ValueError(
-                f'{self.folder} holds features of another {", ".join(other)}; '
+                f'{self.folder} holds features that differ in {", ".join(other)}; '
                 'choose another folder, or remove this one.'
             )
 

@@ -110,11 +110,12 @@ def test_views_can_be_averaged(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ('change', 'named'), [(dict(source='b'), 'source'), (dict(repeats=2), 'repeats')]
+    ('change', 'named'),
+    [(dict(source='b'), 'source'), (dict(repeats=2), r'repeats \(1 there, 2 now\)')],
 )
 def test_features_of_something_else_are_not_mixed_in(tmp_path: Path, change: dict, named: str):
     fill(tmp_path)
-    with pytest.raises(ValueError, match=f'features of another {named};'):
+    with pytest.raises(ValueError, match=f'features that differ in {named};'):
         fill(tmp_path, **change)
 
 

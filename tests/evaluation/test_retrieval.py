@@ -18,11 +18,11 @@ def test_features_of_other_pixels_or_videos_are_not_mixed_in(
     retrieval(linear_config(str(motion_set), str(own)), checkpoint, tmp_path)
     other = linear_config(str(motion_set), str(own))
     other.model.data_preprocessor.std = [1, 1, 1]
-    with pytest.raises(ValueError, match='features of another source'):
+    with pytest.raises(ValueError, match='features that differ in source'):
         retrieval(other, checkpoint, tmp_path)
     first, *rest = (own / 'train.txt').read_text().splitlines()
     (own / 'train.txt').write_text('\n'.join([*rest, first]))
-    with pytest.raises(ValueError, match='features of another source'):
+    with pytest.raises(ValueError, match='features that differ in source'):
         retrieval(linear_config(str(motion_set), str(own)), checkpoint, tmp_path)
 
 
