@@ -98,11 +98,16 @@ def main() -> None:
     for message in failed:
         console.print(escape(message))
     if failed:
-        raise SystemExit(f'{len(failed)} of {len(runs)} runs failed; start again to continue.')
+        raise SystemExit(
+            f'{len(failed)} of {len(runs)} runs failed. Remove the cause, and the same command '
+            'continues from here.'
+        )
 
 
 def check_settings(args: argparse.Namespace) -> None:
     """Refuse to mix runs of different sizes, steps or videos in one report."""
+    if args.out.exists() and not args.out.is_dir():
+        raise SystemExit(f'--out must be a folder, but {args.out} is a file.')
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / 'settings.json'
     config = Config.fromfile(REPOSITORY / 'configs/miniature/cvrl_motion.py')
@@ -111,6 +116,11 @@ def check_settings(args: argparse.Namespace) -> None:
         train=args.train, test=args.test, budget=args.budget, steps=steps, videos=VERSION
     )
     if not path.is_file():
+        if any(args.out.glob('runs/*/*/results.json')):
+            raise SystemExit(
+                f'{args.out} holds results, but no settings.json that names the sizes of their '
+                'runs: use another --out.'
+            )
         with replacing(path) as part:
             part.write_text(json.dumps(settings) + '\n')
     elif (begun := path.read_text().strip()) != json.dumps(settings):
@@ -124,12 +134,14 @@ def read_sizes(args: argparse.Namespace) -> None:
     """Take the sizes of the runs that are to be reported from their folder."""
     path = args.out / 'settings.json'
     if not path.is_file():
-        raise SystemExit(f'There are no runs in {args.out} to report.')
+        raise SystemExit(f'{args.out} has no runs to report: there is no {path.name} in it.')
     try:
         settings = json.loads(path.read_text())
         args.train, args.test, args.budget = (settings[k] for k in ('train', 'test', 'budget'))
     except (KeyError, TypeError, ValueError):
-        raise SystemExit(f'{path} is damaged.') from None
+        raise SystemExit(
+            f'{path} is damaged. It must hold train, test and budget as given to the runs.'
+        ) from None
 
 
 def make_runs(args: argparse.Namespace) -> list[Run]:

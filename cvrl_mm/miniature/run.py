@@ -80,7 +80,10 @@ class Run:
         try:
             results = json.loads(path.read_text()) if path.is_file() else {}
             came_from = {key: str(value) for key, value in results.pop('origin', {}).items()}
-            return {measure: float(value) for measure, value in results.items()}, came_from
+            measures = {measure: float(value) for measure, value in results.items()}
+            if not all(0 <= value <= 1 for key, value in measures.items() if key != 'seconds'):
+                raise ValueError
+            return measures, came_from
         except (AttributeError, TypeError, ValueError):
             raise ValueError(f'{path} is damaged. Remove it to measure this run again.') from None
 

@@ -41,7 +41,7 @@ def test_a_table_runs_resumes_and_is_written(tmp_path: Path, monkeypatch, capsys
         run_script(monkeypatch, *report, '--seeds', 4)
 
     results = tmp_path / 'runs/random/seed3/results.json'
-    for damaged in ('{', '[]', '{"linear": "x"}'):
+    for damaged in ('{', '[]', '{"linear": "x"}', '{"linear": NaN}', '{"R@1": 15.0}'):
         results.write_text(damaged)
         for extra in ((), ('--report',)):  # before anything is trained
             with pytest.raises(SystemExit, match=r'seed3/results\.json is damaged\. Remove it'):
@@ -57,6 +57,12 @@ def test_results_of_other_videos_are_not_mixed(tmp_path: Path, monkeypatch):
         (tmp_path / 'settings.json').write_text(former)
         with pytest.raises(SystemExit, match=r'asked for .*"steps": 800, "videos": 3'):
             run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY)
+    (tmp_path / 'settings.json').unlink()
+    (tmp_path / 'runs/random/seed3').mkdir(parents=True)
+    (tmp_path / 'runs/random/seed3/results.json').write_text('{"linear": 0.25}')
+    with pytest.raises(SystemExit, match=r'holds results, but no settings\.json'):
+        run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY)
+    assert not (tmp_path / 'settings.json').exists()
     (tmp_path / 'settings.json').write_text('{')
     with pytest.raises(SystemExit, match=r'settings\.json is damaged'):
         run_script(monkeypatch, 'miniature.py', '--out', tmp_path, '--report')
@@ -75,9 +81,12 @@ def test_frames_that_are_cut_off_are_decoded_again(tmp_path: Path, monkeypatch):
 
 
 def test_a_folder_without_runs_is_not_reported(tmp_path: Path, monkeypatch):
-    with pytest.raises(SystemExit, match=r'no runs in .*/typo'):
+    with pytest.raises(SystemExit, match=r'typo has no runs to report'):
         run_script(monkeypatch, 'miniature.py', '--out', tmp_path / 'typo', '--report')
     assert not (tmp_path / 'typo').exists()
+    (tmp_path / 'file').touch()
+    with pytest.raises(SystemExit, match=r'--out must be a folder, but .*/file is a file'):
+        run_script(monkeypatch, 'miniature.py', '--out', tmp_path / 'file')
 
 
 @pytest.mark.parametrize(
