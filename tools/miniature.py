@@ -51,7 +51,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--tables', nargs='+', choices=TABLES, default=list(TABLES))
     parser.add_argument(
-        '--seeds', nargs='+', type=int, default=[0, 1, 2, 3, 4], help='seeds (0 to 4)'
+        '--seeds', nargs='+', type=int, help='seeds (0 1 2 3 4; with --report, all with results)'
     )
     parser.add_argument(
         '--jobs',
@@ -64,9 +64,13 @@ def parse_args() -> argparse.Namespace:
         '--budget', type=float, default=1.0, help="factor on the configs' steps (%(default)s)"
     )
     parser.add_argument(
-        '--report', action='store_true', help='only rewrite the report, with the sizes of its runs'
+        '--report',
+        action='store_true',
+        help='only rewrite the report; sizes and budget are read from the folder',
     )
     args = parser.parse_args()
+    if args.seeds is None:
+        args.seeds = found_seeds(args.out) if args.report else [0, 1, 2, 3, 4]
     args.tables, args.seeds = list(dict.fromkeys(args.tables)), list(dict.fromkeys(args.seeds))
     if not (args.budget > 0 and isfinite(args.budget)):
         parser.error(f'--budget must be above 0 and finite, got {args.budget:g}')
@@ -74,11 +78,19 @@ def parse_args() -> argparse.Namespace:
         parser.error(f'--jobs must be at least 1, got {args.jobs}')
     if min(args.train, args.test) < 16:
         parser.error('--train and --test must be at least 16, one video per class')
-    if min(args.seeds) < 0:
+    if any(seed < 0 for seed in args.seeds):
         parser.error(f'--seeds must not be negative, got {min(args.seeds)}')
     if args.jobs is None:
         args.jobs = max(1, CORES // 4) if torch.cuda.is_available() else CORES
     return args
+
+
+def found_seeds(out: Path) -> list[int]:
+    """Return the seeds of the results in an output folder, in order."""
+    names = {
+        path.parent.name.removeprefix('seed') for path in out.glob('runs/*/seed*/results.json')
+    }
+    return sorted(int(name) for name in names if name.isdecimal())
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The paper's claims as comparisons of two rows, with a reason for each prediction.
 
-The claims and their directions were written before the runs that test them. The reasons were
-reworded for the present videos, before the first table of these.
+The directions are those of the paper. The list was made before the first table of the present
+videos, for which the reasons were reworded; four of the comparisons were named controls after it.
 """
 
 from collections.abc import Mapping

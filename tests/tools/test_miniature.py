@@ -14,7 +14,7 @@ from cvrl_mm.synthetic.motion_videos import encode
 from tests.processes import run_program
 from tests.script import TOOLS, run_script
 
-TINY = ('--tables', 'linear', '--train', 32, '--test', 20, '--budget', 0.005, '--seeds', 3)
+TINY = ('--tables', 'linear', '--train', 32, '--test', 20, '--budget', 0.005, '--seeds', 7)
 
 
 def test_a_table_runs_resumes_and_is_written(tmp_path: Path, monkeypatch, capsys):
@@ -26,25 +26,25 @@ def test_a_table_runs_resumes_and_is_written(tmp_path: Path, monkeypatch, capsys
     text = (tmp_path / 'miniature.md').read_text()
     assert '| CVRL |' in text
     assert 'not run' not in text
-    assert (tmp_path / 'runs/simclr_motion/seed3/inflated.pth').is_file()
+    assert (tmp_path / 'runs/simclr_motion/seed7/inflated.pth').is_file()
 
     monkeypatch.setattr(Run, 'execute', pytest.fail)  # nothing is left to do
-    report = ('miniature.py', '--out', tmp_path, '--tables', 'linear', '--seeds', 3, '--report')
+    report = ('miniature.py', '--out', tmp_path, '--tables', 'linear', '--seeds', 7, '--report')
     run_script(monkeypatch, *report)  # it takes the sizes from the folder
     assert (tmp_path / 'miniature.md').read_text() == text
     run_script(monkeypatch, *report[:3], '--report')  # what has no results is left out
     assert (tmp_path / 'miniature.md').read_text() == text
-    assert '\n- seeds: 3\n' in text
+    assert '\n- seeds: 7\n' in text
     assert 'minutes, the sum of 3 runs\n' in text
     assert f'\n- commit: {origin(TOOLS.parent)["commit"]}\n' in text
     with pytest.raises(SystemExit, match='no results of these tables and seeds'):
         run_script(monkeypatch, *report, '--seeds', 4)
 
-    results = tmp_path / 'runs/random/seed3/results.json'
+    results = tmp_path / 'runs/random/seed7/results.json'
     for damaged in ('{', '[]', '{"linear": "x"}', '{"linear": NaN}', '{"R@1": 15.0}'):
         results.write_text(damaged)
         for extra in ((), ('--report',)):  # before anything is trained
-            with pytest.raises(SystemExit, match=r'seed3/results\.json is damaged\. Remove it'):
+            with pytest.raises(SystemExit, match=r'seed7/results\.json is damaged\. Remove it'):
                 run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY, *extra)
 
     with pytest.raises(SystemExit, match=r'"budget": 0\.005.*asked for.*"budget": 2\.0'):
@@ -58,8 +58,8 @@ def test_results_of_other_videos_are_not_mixed(tmp_path: Path, monkeypatch):
         with pytest.raises(SystemExit, match=r'asked for .*"steps": 800, "videos": 3'):
             run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY)
     (tmp_path / 'settings.json').unlink()
-    (tmp_path / 'runs/random/seed3').mkdir(parents=True)
-    (tmp_path / 'runs/random/seed3/results.json').write_text('{"linear": 0.25}')
+    (tmp_path / 'runs/random/seed7').mkdir(parents=True)
+    (tmp_path / 'runs/random/seed7/results.json').write_text('{"linear": 0.25}')
     with pytest.raises(SystemExit, match=r'holds results, but no settings\.json'):
         run_script(monkeypatch, 'miniature.py', '--out', tmp_path, *TINY)
     assert not (tmp_path / 'settings.json').exists()
