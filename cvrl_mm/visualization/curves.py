@@ -51,6 +51,9 @@ def _parse(line: bytes, place: str) -> dict:
         scalars = json.loads(line)
         if not isinstance(scalars, dict) or type(scalars.get('step')) is not int:
             raise ValueError('it is not an object with an integer "step"')
+        for name, value in scalars.items():
+            if type(value) not in (int, float):
+                raise ValueError(f'"{name}" is {json.dumps(value)}, not a number')
     except ValueError as error:  # also of a wrong encoding
         raise ValueError(f'{place} is damaged: {error}. Correct or remove this line.') from None
     return scalars

@@ -40,6 +40,8 @@ def test_a_line_that_is_being_written_is_left_for_later(tmp_path):
         (b'[1]', 'not an object'),
         (b'{"loss": 1.0}', '"step"'),
         (b'{"step": "2"}', '"step"'),
+        (b'{"step": 2, "loss": "3.0"}', '"loss" is "3.0", not a number'),
+        (b'{"step": 2, "loss": null}', '"loss" is null, not a number'),
     ],
 )
 def test_a_damaged_log_is_named(tmp_path, line: bytes, reason: str):
