@@ -112,7 +112,11 @@ class FeatureCache:
         )
         self._claim(json.loads(json.dumps(meta)))  # in the form in which it is read back
         shards = range(-(-len(videos) // SHARD_VIDEOS))
-        left = [shard for shard in shards if not self._path('feats', shard).exists()]
+        left = [
+            shard
+            for shard in shards
+            if not all(self._path(name, shard).exists() for name in ('feats', 'labels'))
+        ]
         barrier()  # no rank writes before all ranks have looked
         left = left[get_rank() :: get_world_size()]
         done, total = 0, sum(len(self._members(shard, len(videos))) for shard in left)
@@ -139,7 +143,7 @@ class FeatureCache:
 
         Raises:
             FileNotFoundError: Features are missing.
-            ValueError: A file does not hold an array.
+            ValueError: A file does not hold an array of its videos.
         """
         meta = self._meta()
         if meta is None:
@@ -152,7 +156,9 @@ class FeatureCache:
                 f'{self.folder}; run the extraction again, which computes only these.'
             )
         feats, labels = (
-            torch.from_numpy(np.concatenate([_read(self._path(name, s)) for s in shards]))
+            torch.from_numpy(
+                np.concatenate([self._array(name, s, meta['num_videos']) for s in shards])
+            )
             for name in ('feats', 'labels')
         )
         return feats, labels
@@ -217,13 +223,16 @@ class FeatureCache:
             with replacing(self._path(name, shard)) as part:
                 np.save(part, x.numpy())
 
-
-def _read(path: Path) -> np.ndarray:
-    try:
-        array = np.load(path, allow_pickle=False)
-        if isinstance(array, np.ndarray):
+    def _array(self, name: str, shard: int, num_videos: int) -> np.ndarray:
+        path, members = self._path(name, shard), self._members(shard, num_videos)
+        try:
+            array = np.load(path, allow_pickle=False)
+            if not isinstance(array, np.ndarray):
+                raise ValueError('it holds several arrays')
+            if array.shape[:1] != (len(members),):
+                raise ValueError(f'its shape is {array.shape} for {len(members)} videos')
             return array
-        error: Exception = ValueError('it holds several arrays')
-    except (ValueError, EOFError, MemoryError, BadZipFile) as caught:
-        error = caught
-    raise ValueError(f'{path} holds no features: {error}; remove it and compute them again.')
+        except (ValueError, EOFError, MemoryError, BadZipFile) as error:
+            raise ValueError(
+                f'{path} cannot be used: {error}; remove it and compute its videos again.'
+            ) from None

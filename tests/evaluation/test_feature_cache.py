@@ -119,6 +119,22 @@ def test_features_of_something_else_are_not_mixed_in(tmp_path: Path, change: dic
         fill(tmp_path, **change)
 
 
+@pytest.mark.parametrize('name', ['feats', 'labels'])
+def test_arrays_of_other_videos_are_refused_and_made_again(tmp_path: Path, name: str):
+    fill(tmp_path)
+    feats, labels = FeatureCache(tmp_path).load()
+    path = tmp_path / f'{name}_00001.npy'
+    for wrong in (np.zeros(3), np.zeros(5), np.zeros(())):
+        np.save(path, wrong)
+        with pytest.raises(ValueError, match=rf'{name}_00001\.npy cannot be used: its shape'):
+            FeatureCache(tmp_path).load()
+    path.unlink()
+    assert fill(tmp_path).seen == [4, 5, 6, 7]
+    again = FeatureCache(tmp_path).load()
+    assert torch.equal(again[0], feats)
+    assert torch.equal(again[1], labels)
+
+
 def test_nothing_to_load_is_said(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match='holds no features'):
         FeatureCache(tmp_path).load()
@@ -140,7 +156,7 @@ def test_a_file_that_holds_no_features_is_refused(kind: str, tmp_path: Path):
         np.save(shard, np.array([Trap(tmp_path / 'sprung')], object))
     else:
         shard.write_bytes(b'' if kind == 'empty' else shard.read_bytes()[:-3])
-    with pytest.raises(ValueError, match=r'feats_00001\.npy holds no features: .*; remove it'):
+    with pytest.raises(ValueError, match=r'feats_00001\.npy cannot be used: .*; remove it'):
         FeatureCache(tmp_path).load()
     assert not (tmp_path / 'sprung').exists()
 
@@ -172,5 +188,5 @@ def test_several_arrays_are_no_features(tmp_path):
     (tmp_path / 'meta.json').write_text('{"num_videos": 1}')
     with (tmp_path / 'feats_00000.npy').open('wb') as file:
         np.savez(file, a=np.zeros(1))
-    with pytest.raises(ValueError, match='holds no features: it holds several arrays'):
+    with pytest.raises(ValueError, match='cannot be used: it holds several arrays'):
         FeatureCache(tmp_path).load()
