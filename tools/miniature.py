@@ -128,7 +128,7 @@ def check_settings(args: argparse.Namespace) -> None:
         train=args.train, test=args.test, budget=args.budget, steps=steps, videos=VERSION
     )
     if not path.is_file():
-        if any(args.out.glob('runs/*/*/results.json')):
+        if found_seeds(args.out):
             raise SystemExit(
                 f'{args.out} holds results, but no settings.json that names the sizes of their '
                 'runs: use another --out.'

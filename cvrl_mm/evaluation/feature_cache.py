@@ -7,7 +7,7 @@ A folder contains the features of one list of videos::
     labels_00000.npy         int64, (256,)
     feats_00001.npy  ...     the following 256 videos; the last shard is shorter
 
-A shard is complete when its ``feats`` file exists; it is renamed into place after ``labels``. All
+A shard is complete when both of its files exist; they are renamed into place when written. All
 files can be read with ``np.load(path, mmap_mode='r')``.
 """
 
@@ -111,12 +111,7 @@ class FeatureCache:
             seed=seed,
         )
         self._claim(json.loads(json.dumps(meta)))  # in the form in which it is read back
-        shards = range(-(-len(videos) // SHARD_VIDEOS))
-        left = [
-            shard
-            for shard in shards
-            if not all(self._path(name, shard).exists() for name in ('feats', 'labels'))
-        ]
+        left = self._missing(len(videos))
         barrier()  # no rank writes before all ranks have looked
         left = left[get_rank() :: get_world_size()]
         done, total = 0, sum(len(self._members(shard, len(videos))) for shard in left)
@@ -149,10 +144,9 @@ class FeatureCache:
         if meta is None:
             raise FileNotFoundError(f'{self.folder} holds no features.')
         shards = range(-(-meta['num_videos'] // SHARD_VIDEOS))
-        there = {path.name for path in self.folder.glob('feats_*.npy')}
-        if len(there) < len(shards) or {self._path('feats', s).name for s in shards} - there:
+        if missing := self._missing(meta['num_videos']):
             raise FileNotFoundError(
-                f'{max(1, len(shards) - len(there))} of {len(shards)} shards are missing in '
+                f'{len(missing)} of {len(shards)} shards are missing in '
                 f'{self.folder}; run the extraction again, which computes only these.'
             )
         feats, labels = (
@@ -201,6 +195,15 @@ class FeatureCache:
     @staticmethod
     def _members(shard: int, num_videos: int) -> range:
         return range(shard * SHARD_VIDEOS, min((shard + 1) * SHARD_VIDEOS, num_videos))
+
+    def _missing(self, num_videos: int) -> list[int]:
+        """Return the shards that lack a file."""
+        there = {path.name for path in self.folder.glob('*.npy')}
+        return [
+            shard
+            for shard in range(-(-num_videos // SHARD_VIDEOS))
+            if not {f'feats_{shard:05d}.npy', f'labels_{shard:05d}.npy'} <= there
+        ]
 
     def _path(self, name: str, shard: int) -> Path:
         return self.folder / f'{name}_{shard:05d}.npy'

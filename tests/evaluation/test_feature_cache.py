@@ -129,6 +129,8 @@ def test_arrays_of_other_videos_are_refused_and_made_again(tmp_path: Path, name:
         with pytest.raises(ValueError, match=rf'{name}_00001\.npy cannot be used: its shape'):
             FeatureCache(tmp_path).load()
     path.unlink()
+    with pytest.raises(FileNotFoundError, match='1 of 3 shards are missing'):
+        FeatureCache(tmp_path).load()
     assert fill(tmp_path).seen == [4, 5, 6, 7]
     again = FeatureCache(tmp_path).load()
     assert torch.equal(again[0], feats)
