@@ -25,8 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from .files import replacing
-from .locks import locked
+from .io import locked, replacing
 
 Part = TypeVar('Part', bound='ListPart')
 FORMAT = 2

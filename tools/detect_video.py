@@ -63,7 +63,7 @@ def annotate(args: argparse.Namespace, out: Path) -> int:
     from cvrl_mm.detection.annotated_video import write_annotated_video
     from cvrl_mm.detection.ava_proposals import load_proposals
     from cvrl_mm.detection.video_detector import VideoActionDetector
-    from cvrl_mm.progress import progress
+    from cvrl_mm.io import progress
 
     check_device(args.device)
     proposals = None if args.proposals is None else load_proposals(args.proposals)

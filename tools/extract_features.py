@@ -80,8 +80,7 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
     from cvrl_mm.evaluation.extraction import extract_to_file
     from cvrl_mm.evaluation.feature_file import FeatureFile
     from cvrl_mm.evaluation.video_files import gather_videos
-    from cvrl_mm.progress import progress
-    from cvrl_mm.shares import rank_and_size, usable_cores
+    from cvrl_mm.io import progress, rank_and_size, usable_cores
 
     print_warnings_only()
     device = args.device or default_device()

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from cvrl_mm.progress import progress_bar
 from mmengine.config import Config
 from rich.console import Console
 from rich.markup import escape
@@ -26,14 +27,12 @@ from rich.progress import Progress
 
 from cvrl_mm.command_line import exit_on_sigterm, plain_errors, plain_own_errors
 from cvrl_mm.datasets import VideoFile
-from cvrl_mm.files import replacing
+from cvrl_mm.io import replacing, usable_cores
 from cvrl_mm.miniature.report import Results, row_values, write_report
 from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, TRANSFER, measures_by_run
 from cvrl_mm.miniature.training_process import training_pool
 from cvrl_mm.preparation.subset import draw_subset
-from cvrl_mm.progress import progress_bar
-from cvrl_mm.shares import usable_cores
 from cvrl_mm.synthetic.motion_videos import VERSION, write_motion_videos
 
 REPOSITORY = Path(__file__).resolve().parents[1]

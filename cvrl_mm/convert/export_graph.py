@@ -12,7 +12,7 @@ from mmengine.utils import digit_version
 from torch import Tensor, nn
 from torch.nn.modules.utils import _triple
 
-from ..files import check_target, replacing
+from ..io import check_target, replacing
 from ..models.same_conv3d import SameConv3d
 from ..models.same_max_pool3d import SameMaxPool3d
 

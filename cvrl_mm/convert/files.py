@@ -12,7 +12,7 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor
 
-from ..files import replacing
+from ..io import replacing
 from ..weights_only import refusal
 
 SAFETENSORS = '.safetensors'

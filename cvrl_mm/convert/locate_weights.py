@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import torch
 
-from ..files import replacing
+from ..io import replacing
 
 TIMEOUT_SECONDS = 20  # of each read from the server
 TF_SUFFIXES = ('.tar.gz', '.tgz', '.index')

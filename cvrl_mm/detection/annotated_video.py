@@ -7,8 +7,8 @@ import cv2
 import numpy as np
 
 from cvrl_mm.datasets import VideoFile
-from cvrl_mm.files import replacing
 
+from ..io import replacing
 from .video_detector import Detections
 
 COLOUR, INK = (80, 220, 80), (0, 0, 0)  # BGR

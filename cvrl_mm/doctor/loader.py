@@ -5,8 +5,7 @@ import time
 from mmaction.registry import DATASETS
 from mmengine.config import Config
 
-from cvrl_mm.shares import usable_cores
-
+from ..io import usable_cores
 from .finding import Finding
 
 NUM_SAMPLES = 64

@@ -8,8 +8,18 @@ from typing import IO
 
 from mmengine.logging import print_log
 
-from ..locks import try_to_lock
 from .start_error import StartError
+
+
+def try_to_lock(file: IO, per_process: bool = False) -> bool:
+    import fcntl
+
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
 
 LOCK = '.training.lock'
 WAIT_SECONDS = 30.0  # for the processes of a job that has just been killed

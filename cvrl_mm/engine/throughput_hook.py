@@ -10,7 +10,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from ..shares import usable_cores
+from ..io import usable_cores
 from .unwrapped_model import unwrapped_model
 
 

@@ -8,7 +8,7 @@ from mmengine.config import Config
 from mmengine.dist import is_main_process
 from mmengine.logging import print_log
 
-from ..progress import progress
+from ..io import progress
 from .frozen_features import (
     cached_features,
     check_labels,

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..evenly_spaced import evenly_spaced
+from ..io import evenly_spaced
 
 MAX_PAIRED = 5000  # features; the memory grows with the square of this number
 

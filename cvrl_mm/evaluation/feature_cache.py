@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ..datasets.sample_index import seeded_draws
-from ..files import replacing
+from ..io import replacing
 from .features import clip_features
 
 SHARD_VIDEOS = 256  # small enough to distribute small data sets over the ranks, too

@@ -9,7 +9,7 @@ from types import TracebackType
 import numpy as np
 
 from ..datasets.find_videos import is_utf8, printable
-from ..files import check_target
+from ..io import check_target
 
 ROWS_AT_A_TIME = 4096
 

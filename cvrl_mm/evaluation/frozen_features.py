@@ -12,7 +12,7 @@ from mmengine.dist import is_main_process
 from torch import Tensor
 
 from ..datasets.video_list import VideoList
-from ..progress import progress
+from ..io import progress
 from .extraction import file_sha256, weights_sha256
 from .feature_cache import FeatureCache
 from .features import UNTRAINED, build_recognizer

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..evenly_spaced import evenly_spaced
+from ..io import evenly_spaced
 from .inspection import Inspection, Video
 
 WATCHED_SHARE = 0.2

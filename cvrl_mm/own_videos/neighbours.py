@@ -10,8 +10,7 @@ from ..datasets.find_videos import printable
 from ..evaluation.encoder import load_encoder
 from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours
 from ..evaluation.video_files import gather_videos
-from ..evenly_spaced import evenly_spaced
-from ..progress import progress
+from ..io import evenly_spaced, progress
 from ..visualization.neighbours import Neighbour, Query, write_neighbour_page
 from .encoding import encode
 from .trained import FEATURES, Trained, how_to_write_again

@@ -25,10 +25,7 @@ from rich.console import Console
 from ..command_line import read_config
 from ..engine.checkpoint_files import is_whole
 from ..evaluation.video_files import check_not_empty, check_sources
-from ..files import replacing
-from ..locks import locked
-from ..progress import progress
-from ..shares import cores_per_process, local_processes, usable_cores
+from ..io import cores_per_process, local_processes, locked, progress, replacing, usable_cores
 from .config_file import INIT, render
 from .encoding import copy_start
 from .inspection import Inspection, inspect

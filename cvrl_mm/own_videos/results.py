@@ -17,9 +17,7 @@ from ..datasets.find_videos import printable
 from ..evaluation.encoder import load_encoder
 from ..evaluation.feature_file import FeatureFile
 from ..evaluation.nearest_neighbours import leave_one_out
-from ..evenly_spaced import evenly_spaced
-from ..files import replacing
-from ..progress import progress
+from ..io import evenly_spaced, progress, replacing
 from ..visualization.curves import plot_curves, read_curves
 from ..visualization.feature_page import Point, Row, write_feature_page
 from .config_file import INIT

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ..datasets.video_list import read_lines, read_video_list
-from ..files import replacing
+from ..io import replacing
 from ..list_parts import ListPart, names_sha256
 from .video_check import find_fault, find_faults
 

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from ..io import locked
 from ..list_parts import check_size, complete_parts
-from ..locks import locked
 from .repack_records import (
     FAILURES,
     SETTINGS,

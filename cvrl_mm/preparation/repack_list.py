@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..datasets.video_list_dataset import VideoListDataset
-from ..files import replacing
+from ..io import replacing
 from .repack import RepackReport, join_repacked, repack
 from .repack_video import RepackSettings
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..datasets.video_file import VideoFile
 from ..datasets.video_reading import UnreadableVideoError
-from ..end_with_parent import end_with_parent
+from ..io import end_with_parent
 
 NUM_FRAMES = 32
 START_SECONDS = 600  # time limit for the start of a process, which may import modules first

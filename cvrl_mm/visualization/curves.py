@@ -1,12 +1,10 @@
 """Training curves."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
-
-from ..files import complete_lines
 
 # Panels for the scalars of CVRL (Figure 5) and of the hooks: title, unit, names of scalars.
 PANELS = (
@@ -115,3 +113,18 @@ def unit_of_looks(runs: Iterable[Mapping[str, Curve]]) -> str:
         if looks:
             units.add('step' if max(looks) > max(steps, default=0) / 2 else 'epoch')
     return ' or '.join(sorted(units))
+
+
+def complete_lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Read the lines of a file to which lines are appended, without an incomplete last one.
+
+    Args:
+        path: The file.
+
+    Yields:
+        Path and number of a line, for messages, and the line with its end.
+    """
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if not line.endswith(b'\n'):
+            return
+        yield f'{path}, line {number}', line

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..evenly_spaced import evenly_spaced
+from ..io import evenly_spaced
 from .neighbours import write_preview
 
 # Colours that can be distinguished with colour-blindness (Okabe & Ito)

@@ -10,7 +10,7 @@ from PIL import Image
 
 from ..datasets import VideoFile
 from ..datasets.video_reading import UnreadableVideoError
-from ..evenly_spaced import evenly_spaced
+from ..io import evenly_spaced
 
 PREVIEW_FRAMES = 16
 MARKS = {True: ('right', '✓'), False: ('wrong', '✗'), None: ('', '')}

@@ -11,8 +11,7 @@ from mmengine.config import Config
 
 import cvrl_mm
 from cvrl_mm.engine.checkpoint_files import is_whole
-from cvrl_mm.files import replacing
-from cvrl_mm.locks import locked
+from cvrl_mm.io import locked, replacing
 from cvrl_mm.own_videos import pipeline
 from cvrl_mm.own_videos.options import Options
 from cvrl_mm.own_videos.training import final_checkpoint

@@ -30,8 +30,8 @@ from mmengine.runner import Runner
 from torch.utils.flop_counter import FlopCounterMode
 
 import cvrl_mm
+from cvrl_mm.io import usable_cores
 from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
-from cvrl_mm.shares import usable_cores
 
 register_all_modules()
 ROOT = Path(__file__).parents[2]

@@ -24,7 +24,7 @@ import gpu_measurements
 from gpu_measurements import LAYOUTS, STOCK, on_gpu
 from rich.console import Console
 
-from cvrl_mm.files import replacing
+from cvrl_mm.io import replacing
 
 K400 = 'cvrl/pretrain_k400.py'
 ALL_STAGES = dict(stem=1, layer1=3, layer2=4, layer3=6, layer4=3)

@@ -32,8 +32,8 @@ import cvrl_mm
 from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
 from cvrl_mm.command_line import check_videos, plain_errors
 from cvrl_mm.engine.terminal_log import print_warnings_only
+from cvrl_mm.io import progress
 from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
-from cvrl_mm.progress import progress
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
 DECODING, OPENING = "MMAction2's decoding alone", "MMAction2's opening alone"

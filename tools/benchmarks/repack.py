@@ -28,8 +28,8 @@ from rich.table import Table
 import cvrl_mm
 from cvrl_mm.command_line import check_videos, plain_errors
 from cvrl_mm.datasets.video_file import VideoFile
+from cvrl_mm.io import progress
 from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
-from cvrl_mm.progress import progress
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
 ORIGINAL, JPEG = 'original', 'Motion JPEG, qscale 3'

@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader, RandomSampler
 
 from cvrl_mm.command_line import check_videos, plain_errors
 from cvrl_mm.datasets.seeded_sampler import SeededSampler
-from cvrl_mm.progress import progress
+from cvrl_mm.io import progress
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
 LIST_LENGTH = 200

@@ -56,9 +56,8 @@ def check(args: argparse.Namespace) -> CheckedList | None:
     """Check the share of this process."""
     from rich.console import Console
 
+    from cvrl_mm.io import cores_per_process, progress, rank_and_size
     from cvrl_mm.preparation.list_check import check_list
-    from cvrl_mm.progress import progress
-    from cvrl_mm.shares import cores_per_process, rank_and_size
 
     rank, size = rank_and_size()
     title = 'Checking' if size == 1 else f'Checking part {rank} of {size}'

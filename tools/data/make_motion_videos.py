@@ -7,8 +7,7 @@ Example:
 import argparse
 from pathlib import Path
 
-from cvrl_mm.progress import progress
-from cvrl_mm.shares import usable_cores
+from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.synthetic.motion_videos import SETS, write_motion_videos
 
 

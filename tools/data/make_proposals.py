@@ -75,7 +75,7 @@ def detect(args: argparse.Namespace) -> tuple[int, int]:
 
     from mmdet.apis import init_detector
 
-    from cvrl_mm.progress import progress
+    from cvrl_mm.io import progress
     from cvrl_mm.weights_only import refuse_foreign_code
 
     refuse_foreign_code()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cvrl_mm.command_line import plain_errors
 from cvrl_mm.datasets.video_list import VideoList, read_lines
-from cvrl_mm.files import replacing
+from cvrl_mm.io import replacing
 from cvrl_mm.preparation.subset import draw_subset
 
 

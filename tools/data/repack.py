@@ -61,11 +61,10 @@ def run(args: argparse.Namespace) -> None:
 
 def repack_share(args: argparse.Namespace, root: Path) -> RepackReport | None:
     """Repack the share of this process."""
+    from cvrl_mm.io import cores_per_process, progress, rank_and_size
     from cvrl_mm.preparation.repack import repack
     from cvrl_mm.preparation.repack_list import repack_list
     from cvrl_mm.preparation.repack_video import RepackSettings
-    from cvrl_mm.progress import progress
-    from cvrl_mm.shares import cores_per_process, rank_and_size
 
     settings = RepackSettings(**{name: getattr(args, name) for name in SETTINGS})
     workers = cores_per_process() if args.workers is None else args.workers

@@ -1,0 +1,251 @@
+"""What every room uses: atomic files, locks, printable names, ranks and cores, progress bars."""
+
+import json
+import logging
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.process import parent_process
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+from mmengine.logging import print_log
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+PART = '.part'  # in the name of a file that is being written
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Write a file under a temporary name, and rename it to ``path`` at the end of the block.
+
+    If the block raises, the temporary file is removed and an existing file is not changed.
+
+    Args:
+        path: The file to write. Its folder must exist.
+
+    Yields:
+        The temporary path: an empty file in the same folder, with the same suffix as ``path``.
+
+    Raises:
+        ValueError: ``path`` exists and is not a regular file.
+        OSError: The file cannot be written, for example because the disk is full.
+    """
+    path = Path(path)
+    check_target(path)
+    # Not predictable, so that nobody can prepare a link of this name
+    part = path.with_name(f'.{path.stem}.{secrets.token_hex(8)}{PART}{path.suffix}')
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        yield part
+        with part.open('rb+') as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        if error.filename is None:  # a failed write does not name its file
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def check_target(path: Path) -> None:
+    """Refuse to replace a folder or a device, such as /dev/null, by a file.
+
+    Raises:
+        ValueError: ``path`` exists and is not a regular file.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError(f'{path} exists and is no regular file; name another file to write.')
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder against other processes during a block.
+
+    The operating system releases the lock when the process ends, however it ends; forked processes
+    do not inherit it. If the file system has no locks, this function only warns; on Windows, it
+    does nothing.
+
+    Raises:
+        BlockingIOError: Another process holds the lock.
+    """
+    with (folder / '.lock').open('ab') as file:
+        try:
+            if fcntl is not None:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            raise BlockingIOError(
+                f'Another process works in {folder}; wait for it, or choose another folder.'
+            ) from None
+        except OSError as error:
+            print_log(
+                f'This file system has no locks ({error.strerror}): start one run per folder',
+                'current',
+                logging.WARNING,
+            )
+        yield
+
+
+class Journal:
+    """Lines of JSON that are appended as work is finished, so that a killed job can continue.
+
+    An incomplete last line, as a kill or a full disk leaves it, is removed on opening.
+
+    Args:
+        path: The file; it is created if it does not exist.
+
+    Attributes:
+        rows: All complete rows.
+
+    Raises:
+        ValueError: A complete line is not a JSON object.
+    """
+
+    def __init__(self, path: Path) -> None:
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        complete = [line for line in lines if line.endswith(b'\n')]
+        try:
+            self.rows: list[dict[str, Any]] = [dict(json.loads(line)) for line in complete]
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(f'{path} is damaged ({error}); remove it to start anew.') from error
+        self._file = path.open('ab')
+        self._file.truncate(sum(map(len, complete)))
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write a row to the disk."""
+        self._file.write(json.dumps(row).encode() + b'\n')
+        self._file.flush()
+        self.rows.append(dict(row))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def is_utf8(name: str) -> bool:
+    """Return whether a file name is valid UTF-8; Python represents other bytes by surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def printable(text: object) -> str:
+    """Escape control characters and undecodable bytes in text from outside."""
+    return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in str(text))
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error in one line, without source locations and times of FFmpeg."""
+    if strerror := getattr(error, 'strerror', None):  # of OSError and PyAV's errors
+        return strerror
+    text = re.sub(r'\[\d+:\d+:\d+\]\s*\S+?:\d+:\s*', '', str(error))
+    text = ' '.join(text.split())
+    return f'{type(error).__name__}: {text[:200]}' if text else type(error).__name__
+
+
+def evenly_spaced(length: int, at_most: int) -> list[int]:
+    """Choose evenly spaced indices of a sequence, including the first and the last one.
+
+    Args:
+        length: Length of the sequence.
+        at_most: Number of indices. A shorter sequence is used completely.
+
+    Returns:
+        Different indices in increasing order.
+    """
+    return np.linspace(0, length - 1, min(length, at_most)).round().astype(int).tolist()
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use, within the limits of its container."""
+    from joblib import cpu_count  # takes 0.3 seconds
+
+    return cpu_count()
+
+
+def local_processes() -> int:
+    """Return the number of processes of this job on this machine, as torchrun states it."""
+    return int(os.environ.get('LOCAL_WORLD_SIZE', 1))
+
+
+def cores_per_process() -> int:
+    """Return the number of cores for each process of this job on this machine, at least 1."""
+    return max(1, usable_cores() // local_processes())
+
+
+def rank_and_size(env: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """Read the rank of this process and the number of processes from the environment.
+
+    These variables are used, in this order: ``RANK`` and ``WORLD_SIZE`` (torchrun);
+    ``SLURM_ARRAY_TASK_ID`` and the other variables of a Slurm array; ``SLURM_PROCID`` and
+    ``SLURM_NTASKS`` (srun). Without any of them, the rank is 0 of 1.
+
+    Raises:
+        ValueError: A variable is not an integer, or the rank is not below the number.
+    """
+    if 'RANK' in env and 'WORLD_SIZE' in env:
+        rank, size = int(env['RANK']), int(env['WORLD_SIZE'])
+    elif 'SLURM_ARRAY_TASK_ID' in env:
+        step, first = (
+            int(env.get(f'SLURM_ARRAY_TASK_{x}', y)) for x, y in (('STEP', 1), ('MIN', 0))
+        )
+        rank = (int(env['SLURM_ARRAY_TASK_ID']) - first) // step
+        size = int(env.get('SLURM_ARRAY_TASK_COUNT', 1))
+    elif 'SLURM_STEP_ID' in env and 'SLURM_PROCID' in env:
+        rank, size = int(env['SLURM_PROCID']), int(env.get('SLURM_NTASKS', 1))
+    else:
+        return 0, 1
+    if not 0 <= rank < size:
+        raise ValueError(
+            f'The environment gives rank {rank} of {size}; a Slurm array must be evenly spaced, '
+            'such as --array=0-7.'
+        )
+    return rank, size
+
+
+def end_with_parent() -> None:
+    """End this process at once when the process that started it ends, also if it was killed.
+
+    It can be the initializer of a pool, whose workers would otherwise wait for ever.
+    """
+    parent = parent_process()
+    assert parent is not None, 'for processes that multiprocessing has started'
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=wait, daemon=True, name='end_with_parent').start()
+
+
+@contextmanager
+def progress(
+    title: str, console: Console | None = None, disable: bool = False
+) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar with a title, the number done, the total and the time left.
+
+    Args:
+        title: Description of the bar.
+        console: Console for the bar. Default: standard output.
+        disable: Whether to show nothing, for all but one of several ranks.
+
+    Yields:
+        A function to call with the number of finished items and the total.
+    """
+    columns = [TextColumn('{task.description}', markup=False), BarColumn(), MofNCompleteColumn()]
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=disable) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,156 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from multiprocessing import Process
+from pathlib import Path
+
+import pytest
+
+from cvrl_mm.io import (
+    Journal,
+    end_with_parent,
+    evenly_spaced,
+    locked,
+    one_line,
+    printable,
+    rank_and_size,
+    replacing,
+)
+
+
+def test_a_file_is_replaced_at_once_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / 'a.txt'
+    path.write_text('old')
+    with pytest.raises(RuntimeError), replacing(path) as part:
+        part.write_text('half')
+        assert path.read_text() == 'old'
+        raise RuntimeError
+    assert path.read_text() == 'old'
+    with replacing(path) as part:
+        assert part.suffix == '.txt'
+        part.write_text('new')
+    assert [p.name for p in tmp_path.iterdir()] == ['a.txt']
+    assert path.read_text() == 'new'
+
+
+def test_the_error_of_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r'a\.txt'), replacing(tmp_path / 'a.txt'):
+        raise OSError(28, 'No space left on device')
+    assert not list(tmp_path.iterdir())
+
+
+def test_folders_and_devices_are_not_replaced(tmp_path: Path) -> None:
+    for path in (tmp_path, Path('/dev/null')):
+        with pytest.raises(ValueError, match=path.name), replacing(path):
+            pass
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from cvrl_mm.io import locked
+with locked(Path(sys.argv[1])):
+    print('locked', flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_lock_excludes_other_processes_until_its_process_ends(tmp_path: Path) -> None:
+    command = [sys.executable, '-c', HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == 'locked\n'
+        with pytest.raises(BlockingIOError, match=tmp_path.name), locked(tmp_path):
+            pass
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        with locked(tmp_path):
+            pass
+
+
+def test_a_journal_continues_after_its_last_complete_row(tmp_path: Path) -> None:
+    path = tmp_path / 'rows.jsonl'
+    journal = Journal(path)
+    journal.append(dict(name='a'))
+    journal.close()
+    with path.open('ab') as file:
+        file.write(b'{"name": "b')
+    journal = Journal(path)
+    assert journal.rows == [dict(name='a')]
+    journal.append(dict(name='c'))
+    journal.close()
+    assert Journal(path).rows == [dict(name='a'), dict(name='c')]
+    path.write_text('[[1\n')
+    with pytest.raises(ValueError, match=r'rows\.jsonl'):
+        Journal(path)
+
+
+def test_text_from_outside_is_printed_without_control_characters() -> None:
+    assert printable('a\x1b[2J\n\udcff b') == r'a\x1b[2J\n\udcff b'
+    assert one_line(OSError(2, 'No such file')) == 'No such file'
+    assert one_line(ValueError('a\n  b')) == 'ValueError: a b'
+
+
+@pytest.mark.parametrize(
+    ('env', 'expected'),
+    [
+        ({}, (0, 1)),
+        (dict(RANK='1', WORLD_SIZE='2'), (1, 2)),
+        (
+            dict(
+                SLURM_ARRAY_TASK_ID='7',
+                SLURM_ARRAY_TASK_COUNT='4',
+                SLURM_ARRAY_TASK_STEP='2',
+                SLURM_ARRAY_TASK_MIN='3',
+            ),
+            (2, 4),
+        ),
+        (dict(SLURM_STEP_ID='0', SLURM_PROCID='3', SLURM_NTASKS='8'), (3, 8)),
+    ],
+)
+def test_rank_and_size_come_from_the_launcher(env: dict, expected: tuple[int, int]) -> None:
+    assert rank_and_size(env) == expected
+
+
+def test_a_rank_must_be_below_the_number() -> None:
+    with pytest.raises(ValueError, match='rank 2 of 2'):
+        rank_and_size(dict(RANK='2', WORLD_SIZE='2'))
+
+
+def test_evenly_spaced_includes_both_ends() -> None:
+    assert evenly_spaced(10, 4) == [0, 3, 6, 9]
+    assert evenly_spaced(2, 4) == [0, 1]
+
+
+def _parent(file: Path) -> None:
+    child = Process(target=_child, args=(file,))
+    child.start()
+    time.sleep(60)
+
+
+def _child(file: Path) -> None:
+    end_with_parent()
+    file.write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+def test_a_process_ends_with_its_killed_parent(tmp_path: Path) -> None:
+    file = tmp_path / 'pid'
+    parent = Process(target=_parent, args=(file,))
+    parent.start()
+    while not (file.exists() and file.read_text()):
+        time.sleep(0.05)
+    parent.kill()
+    parent.join()
+    pid, deadline = int(file.read_text()), time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+            if Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] == 'Z':
+                return
+        except (ProcessLookupError, FileNotFoundError):
+            return
+        time.sleep(0.05)
+    raise AssertionError('the child outlived its parent')
