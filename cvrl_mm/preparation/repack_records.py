@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from ..files import complete_lines
 from ..io import replacing
+from ..visualization.curves import complete_lines
 from .repack_video import RepackSettings
 
 SETTINGS, FAILURES = 'repack.json', 'repack_failures.jsonl'

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cvrl_mm.locks import try_to_lock
 
 from cvrl_mm.datasets.find_videos import find_videos
 from cvrl_mm.datasets.video_file import VideoFile
+from cvrl_mm.engine.folder_lock import try_to_lock
 from cvrl_mm.preparation import repack as package
 from cvrl_mm.preparation.repack import join_repacked, repack
 from cvrl_mm.preparation.repack_video import RepackSettings
