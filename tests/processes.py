@@ -1,7 +1,7 @@
 """Run functions and programs in processes of their own, each with a time limit.
 
-At its limit a job is killed with all its descendants, and the error shows the Python stacks of
-its processes. No process outlives the call that waits for it.
+At its limit a job is killed with all its descendants, and the error shows its output, with the
+Python stacks. No process outlives the call that waits for it.
 """
 
 import faulthandler
@@ -27,7 +27,6 @@ import torch
 PRELOAD = ['cvrl_mm', 'mmaction.models', 'torch._dynamo']
 TIMEOUT_SECONDS = 180
 MARK = 'CVRL_MM_TEST_JOB'  # environment variable that the descendants of a program inherit
-SHOW_STACKS = signal.SIGUSR2  # SIGUSR1 asks a training for a checkpoint
 context = mp.get_context('forkserver')
 
 
@@ -63,7 +62,7 @@ def exit_codes(
     timeout_seconds: float = TIMEOUT_SECONDS,
     until_failure: bool = False,
 ) -> list[int]:
-    """Wait for processes.
+    """Wait for processes, and return their exit codes.
 
     Args:
         processes: From ``start`` or ``start_ranks``.
@@ -71,26 +70,24 @@ def exit_codes(
         until_failure: Kill the others as soon as one fails.
 
     Raises:
-        TimeoutError: a process did not end in time; the message has the stacks.
-        RuntimeError: a process failed, with ``until_failure``; the message has its traceback.
+        TimeoutError: A process did not end in time; the message has the stacks.
+        RuntimeError: A process failed, with ``until_failure``; the message has its traceback.
     """
     deadline = time.monotonic() + timeout_seconds
     try:
         while alive := [p for p in processes if p.is_alive()]:
-            failed = [p for p in processes if p.exitcode]
-            if until_failure and failed:
+            if until_failure and any(p.exitcode for p in processes):
                 break
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                raise TimeoutError(
-                    f'{len(alive)} of {len(processes)} processes did not end within '
-                    f'{timeout_seconds} s.\n{_stacks(processes)}'
-                )
+                for process in alive:
+                    process.terminate()  # writes the stacks
+                time.sleep(1)
+                raise TimeoutError(f'{len(alive)} processes do not end.\n{_reports(processes)}')
             wait([p.sentinel for p in alive], timeout=remaining)
-        failed = [p for p in processes if p.exitcode]
-        if until_failure and failed:
+        if until_failure and any(p.exitcode for p in processes):
             time.sleep(0.5)  # for the traceback of another one that has caused this failure
-            raise RuntimeError(f'Exit code {failed[0].exitcode}.\n{_reports(processes)}')
+            raise RuntimeError(_reports(processes))
         return [p.exitcode for p in processes]
     finally:
         end(processes)
@@ -107,38 +104,13 @@ def end(processes: list[BaseProcess]) -> None:
 
 
 def _reports(processes: list[BaseProcess]) -> str:
-    return '\n'.join(
-        f'Process {i} ({p.name}):\n{p.report.read_text()}' for i, p in enumerate(processes)
-    )
-
-
-def _stacks(processes: list[BaseProcess]) -> str:
-    for process in processes:
-        for pid in _group(process.pid):
-            with process.report.open('a') as file:
-                file.write(f'The stacks of process {pid}:\n')
-            with suppress(ProcessLookupError):
-                os.kill(pid, SHOW_STACKS)
-            time.sleep(0.3)  # they write to the same file
-    return _reports(processes)
-
-
-def _group(leader: int) -> list[int]:
-    """The processes of a group (Linux)."""
-    found = []
-    for stat in Path('/proc').glob('[0-9]*/stat'):
-        with suppress(OSError):  # it has just ended
-            group = stat.read_text().rsplit(')', 1)[1].split()[2]
-            if int(group) == leader:
-                found.append(int(stat.parent.name))
-    return found
+    return '\n'.join(f'{p.name}: {p.exitcode}\n{p.report.read_text()}' for p in processes)
 
 
 def _run(report: str, env: dict[str, str], function: Callable[..., None], args: tuple) -> None:
     os.setsid()  # a group of its own, which its loader workers belong to
     with open(report, 'a') as file:
-        # A handler in C, which also works in a loader worker that hangs while it is forked
-        faulthandler.register(SHOW_STACKS, file, all_threads=True)
+        faulthandler.register(signal.SIGTERM, file, chain=True)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
         os.environ.update(env)
         torch.set_num_threads(1)
@@ -166,7 +138,7 @@ def run_program(
     """Run a program and return its exit code and output.
 
     Raises:
-        TimeoutError: it did not end in time; the message has its output and, for programs in
+        TimeoutError: It did not end in time; the message has its output and, for programs in
             Python, the stacks.
     """
     pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -174,15 +146,13 @@ def run_program(
     try:
         out, err = program.communicate(timeout=timeout_seconds)
     except subprocess.TimeoutExpired:
-        _signal(program, signal.SIGABRT)  # faulthandler prints the stacks
-        try:
-            out, err = program.communicate(timeout=10)
-        except subprocess.TimeoutExpired:
-            end_program(program)
-            out, err = program.communicate(timeout=10)
-        raise TimeoutError(
-            f'{command} did not end within {timeout_seconds} s.\n{out}\n{err}'
-        ) from None
+        for pid in descendants(program):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGABRT)  # faulthandler prints the stacks
+        time.sleep(1)
+        end_program(program)
+        out, err = program.communicate(timeout=10)
+        raise TimeoutError(f'{command} does not end.\n{out}\n{err}') from None
     finally:
         end_program(program)
     return subprocess.CompletedProcess(command, program.returncode, out, err)
@@ -190,7 +160,9 @@ def run_program(
 
 def end_program(program: subprocess.Popen) -> None:
     """Kill a program and its descendants, also those in sessions of their own."""
-    _signal(program, signal.SIGKILL)
+    for pid in [*descendants(program), *([program.pid] if program.poll() is None else [])]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     program.wait(10)
 
 
@@ -202,14 +174,3 @@ def descendants(program: subprocess.Popen) -> list[int]:
             if program.mark.encode() in environ.read_bytes():
                 found.append(int(environ.parent.name))
     return found
-
-
-def _signal(program: subprocess.Popen, signum: int) -> None:
-    for pid in descendants(program):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signum)
-        if signum == signal.SIGABRT:
-            time.sleep(0.3)  # they write to the same pipe
-    if program.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(program.pid, signum)

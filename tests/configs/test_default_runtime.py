@@ -12,7 +12,7 @@ from mmengine.runner import Runner
 from torch.utils.data import Dataset
 
 K400 = Path(__file__).parents[2] / 'configs' / 'cvrl' / 'pretrain_k400.py'
-FIGURES = ('loss', 'accuracy', 'entropy', 'lr', 'regularization_loss', 'videos_per_second')
+FIGURES = ('loss', 'accuracy', 'entropy', 'lr', 'regularization_loss')
 # The line of the README that adds a backend.
 TENSORBOARD = (
     "visualizer = dict(vis_backends=[dict(type='LocalVisBackend'), "

@@ -13,7 +13,7 @@ from mmengine.runner import Runner
 from tests.tiny import save_backbone, turn_down
 from tests.toy import toy_runner
 
-CONFIGS = Path(__file__).parents[1] / 'configs'
+CONFIGS = Path(__file__).parents[2] / 'configs'
 PROTOCOLS = ('linear', 'semi', 'finetune', 'supervised')
 LEAVES = sorted(
     path
@@ -38,15 +38,12 @@ class LearningRates(Hook):
 # Sec. 4.1: peak, epochs of warm-up, epochs, batch over 8 ranks
 SCHEDULES = {
     'linear_k400': (32, 5, 100, 1024),
-    'linear_k600_r3d152_2x': (32, 5, 100, 1024),
     'linear_ucf101_split2': (0.8, 5, 50, 128),
     'linear_hmdb51_split3': (0.2, 5, 50, 128),
     'semi_k400_1pct': (0.2, 0, 100, 1024),
     'semi_k600_10pct': (0.2, 0, 50, 1024),
     'finetune_ucf101_split1': (0.16, 5, 50, 128),
-    'finetune_hmdb51_split2_r3d152_2x': (0.16, 5, 50, 128),
     'supervised_k400': (0.8, 5, 200, 1024),
-    'supervised_k600': (0.8, 5, 200, 1024),
 }
 
 
@@ -86,9 +83,14 @@ def test_an_epoch_sees_every_video_of_a_subset(name: str, percent: int):
     assert steps * cfg.train_dataloader.batch_size >= per_rank
 
 
-@pytest.mark.parametrize('path', LEAVES, ids=lambda p: p.stem)
-def test_clips_and_views_are_the_papers(path: Path):
-    cfg = Config.fromfile(path)
+def test_clips_views_and_starts_are_the_papers():
+    for path in LEAVES:
+        cfg = Config.fromfile(path)
+        check_clips_and_views(path, cfg)
+        check_what_trains_and_where_it_starts(path, cfg)
+
+
+def check_clips_and_views(path: Path, cfg: Config) -> None:
     train, val, test = (
         cfg[f'{split}_dataloader'].dataset.pipeline for split in ('train', 'val', 'test')
     )
@@ -117,9 +119,7 @@ def test_clips_and_views_are_the_papers(path: Path):
             assert f'_{word}_' in lists[0] and word not in lists[1]
 
 
-@pytest.mark.parametrize('path', LEAVES, ids=lambda p: p.stem)
-def test_what_trains_and_where_it_starts(path: Path):
-    cfg = Config.fromfile(path)
+def check_what_trains_and_where_it_starts(path: Path, cfg: Config) -> None:
     backbone, head = cfg.model.backbone, cfg.model.cls_head
     linear = path.stem.startswith('linear')
     assert (backbone.get('frozen_stages') == 4) == backbone.get('norm_eval', False) == linear
@@ -158,14 +158,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     'name',
     [
-        'linear_k600',
         'linear_ucf101_split2',
-        'linear_hmdb51_split3',
         'semi_k600_10pct',
-        'finetune_ucf101_split3',
         'finetune_hmdb51_split1_r3d152_2x',
         'supervised_k600',
-        'supervised_k400_1pct',
     ],
 )
 def test_trains_and_tests_on_videos(

@@ -1,0 +1,184 @@
+"""Every config parses, one of each family builds, and the recipe is the paper's."""
+
+import re
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmaction.registry import MODELS, TRANSFORMS
+from mmengine.config import Config
+from mmengine.dataset import Compose
+from mmengine.fileio import load as load_yaml
+from mmengine.optim import build_optim_wrapper
+from mmengine.registry import HOOKS, PARAM_SCHEDULERS
+from torch import nn
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / 'configs'
+LEAVES = sorted(p for p in CONFIGS.rglob('*.py') if '_base_' not in p.parts)
+FAMILY = [
+    'cvrl/pretrain_k400.py',
+    'cvrl/pretrain_k400_device_augment.py',
+    'cvrl/pretrain_k400_watched.py',
+    'cvrl/pretrain_k600_released_200e.py',
+    'ablations/augment_randaugment.py',
+    'ablations/size_r3d152_4x.py',
+    'baselines/pretrain_simclr_k400.py',
+    'baselines/linear_k400_imagenet_inflated.py',
+    'compare/slowonly_linear_k400.py',
+    'detection/ava22_videos_rpn_cvrl.py',
+    'detection/ava21_frames_cvrl.py',
+    'finetune/finetune_hmdb51_split1_r3d152_2x.py',
+    'linear/linear_k400_released.py',
+    'miniature/cvrl_motion.py',
+    'semi_supervised/semi_k400_1pct.py',
+]
+
+
+@pytest.fixture(scope='module')
+def parsed() -> dict[Path, Config]:
+    return {path: Config.fromfile(path) for path in LEAVES}
+
+
+def load(name: str) -> Config:
+    return Config.fromfile(CONFIGS / name)
+
+
+def test_all_configs_parse_and_have_unique_names(parsed: dict[Path, Config]):
+    for path, cfg in parsed.items():
+        assert cfg.model.backbone and cfg.train_dataloader.dataset.pipeline, path
+    names = [p.name for p in CONFIGS.rglob('*.py')]  # mim looks a config up by its name
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize('name', FAMILY)
+def test_a_config_of_each_family_builds(name: str):
+    cfg = load(name)
+    with torch.device('meta'):
+        assert isinstance(MODELS.build(cfg.model), nn.Module)
+    for split in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
+        for step in cfg[split].dataset.pipeline if cfg.get(split) else []:
+            TRANSFORMS.build(step)
+    for hook in [*cfg.get('custom_hooks', []), *cfg.default_hooks.values()]:
+        HOOKS.build(hook)
+
+
+def test_the_model_index_has_every_config_with_its_settings(parsed: dict[Path, Config]):
+    metafiles = load_yaml(ROOT / 'model-index.yml')['Import']
+    listed = [model for name in metafiles for model in load_yaml(ROOT / name)['Models']]
+    assert sorted(ROOT / model['Config'] for model in listed) == LEAVES
+    for model in listed:
+        cfg, said = parsed[ROOT / model['Config']], model['Metadata']
+        assert Path(model['Config']).stem == model['Name']
+        assert said.get('Epochs') == cfg.train_cfg.get('max_epochs'), model['Name']
+        assert said.get('Batch Size') == cfg.get('auto_scale_lr', {}).get('base_batch_size')
+        depth, _, width = said['Architecture'].partition('-')[2].partition(' ')
+        assert int(depth) == cfg.model.backbone.depth
+        assert float(width.rstrip('x') or 1) == cfg.model.backbone.get('width', 1)
+
+
+def test_no_config_edits_a_pipeline_by_position():
+    """Positions change when a base gets another step; its names stay."""
+    by_position = re.compile(r'(pipeline|transforms)\[')
+    assert [p.stem for p in CONFIGS.rglob('*.py') if by_position.search(p.read_text())] == []
+
+
+# The learning rate of the released recipe, 200 epochs of Kinetics-600, at some steps.
+RELEASED_STEPS, RELEASED_WARMUP = 71488, 1787
+RELEASED_LR = {
+    1: 0.0001787951055625033,
+    100: 0.017879510566250333,
+    893: 0.15966402935661547,
+    1786: 0.31932805871323094,
+    1788: 0.31950634717941284,
+    5000: 0.31615304946899414,
+    35744: 0.15999998152256012,
+    60000: 0.019960345700383186,
+}
+
+
+def test_learning_rate_is_the_released_one():
+    cfg = load('cvrl/pretrain_k600.py')
+    parameter = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=cfg.optim_wrapper.optimizer.lr)
+    ends = [RELEASED_WARMUP, RELEASED_STEPS]
+    assert [s.pop('convert_to_iter_based') for s in cfg.param_scheduler] == [True, True]
+    assert cfg.param_scheduler[0].pop('end') == 5 and 'end' not in cfg.param_scheduler[1]
+    schedulers = [
+        PARAM_SCHEDULERS.build(dict(**s, by_epoch=False, end=end, optimizer=optimizer))
+        for s, end in zip(cfg.param_scheduler, ends, strict=True)
+    ]
+    for step in range(RELEASED_STEPS):
+        if step in RELEASED_LR:
+            lr = optimizer.param_groups[0]['lr']
+            assert lr == pytest.approx(RELEASED_LR[step], rel=5e-3), step
+        optimizer.step()
+        for scheduler in schedulers:
+            scheduler.step()
+    assert optimizer.param_groups[0]['lr'] == pytest.approx(0, abs=1e-8)
+
+
+def test_pretraining_is_the_papers():
+    cfg = load('cvrl/pretrain_k400.py')
+    assert cfg.train_cfg.max_epochs == 800
+    assert 8 * cfg.train_dataloader.batch_size == cfg.auto_scale_lr.base_batch_size == 1024
+    assert cfg.model.cls_head.temperature == 0.1
+    assert cfg.optim_wrapper.optimizer == dict(type='SGD', lr=0.32, momentum=0.9, weight_decay=1e-6)
+    assert cfg.sync_bn == 'torch'
+    cfg.model.backbone.update(depth=18, width=0.125)
+    cfg.model.cls_head.update(in_channels=64, hidden_channels=8)
+    model = MODELS.build(cfg.model)
+    groups = build_optim_wrapper(model, cfg.optim_wrapper).optimizer.param_groups
+    decayed = {id(p) for g in groups if g['weight_decay'] for p in g['params']}
+    kernels = [m for m in model.modules() if isinstance(m, nn.Conv3d | nn.Linear)]
+    assert decayed == {id(m.weight) for m in kernels}
+
+
+@pytest.mark.parametrize(
+    ('name', 'millions'),
+    [
+        ('cvrl/pretrain_k400.py', 31.7),
+        ('cvrl/pretrain_k400_r3d101.py', 59.7),
+        ('cvrl/pretrain_k600_r3d152_2x.py', 328.0),
+    ],
+)
+def test_backbone_has_the_papers_number_of_parameters(name: str, millions: float):
+    with torch.device('meta'):
+        model = MODELS.build(load(name).model)
+    count = sum(p.numel() for p in model.backbone.parameters())
+    assert count == pytest.approx(millions * 1e6, rel=5e-3)
+    assert model.cls_head.projection[0].in_features == model.backbone.out_channels
+
+
+def test_the_pipeline_gives_two_consistent_clips_of_bytes(tmp_path: Path):
+    """Of a still picture, so that what differs in a sample is the augmentation (Algorithm 1)."""
+    path = str(tmp_path / 'a.mp4')
+    writer = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*'mp4v'), 25, (64, 48))
+    picture = cv2.resize(np.random.RandomState(0).randint(0, 255, (6, 8, 3), np.uint8), (64, 48))
+    for _ in range(40):
+        writer.write(picture)
+    writer.release()
+    steps = load('_base_/datasets/kinetics_cvrl.py').train_pipeline
+    assert steps[3].over == 'clip'
+    assert [t.type for t in steps[3].transforms] == [
+        *('RandomResizedCrop', 'Resize', 'Flip'),
+        *('ClipColorJitter', 'ClipGrayscale', 'ClipGaussianBlur'),
+    ]
+    np.random.seed(0)
+    pipeline = Compose([TRANSFORMS.build(step) for step in steps])
+    packed = pipeline(dict(filename=path, label=3, start_index=0, modality='RGB'))
+    clips = packed['inputs']
+    assert (clips.shape, clips.dtype) == ((2, 3, 16, 224, 224), torch.uint8)
+    along_time = clips.float().diff(dim=2).abs().mean(dim=(1, 2, 3, 4))
+    between_clips = (clips[0].float() - clips[1].float()).abs().mean()
+    assert between_clips > 10 * along_time.max()
+
+
+def test_device_augmentation_only_moves_colour_and_blur():
+    in_loader = load('cvrl/pretrain_k400.py').train_dataloader.dataset.pipeline
+    moved = load('cvrl/pretrain_k400_device_augment.py')
+    left = moved.train_dataloader.dataset.pipeline
+    assert left[3].transforms + moved.model.data_preprocessor.transforms == in_loader[3].transforms
+    assert left[:3] + left[4:] == in_loader[:3] + in_loader[4:]
