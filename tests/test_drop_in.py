@@ -100,13 +100,6 @@ def pretrained(folder: Path) -> tuple[Path, dict[str, torch.Tensor]]:
     return folder / 'cvrl.pth', model.backbone.state_dict()
 
 
-def test_slowonly_with_our_backbone(tmp_path: Path, videos: Path):
-    changes = dict(backbone=OUR_BACKBONE, cls_head=dict(in_channels=64))
-    cfg = leaf_of(SLOWONLY, tmp_path, model=changes)
-    logged = train_once(MODELS.build(cfg.model), load(cfg, cfg.train_pipeline, videos))
-    assert 0 < logged['loss_cls'] < 12  # 400 classes: ln(400) = 6
-
-
 def test_slowonly_with_our_weights(tmp_path: Path, videos: Path):
     checkpoint, weights = pretrained(tmp_path)
     init_cfg = dict(type='Pretrained', checkpoint=str(checkpoint), prefix='backbone.')
@@ -116,12 +109,12 @@ def test_slowonly_with_our_weights(tmp_path: Path, videos: Path):
     model.init_weights()
     for name, weight in model.backbone.state_dict().items():
         torch.testing.assert_close(weight, weights[name], msg=name)
-    train_once(model, load(cfg, cfg.train_pipeline, videos))
+    logged = train_once(model, load(cfg, cfg.train_pipeline, videos))
+    assert 0 < logged['loss_cls'] < 12  # 400 classes: ln(400) = 6
 
 
-@pytest.mark.parametrize(('stock', 'small'), [(SLOWONLY, SMALL_SLOWONLY), (TSN, SMALL_TSN)])
-def test_recognition_with_our_transforms(stock: str, small: dict, tmp_path: Path, videos: Path):
-    cfg = leaf_of(stock, tmp_path, model=small)
+def test_tsn_with_our_transforms(tmp_path: Path, videos: Path):
+    cfg = leaf_of(TSN, tmp_path, model=SMALL_TSN)
     np.random.seed(0)
     batch = load(cfg, augmented(cfg.train_pipeline), videos)
     np.random.seed(0)
@@ -129,15 +122,6 @@ def test_recognition_with_our_transforms(stock: str, small: dict, tmp_path: Path
     for ours, theirs in zip(batch['inputs'], plain['inputs'], strict=True):
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
         assert not torch.equal(ours, theirs)
-    train_once(MODELS.build(cfg.model), batch)
-
-
-def test_tsn_with_our_sampler(tmp_path: Path, videos: Path):
-    """Its two clips are two segments, whose consensus TSN takes."""
-    cfg = leaf_of(TSN, tmp_path, model=SMALL_TSN)
-    sampler = dict(type='TemporalIntervalSample', clip_len=1, frame_interval=1)
-    batch = load(cfg, replace(cfg.train_pipeline, 'SampleFrames', sampler), videos)
-    assert [tuple(x.shape) for x in batch['inputs']] == [(2, 3, 32, 32)] * 2
     train_once(MODELS.build(cfg.model), batch)
 
 
@@ -158,22 +142,6 @@ STOCK_BACKBONES = dict(
         64,
     ),
     x3d=(dict(type='X3D', gamma_w=1, gamma_b=2.25, gamma_d=1), 432),
-    slowfast=(
-        dict(
-            type='ResNet3dSlowFast',
-            pretrained=None,
-            resample_rate=8,
-            speed_ratio=4,
-            channel_ratio=8,
-            slow_pathway=dict(
-                type='resnet3d', depth=18, base_channels=16, lateral=True, pretrained=None
-            ),
-            fast_pathway=dict(
-                type='resnet3d', depth=18, base_channels=2, lateral=False, pretrained=None
-            ),
-        ),
-        128 + 16,
-    ),
     swin=(
         dict(
             type='SwinTransformer3D',
@@ -239,12 +207,4 @@ def test_ava_with_our_backbone_and_weights(tmp_path: Path):
     for name, weight in model.backbone.state_dict().items():
         torch.testing.assert_close(weight, weights[name], msg=name)
     logged = train_once(model, ava_batch(cfg, cfg.train_pipeline))
-    assert logged['loss_action_cls'] > 0
-
-
-def test_ava_with_our_transforms(tmp_path: Path):
-    pytest.importorskip('mmdet')
-    small = small_detector(dict(depth=18, base_channels=8))
-    cfg = leaf_of(AVA, tmp_path, model=small)
-    logged = train_once(MODELS.build(cfg.model), ava_batch(cfg, augmented(cfg.train_pipeline)))
     assert logged['loss_action_cls'] > 0

@@ -1,0 +1,221 @@
+"""The shell scripts of tools/: what they start, with stand-ins for the programs that they call."""
+
+import json
+import os
+import re
+import sys
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+import torch
+from packaging.requirements import Requirement
+
+from tests.processes import free_port, run_program
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / 'tools'
+LAUNCHERS = sorted(path.name for path in TOOLS.glob('*_t*.sh'))
+
+
+def dist_train(motion_set: Path, work_dir: Path, *arguments: str, epochs: int) -> str:
+    """Two ranks of the K400 pre-training, turned down until it runs within seconds."""
+    options = {
+        'train_dataloader.dataset.ann_file': motion_set / 'train.txt',
+        'train_dataloader.dataset.data_prefix.video': motion_set,
+        'train_dataloader.batch_size': 4,
+        'train_dataloader.num_workers': 1,
+        'train_dataloader.dataset.pipeline.1.clip_len': 4,
+        'train_dataloader.dataset.pipeline.3.transforms.1.scale': '(32,32)',
+        'model.backbone.depth': 18,
+        'model.backbone.width': 0.125,
+        'model.cls_head.in_channels': 64,
+        'model.cls_head.hidden_channels': 16,
+        'train_cfg.max_epochs': epochs,
+        'default_hooks.logger.interval': 1,
+        'custom_imports.imports': '[cvrl_mm,tests.cpu_ranks]',
+    }
+    command = ['bash', 'tools/dist_train.sh', 'configs/cvrl/pretrain_k400.py', '2']
+    command += ['--work-dir', str(work_dir), *arguments, '--cfg-options']
+    command += [f'{key}={value}' for key, value in options.items()]
+    env = {**os.environ, 'PORT': free_port(), 'PYTHONPATH': str(ROOT)}
+    run = run_program(command, cwd=ROOT, env=env)
+    assert run.returncode == 0, run.stderr[-3000:]
+    return run.stdout + run.stderr
+
+
+def test_two_ranks_train_stop_and_resume(motion_set: Path, tmp_path: Path):
+    dist_train(motion_set, tmp_path, epochs=1)
+    checkpoint = torch.load(tmp_path / 'epoch_1.pth', weights_only=True)
+    assert any(k.startswith('backbone.') for k in checkpoint['state_dict'])
+    dist_train(motion_set, tmp_path, '--resume', epochs=2)
+    assert (tmp_path / 'epoch_2.pth').is_file()
+    logs = sorted(tmp_path.glob('*/vis_data/scalars.json'))
+    steps = [json.loads(line) for file in logs for line in file.read_text().splitlines()]
+    assert [s['step'] for s in steps] == [1, 2, 3, 4]  # 16 videos by 2 ranks of 4, two epochs
+    for curve in ('loss', 'accuracy', 'accuracy_top5', 'entropy', 'regularization_loss', 'lr'):
+        assert all(s[curve] >= 0 for s in steps), curve
+
+
+@pytest.mark.parametrize('launcher', LAUNCHERS)
+def test_a_launcher_without_arguments_shows_its_usage(launcher: str):
+    done = run_program(['bash', TOOLS / launcher])
+    assert done.returncode == 2 and f'tools/{launcher} ' in done.stderr
+
+
+# In place of python: notes what it is called with, and "trains" by naming a checkpoint
+PYTHON = """#!/usr/bin/env bash
+echo "$*" >> calls
+work_dir=$(sed -n 's/.*--work-dir \\([^ ]*\\).*/\\1/p' <<< "$*")
+mkdir -p "$work_dir"
+echo "$work_dir/epoch_7.pth" > "$work_dir/last_checkpoint"
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Run a script of tools/ in an empty folder; returns what it makes of python's arguments."""
+    stub = tmp_path / 'bin' / 'python'
+    stub.parent.mkdir()
+    stub.write_text(PYTHON)
+    stub.chmod(0o755)
+
+    def call(name: str, *args: str, **environment: str) -> list[str]:
+        env = os.environ | environment | {'PATH': f'{stub.parent}:{os.environ["PATH"]}'}
+        done = run_program([str(TOOLS / name), *args], cwd=tmp_path, env=env)
+        assert done.returncode == 0, done.stderr
+        calls = (tmp_path / 'calls').read_text().replace(f'{ROOT}/', '').splitlines()
+        return [line.split('tools/', 1)[1] for line in calls]
+
+    return call
+
+
+def test_an_evaluation_is_trained_and_its_last_checkpoint_tested(run):
+    train, test = run('train_and_test.sh', 'a.py', '4', 'x.y=1', 'z=2', WORK_DIR='here')
+    options = '--work-dir here --cfg-options x.y=1 z=2'
+    assert train == f'train.py a.py --launcher pytorch --resume auto {options}'
+    assert test == f'test.py a.py here/epoch_7.pth --launcher pytorch {options}'
+
+
+def test_an_ablation_is_pre_trained_and_evaluated_linearly(run):
+    calls = run('ablation.sh', 'configs/ablations/size_r3d101.py', '8', 'model.backbone.depth=101')
+    assert calls[0] == (
+        'train.py configs/ablations/size_r3d101.py --launcher pytorch --resume auto '
+        '--work-dir work_dirs/size_r3d101'
+    )
+    options = (
+        '--work-dir work_dirs/size_r3d101/linear --cfg-options '
+        'model.backbone.init_cfg.checkpoint=work_dirs/size_r3d101/epoch_7.pth '
+        'model.backbone.depth=101'
+    )
+    assert calls[1].endswith(options) and calls[2].endswith(options)
+    assert 'linear_k400.py work_dirs/size_r3d101/linear/epoch_7.pth' in calls[2]
+
+
+SLURM = {
+    'sbatch': 'echo "sbatch $*" >> "$CALLS"; exec env SLURM_JOB_ID=7 bash',  # a job at once
+    'srun': 'printf "%s\\n" "$@" > "$CALLS.srun"; {behaviour}',
+    'scontrol': 'echo "scontrol $*" >> "$CALLS"',
+}
+
+
+@pytest.mark.parametrize(
+    ('behaviour', 'code', 'requeued'),
+    [('exit 75', 75, True), ('exit 1', 1, False), ('kill -TERM $PPID; sleep 1; exit 75', 75, True)],
+)
+def test_a_preempted_slurm_job_is_put_back_into_the_queue(
+    behaviour: str, code: int, requeued: bool, tmp_path: Path
+):
+    (tmp_path / 'bin').mkdir()
+    for name, program in SLURM.items():
+        stub = tmp_path / 'bin' / name
+        stub.write_text('#!/usr/bin/env bash\n' + program.replace('{behaviour}', behaviour))
+        stub.chmod(0o755)
+    env = {**os.environ, 'CALLS': str(tmp_path / 'calls'), 'GPUS': '4'}
+    env['PATH'] = f'{tmp_path / "bin"}:{env["PATH"]}'
+    option = "model.note='a b'"
+    arguments = ['gpu', 'cvrl', 'a.py', tmp_path / 'work dir', '--cfg-options', option]
+    done = run_program([TOOLS / 'slurm_train.sh', *arguments], env=env, timeout_seconds=60)
+    assert done.returncode == code
+    calls = (tmp_path / 'calls').read_text().splitlines()
+    assert calls[1:] == ['scontrol requeue 7'] * requeued
+    for part in ('--partition=gpu', '--requeue', '--signal=USR1@300', '--ntasks=4'):
+        assert part in calls[0]
+    task = (tmp_path / 'calls.srun').read_text().splitlines()
+    assert task[-3:] == ['slurm', '--cfg-options', option]
+    assert str(tmp_path / 'work dir') in task
+
+
+# pip writes what it is asked for to a file; "pip show mmcv" finds nothing.
+PIP = """
+python() {
+  [ "$1 $2" = "-m pip" ] || return 9
+  shift 2
+  if [ "$1" = show ]; then return 1; fi
+  echo "$@" >>asked
+  return "${STATUS:-0}"
+}
+"""
+
+
+def shell(code: str, folder: Path, **environment: str) -> list[str]:
+    """Run lines of bash that source install.sh, and return what pip was asked to install."""
+    lines = f'set -euo pipefail\nsource "{TOOLS}/install.sh"\n{PIP}\n{code}\n'
+    env = {**os.environ, 'VIRTUAL_ENV': 'venv', **environment}
+    done = run_program(['bash', '-c', lines], cwd=folder, env=env, timeout_seconds=60)
+    assert done.returncode == int(environment.get('STATUS', '0')), done.stderr
+    asked = folder / 'asked'
+    found = asked.read_text().splitlines() if asked.exists() else []
+    asked.unlink(missing_ok=True)
+    return found
+
+
+def test_packages_are_installed_once_and_after_a_change_or_a_failure(tmp_path: Path):
+    for name in ('setup.cfg', 'pyproject.toml', 'constraints.txt', 'venv/made_by_install_sh'):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f'{name}\n')
+    install = "install_once constraints.txt --editable '.[lite]'"
+    assert len(shell(install, tmp_path, STATUS='3')) == 1
+    assert len(shell(install, tmp_path)) == 1
+    assert len(shell(install, tmp_path)) == 0
+    (tmp_path / 'setup.cfg').write_text('changed')
+    arm = 'uname() { echo "Linux aarch64"; }\n'  # decord has no wheels there
+    asked = [line.split()[-1] for line in shell(arm + install, tmp_path)]
+    assert asked == ['./tools/no_decord', '.[lite]']
+
+
+def test_an_incomplete_environment_is_made_again_and_a_foreign_folder_kept(tmp_path: Path):
+    version = '.'.join(map(str, sys.version_info[:2]))
+    python = tmp_path / 'bin' / f'python{version}'
+    python.parent.mkdir()
+    python.write_text(
+        '#!/bin/sh\n'
+        f'[ "$1 $2" != "-m venv" ] || exec {sys.executable} "$@" --without-pip\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+
+    def enter(folder: str) -> tuple[int, str]:
+        code = f'source "{TOOLS}/install.sh"\npython() {{ [ "$*" = "-m pip --version" ]; }}\n'
+        env = {**os.environ, 'PATH': f'{python.parent}:{os.environ["PATH"]}'}
+        command = ['bash', '-c', f'{code}enter_environment {folder} {version}']
+        done = run_program(command, cwd=tmp_path, env=env)
+        return done.returncode, done.stdout
+
+    made = (0, True)
+    for expected in (made, (0, False)):
+        code, text = enter('.venv')
+        assert (code, 'Making' in text) == expected
+    (tmp_path / '.venv/bin/activate').unlink()  # as after a kill during the installation
+    code, text = enter('.venv')
+    assert (code, 'Making' in text) == made
+    (tmp_path / 'mine/data').mkdir(parents=True)
+    assert enter('mine')[0] == 1 and (tmp_path / 'mine/data').is_dir()
+
+
+def test_the_replacement_of_decord_satisfies_mmaction2():
+    text = (TOOLS / 'no_decord/pyproject.toml').read_text()
+    settings = dict(re.findall(r'^(name|version) = "(.+)"', text, re.MULTILINE))
+    required = [Requirement(line) for line in requires('mmaction2') or []]
+    decord = [one.specifier for one in required if one.name == settings['name']]
+    assert decord and all(one.contains(settings['version']) for one in decord)
