@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from torch import nn
 from torch.utils.data import DataLoader
 
-from ..models.pretrained import is_counter
 from .encoder import Encoder
 from .feature_file import FeatureFile
 from .feature_parts import FeaturePart, join_parts
+from .features import weights_sha256
 from .video_files import VideoFiles
 
 
@@ -78,16 +77,6 @@ def extract_to_file(
                 'describes how to leave it out.'
             ) from error
     return join_parts(out) if size == 1 else None
-
-
-def weights_sha256(network: nn.Module) -> str:
-    """Return the SHA-256 digest of the names, types, shapes and values of a network's weights."""
-    digest = hashlib.sha256()
-    for name, value in network.state_dict().items():
-        if not is_counter(name):
-            digest.update(f'{name} {value.dtype} {tuple(value.shape)}'.encode())
-            digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def file_sha256(path: str | Path) -> str:

@@ -1,9 +1,25 @@
-"""Features of videos from a frozen backbone."""
+"""Features of videos from frozen networks: how they are computed, stored and written to files.
+
+:class:`FeatureStore` is the one loop over many videos. It keeps what is computed in a folder, which
+several processes can fill and an interrupted job continues::
+
+    meta.json                what the features depend on, and the number of videos
+    feats_000000000.npz      a block of n videos: feats.NAME (n, V, C) for each encoder,
+    feats_000000256.npz ...  indices (n,), labels (n,), errors; named by its first video
+"""
 
 import copy
+import hashlib
+import json
 import logging
-from collections.abc import Iterable, Iterator
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -13,15 +29,20 @@ from mmengine.config import Config
 from mmengine.logging import print_log
 from mmengine.registry import init_default_scope
 from mmengine.runner import set_random_seed
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, Subset
 
 from ..convert.clip_input import ClipInput
 from ..convert.description import load_backbone
 from ..convert.export import extract_backbone
 from ..convert.locate_weights import locate_weights
+from ..io import check_target, is_utf8, printable, replacing
 from ..models.pooling import global_average_pool
+from ..models.pretrained import is_counter
 
 UNTRAINED = 'untrained'  # instead of a checkpoint: random weights with the config's seed
+BLOCK_VIDEOS = 256  # a file of the store holds at most so many videos,
+BLOCK_SECONDS = 60  # and is written after this time at the latest
 
 
 def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> BaseRecognizer:
@@ -96,24 +117,21 @@ def extract_features(model: BaseRecognizer, batches: Iterable[dict]) -> tuple[Te
         batches: Batches of a data loader, with any number of clips per video.
 
     Returns:
-        Features, (V, C) float32, and labels, (V,), both on the CPU and in the order of the videos.
+        Features, (N, C) float32, and labels, (N,), both on the CPU and in the order of the videos.
 
     Raises:
         ValueError: There are no batches.
     """
-    feats, labels = [], []
     was_training = model.training
     model.eval()
-    for clips, batch_labels in clip_features(model, batches):
-        feats.append(clips.mean(1).cpu())
-        labels.append(batch_labels)
+    found = [(clips.mean(1).cpu(), labels) for clips, labels in clip_features(model, batches)]
     model.train(was_training)
-    if not feats:
+    if not found:
         raise ValueError('The data loader is empty; there are no videos to compute features of.')
+    feats, labels = zip(*found, strict=True)
     return torch.cat(feats), torch.cat(labels)
 
 
-@torch.no_grad()
 def clip_features(
     model: BaseRecognizer, batches: Iterable[dict]
 ) -> Iterator[tuple[Tensor, Tensor]]:
@@ -124,12 +142,292 @@ def clip_features(
         batches: Batches of a data loader.
 
     Yields:
-        For each batch, the features, (N, num_clips, C) float32 on the model's device, and the
-        labels, (N,) on the CPU.
+        For each batch, the features, (N, V, C) float32 on the model's device, and the labels, (N,)
+        on the CPU.
     """
     for batch in batches:
-        data = model.data_preprocessor(batch, training=False)
-        inputs = data['inputs']  # (N, num_clips, C, T, H, W)
-        clips, _ = model.extract_feat(inputs, stage='backbone')  # (N * num_clips, C, T, H, W)
-        feats = global_average_pool(clips).float().unflatten(0, inputs.shape[:2])
-        yield feats, torch.tensor([int(s.gt_label) for s in data['data_samples']])
+        labels = torch.tensor([int(sample.gt_label) for sample in batch['data_samples']])
+        yield encode_clips(model, batch['inputs']), labels
+
+
+@torch.no_grad()
+def encode_clips(model: BaseRecognizer, clips: Tensor | Sequence[Tensor]) -> Tensor:
+    """Compute the backbone's pooled features of clips.
+
+    Args:
+        model: A recognizer; its mode is not changed.
+        clips: N videos of V clips, (N, V, C, T, H, W), or a sequence of N tensors.
+
+    Returns:
+        Features, (N, V, C') float32 on the model's device.
+    """
+    data = dict(inputs=list(clips), data_samples=None)
+    inputs = model.data_preprocessor(data, training=False)['inputs']  # (N, V, C, T, H, W)
+    feats, _ = model.extract_feat(inputs, stage='backbone')  # (N * V, C', T', H', W')
+    return global_average_pool(feats).float().unflatten(0, inputs.shape[:2])
+
+
+@dataclass
+class Features:
+    """Features of the N videos that could be read, in the order of the dataset.
+
+    Attributes:
+        feats: Features by name of the encoder, (N, V, C) for V clips per video.
+        indices: Indices of the videos in the dataset, (N,).
+        labels: Labels, (N,).
+        errors: Why the other videos could not be read, by index in the dataset.
+    """
+
+    feats: dict[str, Tensor]
+    indices: Tensor
+    labels: Tensor
+    errors: dict[int, str] = field(default_factory=dict)
+
+
+def join_features(parts: Iterable[Features]) -> Features:
+    """Concatenate features and sort them by index; of several for one video, keep the first."""
+    parts = list(parts)
+    read = [part for part in parts if len(part.indices)]
+    errors = {i: reason for part in parts for i, reason in part.errors.items()}
+    if not read:
+        return Features({}, torch.empty(0).long(), torch.empty(0).long(), errors)
+    indices = torch.cat([part.indices for part in read])
+    places = torch.from_numpy(np.unique(indices.numpy(), return_index=True)[1])
+    feats = {name: torch.cat([part.feats[name] for part in read]) for name in read[0].feats}
+    labels = torch.cat([part.labels for part in read])
+    feats = {name: x[places] for name, x in feats.items()}
+    return Features(feats, indices[places], labels[places], dict(sorted(errors.items())))
+
+
+class FeatureStore:
+    """Features of a list of videos in a folder, see above.
+
+    Args:
+        folder: The folder; created if it does not exist.
+        meta: All that the features depend on (weights, videos, clips), as JSON can represent it.
+    """
+
+    def __init__(self, folder: str | Path, meta: Mapping[str, Any]) -> None:
+        self.folder = Path(folder)
+        self.meta: dict = json.loads(json.dumps(meta))  # in the form in which it is read back
+
+    def fill(
+        self,
+        dataset: Dataset,
+        encode: Callable[[Tensor], Mapping[str, Tensor]],
+        batch_size: int,
+        num_workers: int,
+        rank: int = 0,
+        size: int = 1,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> None:
+        """Compute the features that are missing in this process's share of the videos.
+
+        Args:
+            dataset: ``dataset[i]`` is a dict with ``inputs``, (V, C, T, H, W), and
+                ``data_samples`` with ``gt_label``; or with ``error``, why the video cannot be read.
+            encode: Computes the features of clips, (N, V, C, T, H, W), by name of the encoder,
+                (N, V, C'), or (N, 1, C') if it averages over the clips.
+            batch_size: Number of videos per batch.
+            num_workers: Number of processes that load videos.
+            rank: Rank of this process; it encodes every ``size``-th video.
+            size: Number of processes that share the videos.
+            on_progress: Called with the number of finished videos and the number of all videos of
+                this process.
+
+        Raises:
+            ValueError: The folder holds other features.
+        """
+        assert isinstance(dataset, Sized)
+        self._claim(len(dataset))
+        finished = self._finished()
+        share = range(rank, len(dataset), size)
+        left = [i for i in share if i not in finished]
+        done = len(share) - len(left)
+        on_progress(done, len(share))
+        block: list[Features] = []
+        in_block, start = 0, time.monotonic()
+        for part in _encode(dataset, left, encode, batch_size, num_workers):
+            block.append(part)
+            in_block += len(part.indices) + len(part.errors)
+            is_due = time.monotonic() - start > BLOCK_SECONDS
+            if in_block >= BLOCK_VIDEOS or is_due or done + in_block == len(share):
+                self._write(join_features(block))
+                done += in_block
+                block, in_block, start = [], 0, time.monotonic()
+            on_progress(done + in_block, len(share))
+
+    def load(self) -> Features:
+        """Read all features.
+
+        Raises:
+            FileNotFoundError: Features of some videos are missing.
+            ValueError: The folder holds other features, or a file is damaged.
+        """
+        num_videos = self._claim(None)
+        missing = num_videos - len(self._finished())
+        if missing:
+            raise FileNotFoundError(
+                f'{self.folder} lacks the features of {missing} of {num_videos} videos; run the '
+                'extraction again, which computes only these.'
+            )
+        return join_features(map(_read, self._blocks()))
+
+    def remove(self) -> None:
+        """Remove the folder; a removal that is interrupted leaves no features without meta.json."""
+        for path in self._blocks():
+            path.unlink()
+        shutil.rmtree(self.folder)
+
+    def _claim(self, num_videos: int | None) -> int:
+        """Write or compare meta.json; return the number of videos."""
+        path = self.folder / 'meta.json'
+        if num_videos is not None and not path.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as part:
+                part.write_text(json.dumps(dict(self.meta, num_videos=num_videos)))
+        if not path.exists():
+            raise FileNotFoundError(f'{self.folder} holds no features.')
+        try:
+            written = dict(json.loads(path.read_text()))
+            stored = int(written['num_videos'])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ValueError(f'{path} is damaged; remove {self.folder}.') from error
+        wanted = dict(self.meta, num_videos=stored if num_videos is None else num_videos)
+        if differing := [k for k in {**wanted, **written} if wanted.get(k) != written.get(k)]:
+            raise ValueError(
+                f'{self.folder} holds features with other {", ".join(differing)}; finish that run, '
+                'remove the folder, or choose another output.'
+            )
+        return stored
+
+    def _blocks(self) -> list[Path]:
+        return sorted(self.folder.glob('feats_*.npz'))
+
+    def _finished(self) -> set[int]:
+        return {i for path in self._blocks() for i in _read_indices(path)}
+
+    def _write(self, block: Features) -> None:
+        arrays: dict[str, Any] = {f'feats.{name}': x.numpy() for name, x in block.feats.items()}
+        arrays |= dict(indices=block.indices.numpy(), labels=block.labels.numpy())
+        arrays |= dict(errors=np.array(json.dumps(block.errors)))
+        first = min([*block.indices.tolist(), *block.errors])
+        with replacing(self.folder / f'feats_{first:09d}.npz') as part:
+            np.savez(part, **arrays)
+
+
+def _encode(
+    dataset: Dataset,
+    indices: Sequence[int],
+    encode: Callable[[Tensor], Mapping[str, Tensor]],
+    batch_size: int,
+    num_workers: int,
+) -> Iterator[Features]:
+    """Encode some videos of a dataset; yield the features of each batch."""
+    loader = DataLoader(
+        Subset(dataset, indices), batch_size, num_workers=num_workers, collate_fn=list
+    )
+    start = 0
+    for samples in loader:
+        numbered = dict(zip(indices[start : start + len(samples)], samples, strict=True))
+        start += len(samples)
+        read = {i: sample for i, sample in numbered.items() if 'error' not in sample}
+        feats: Mapping[str, Tensor] = {}
+        if read:
+            feats = encode(torch.stack([sample['inputs'] for sample in read.values()]))
+        yield Features(
+            {name: x.cpu() for name, x in feats.items()},
+            torch.tensor(list(read), dtype=torch.long),
+            torch.tensor([int(s['data_samples'].gt_label) for s in read.values()]).long(),
+            {i: sample['error'] for i, sample in numbered.items() if 'error' in sample},
+        )
+
+
+def _read(path: Path) -> Features:
+    """Read a file of the store."""
+    with _opened(path) as data:
+        arrays = {name: torch.from_numpy(data[name]) for name in data if name != 'errors'}
+        indices, labels = arrays.pop('indices'), arrays.pop('labels')
+        if any(len(x) != len(indices) for x in (labels, *arrays.values())):
+            raise ValueError('its arrays are of different numbers of videos')
+        feats = {name.removeprefix('feats.'): x for name, x in arrays.items()}
+        return Features(feats, indices, labels, _errors(data))
+
+
+def _read_indices(path: Path) -> list[int]:
+    """Read only the indices of the videos of a file."""
+    with _opened(path) as data:
+        return [*data['indices'].tolist(), *_errors(data)]
+
+
+def _errors(data: Mapping[str, np.ndarray]) -> dict[int, str]:
+    return {int(i): str(why) for i, why in json.loads(str(data['errors'])).items()}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            yield data
+    except (ValueError, TypeError, KeyError, EOFError, BadZipFile, AttributeError) as error:
+        raise ValueError(f'{path} is damaged ({error}); remove it and run again.') from error
+
+
+def weights_sha256(network: nn.Module) -> str:
+    """Return the SHA-256 digest of the names, types, shapes and values of a network's weights."""
+    digest = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        if not is_counter(name):
+            digest.update(f'{name} {value.dtype} {tuple(value.shape)}'.encode())
+            digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def check_features_path(path: str | Path, names: Iterable[str] = ()) -> None:
+    """Check that :func:`write_features` can write a file, before the features are computed.
+
+    Raises:
+        ImportError: pyarrow, which is needed for ``.parquet``, is not installed.
+        ValueError: ``path`` has another suffix or is a folder or a device, or a name is not UTF-8,
+            which Parquet files need.
+    """
+    path = Path(path)
+    if path.suffix not in ('.npz', '.parquet'):
+        raise ValueError(f'Features need a file ending in .npz or .parquet, got {path}.')
+    check_target(path)
+    if path.suffix == '.parquet':
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError as error:
+            # pyarrow 26 needs numpy 2, which older versions of the stack do not support
+            raise ImportError('Parquet files need pyarrow: pip install "pyarrow<26".') from error
+        if bad := next((name for name in names if not is_utf8(name)), None):
+            raise ValueError(
+                f'The name {printable(bad)} is not UTF-8, which Parquet files need; rename the '
+                'file, or write a .npz file.'
+            )
+
+
+def write_features(path: str | Path, names: Sequence[str], feats: np.ndarray | Tensor) -> None:
+    """Write one vector per video to a file.
+
+    Args:
+        path: An ``.npz`` file, with the arrays ``names``, (N,), and ``feats``, (N, C) float32; or
+            a ``.parquet`` file, with the columns ``name`` and ``feat``.
+        names: Names of the videos, (N,).
+        feats: Features, (N, C).
+
+    Raises:
+        ImportError, ValueError: See :func:`check_features_path`.
+    """
+    check_features_path(path, names)
+    feats = np.ascontiguousarray(feats, np.float32)
+    with replacing(path) as part:
+        if part.suffix == '.npz':
+            np.savez(part, names=np.array(names), feats=feats)
+            return
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        column = pa.FixedSizeListArray.from_arrays(pa.array(feats.ravel()), feats.shape[1])
+        parquet.write_table(pa.table({'name': list(names), 'feat': column}), part)

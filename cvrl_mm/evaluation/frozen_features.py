@@ -13,9 +13,9 @@ from torch import Tensor
 
 from ..datasets.video_list import VideoList
 from ..io import progress
-from .extraction import file_sha256, weights_sha256
+from .extraction import file_sha256
 from .feature_cache import FeatureCache
-from .features import UNTRAINED, build_recognizer
+from .features import UNTRAINED, build_recognizer, weights_sha256
 
 SECONDS_TO_WAIT = 24 * 3600  # for the last rank to finish its features
 

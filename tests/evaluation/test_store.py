@@ -1,0 +1,214 @@
+"""Features of many videos: the store, files of features."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from cvrl_mm.evaluation import features
+from cvrl_mm.evaluation.features import Features, FeatureStore, weights_sha256, write_features
+
+NUM_VIDEOS = 11
+BROKEN = (3, 7)
+
+
+class Videos(Dataset):
+    """Clips of one pixel that holds the number of the video; some videos cannot be read."""
+
+    def __len__(self) -> int:
+        return NUM_VIDEOS
+
+    def __getitem__(self, index: int) -> dict:
+        if index in BROKEN:
+            return dict(index=index, error=f'broken \udce4 {index}')
+        clips = torch.full((2, 1, 1, 1, 1), index) + torch.arange(2).view(2, 1, 1, 1, 1) / 2
+        return dict(inputs=clips, data_samples=SimpleNamespace(gt_label=index % 3))
+
+
+class Encoders:
+    """Two encoders, of which one averages over the clips; fails at the ``fail_at``-th call."""
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        self.seen: list[int] = []
+        self.calls, self.fail_at = 0, fail_at
+
+    def __call__(self, clips: Tensor) -> dict[str, Tensor]:
+        self.calls += 1
+        if self.calls == self.fail_at:
+            raise KeyboardInterrupt
+        self.seen += clips[:, 0].flatten().int().tolist()
+        each = clips.flatten(2)  # (N, 2, 1)
+        return dict(each=each, mean=each.mean(1, keepdim=True).half())
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(features, 'BLOCK_VIDEOS', 4)
+
+
+def fill(folder: Path, rank: int = 0, size: int = 1, **change) -> Encoders:
+    encoders = change.pop('encoders', Encoders())
+    settings = dict(batch_size=2, num_workers=0) | change
+    meta = dict(weights=settings.pop('weights', 'a'))
+    FeatureStore(folder, meta).fill(Videos(), encoders, rank=rank, size=size, **settings)
+    return encoders
+
+
+def load(folder: Path) -> Features:
+    return FeatureStore(folder, dict(weights='a')).load()
+
+
+def check(found: Features) -> None:
+    readable = [i for i in range(NUM_VIDEOS) if i not in BROKEN]
+    assert found.indices.tolist() == readable
+    assert found.labels.tolist() == [i % 3 for i in readable]
+    assert found.feats['each'].flatten(1).tolist() == [[i, i + 0.5] for i in readable]
+    assert found.feats['mean'].flatten().tolist() == [i + 0.25 for i in readable]
+    assert found.feats['mean'].dtype == torch.float16
+    assert found.errors == {i: f'broken \udce4 {i}' for i in BROKEN}
+
+
+@pytest.mark.parametrize(('size', 'num_workers'), [(1, 0), (1, 2), (2, 0), (3, 0), (20, 0)])
+def test_features_are_those_of_the_list_for_any_number_of_ranks(
+    tmp_path: Path, size: int, num_workers: int
+):
+    for rank in reversed(range(size)):
+        fill(tmp_path / 'store', rank, size, num_workers=num_workers)
+    check(load(tmp_path / 'store'))
+
+
+@pytest.mark.parametrize('fail_at', range(1, 7))
+@pytest.mark.parametrize('size', [1, 3])
+def test_a_killed_job_continues_also_with_another_number_of_ranks(
+    tmp_path: Path, fail_at: int, size: int
+):
+    with pytest.raises(KeyboardInterrupt):
+        fill(tmp_path, encoders=Encoders(fail_at))
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path)
+    again = [i for rank in range(size) for i in fill(tmp_path, rank, size).seen]
+    finished = 0 if fail_at < 3 else 4 if fail_at < 5 else 8
+    assert sorted(again) == [i for i in range(finished, NUM_VIDEOS) if i not in BROKEN]
+    check(load(tmp_path))
+    assert fill(tmp_path).seen == []
+
+
+def test_progress_counts_the_videos_of_this_rank(tmp_path: Path):
+    told: list[tuple[int, int]] = []
+    fill(tmp_path, 1, 2, on_progress=lambda *numbers: told.append(numbers))
+    assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
+    fill(tmp_path, 1, 2, on_progress=lambda *numbers: told.append(numbers))
+    assert told[-1] == (5, 5)
+
+
+def test_other_features_are_not_mixed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fill(tmp_path)
+    with pytest.raises(ValueError, match='other weights;'):
+        fill(tmp_path, weights='b')
+    with pytest.raises(ValueError, match='other weights;'):
+        FeatureStore(tmp_path, dict(weights='b')).load()
+    monkeypatch.setattr(Videos, '__len__', lambda self: 5)
+    with pytest.raises(ValueError, match='other num_videos;'):
+        fill(tmp_path)
+
+
+def test_an_interrupted_removal_leaves_no_features_of_unknown_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    fill(tmp_path / 'store')
+    with monkeypatch.context() as patch:
+        patch.setattr('shutil.rmtree', lambda path: None)
+        FeatureStore(tmp_path / 'store', {}).remove()
+    assert [path.name for path in (tmp_path / 'store').iterdir()] == ['meta.json']
+
+
+class Trap:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize(
+    'damage', ['hostile', 'empty', 'cut off', 'array', 'fewer labels', 'other arrays']
+)
+def test_a_damaged_file_is_named(damage: str, tmp_path: Path):
+    fill(tmp_path / 'store')
+    path = tmp_path / 'store' / 'feats_000000004.npz'
+    arrays = dict(np.load(path))
+    if damage == 'hostile':
+        np.savez(path, **arrays | dict(indices=np.array([Trap(tmp_path / 'sprung')], object)))
+    elif damage == 'array':
+        with path.open('wb') as file:
+            np.save(file, np.zeros(3))
+    elif damage == 'fewer labels':
+        np.savez(path, **arrays | dict(labels=np.zeros(1)))
+    elif damage == 'other arrays':
+        np.savez(path, names=np.zeros(3))
+    else:
+        path.write_bytes(b'' if damage == 'empty' else path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r'feats_000000004\.npz is damaged'):
+        load(tmp_path / 'store')
+    assert not (tmp_path / 'sprung').exists()
+
+
+@pytest.mark.parametrize('text', ['[', '[]', '{}', '{"num_videos": "x"}'])
+def test_a_damaged_description_is_named(text: str, tmp_path: Path):
+    (tmp_path / 'meta.json').write_text(text)
+    for function in (fill, load):
+        with pytest.raises(ValueError, match=r'meta\.json is damaged'):
+            function(tmp_path)
+
+
+def test_the_digest_tells_weights_apart():
+    network = torch.nn.Linear(2, 3)
+    digests = {weights_sha256(network), weights_sha256(network)}
+    digests |= {weights_sha256(torch.nn.Linear(2, 3)), weights_sha256(network.to(torch.bfloat16))}
+    assert len(digests) == 3
+
+
+FEATS = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
+NAMES = ['a.mp4', 'ü b.mp4', 'c.mp4', 'd.mp4', os.fsdecode(b'zw\xf6lf.mp4')]
+
+
+def test_npz_files_hold_names_and_features(tmp_path: Path):
+    write_features(tmp_path / 'feats.npz', NAMES, FEATS)
+    data = np.load(tmp_path / 'feats.npz', allow_pickle=False)
+    assert data['names'].tolist() == NAMES
+    np.testing.assert_array_equal(data['feats'], FEATS)
+
+
+def test_parquet_files_hold_names_and_features(tmp_path: Path):
+    parquet = pytest.importorskip('pyarrow.parquet')
+    write_features(tmp_path / 'feats.parquet', NAMES[:4], FEATS[:4])
+    table = parquet.read_table(tmp_path / 'feats.parquet')
+    assert table['name'].to_pylist() == NAMES[:4]
+    np.testing.assert_array_equal(np.stack(table['feat'].to_numpy()), FEATS[:4])
+    with pytest.raises(ValueError, match='UTF-8'):
+        write_features(tmp_path / 'feats.parquet', NAMES, FEATS)
+
+
+def test_files_that_cannot_be_written_are_refused(tmp_path: Path, monkeypatch):
+    with pytest.raises(ValueError, match=r'feats\.csv'):
+        write_features(tmp_path / 'feats.csv', NAMES, FEATS)
+    with pytest.raises(ValueError, match='regular file'):
+        (tmp_path / 'folder.npz').mkdir()
+        write_features(tmp_path / 'folder.npz', NAMES, FEATS)
+    monkeypatch.setitem(sys.modules, 'pyarrow.parquet', None)
+    with pytest.raises(ImportError, match='pyarrow'):
+        write_features(tmp_path / 'feats.parquet', NAMES, FEATS)
+
+
+def test_files_are_as_documented(tmp_path: Path):
+    fill(tmp_path)
+    data = np.load(tmp_path / 'feats_000000000.npz', allow_pickle=False)
+    assert data['feats.each'].shape == (3, 2, 1) and data['indices'].tolist() == [0, 1, 2]
+    assert json.loads((tmp_path / 'meta.json').read_text()) == dict(weights='a', num_videos=11)
