@@ -13,8 +13,9 @@ import torch
 from cvrl_mm.convert.clip_input import ClipInput
 from cvrl_mm.evaluation import extraction
 from cvrl_mm.evaluation.encoder import Encoder
-from cvrl_mm.evaluation.extraction import extract_to_file, weights_sha256
+from cvrl_mm.evaluation.extraction import extract_to_file
 from cvrl_mm.evaluation.feature_parts import join_parts
+from cvrl_mm.evaluation.features import weights_sha256
 from cvrl_mm.evaluation.video_files import VideoFiles
 from cvrl_mm.list_parts import parts_folder
 from tests.processes import context, end, exit_codes, start
