@@ -11,7 +11,7 @@ from mmaction.registry import TRANSFORMS
 from mmengine.config import Config
 
 import cvrl_mm  # noqa: F401  registers the transforms
-from cvrl_cli import OF_TRAININGS, TOOLS, pretrain_parser
+from cvrl_cli import COMMANDS, TOOLS, pretrain_parser
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / 'README.md', ROOT / 'configs' / 'README.md', *(ROOT / 'docs').rglob('*.md')]
@@ -49,11 +49,11 @@ def source_of_options(words: list[str]) -> str | None:
         if words[1] == 'pretrain':
             return pretrain_parser('cvrl').format_help()
         if words[1] == 'doctor':
-            return (ROOT / 'cvrl_mm/doctor/__main__.py').read_text()
+            return (ROOT / 'cvrl_cli.py').read_text()
         text = (ROOT / 'tools' / TOOLS[words[1]][0]).read_text()
-        return text + (ROOT / 'cvrl_cli.py').read_text() if words[1] in OF_TRAININGS else text
+        return text + (ROOT / 'cvrl_cli.py').read_text() if words[1] in COMMANDS else text
     if 'cvrl_mm.doctor' in words:
-        return (ROOT / 'cvrl_mm/doctor/__main__.py').read_text()
+        return (ROOT / 'cvrl_cli.py').read_text()
     script = next((word for word in words if word.startswith('tools/')), None)
     if script is None:
         return None
@@ -64,7 +64,7 @@ def source_of_options(words: list[str]) -> str | None:
     if name in (*LAUNCHERS, 'train.py', 'test.py'):
         (folder,) = Path(mmaction.__file__).parent.glob('.mim/tools')
         text += (folder / 'train.py').read_text() + (folder / 'test.py').read_text()
-        text += (ROOT / 'cvrl_mm/command_line.py').read_text()
+        text += (ROOT / 'cvrl_mm/cli.py').read_text()
     return text
 
 

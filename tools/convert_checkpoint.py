@@ -60,7 +60,7 @@ def parse_args() -> argparse.Namespace:
 def run(args: argparse.Namespace) -> None:
     """Convert and write."""
     from cvrl_mm import convert
-    from cvrl_mm.command_line import read_config
+    from cvrl_mm.cli import read_config
     from cvrl_mm.convert.export_graph import check_export, export_encoder
     from cvrl_mm.evaluation.encoder import load_encoder
 

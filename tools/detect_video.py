@@ -59,7 +59,7 @@ def annotate(args: argparse.Namespace, out: Path) -> int:
     # imported here, so that --help works without mmdet
     import numpy as np
 
-    from cvrl_mm.command_line import check_device
+    from cvrl_mm.cli import check_device
     from cvrl_mm.detection.annotated_video import write_annotated_video
     from cvrl_mm.detection.ava_proposals import load_proposals
     from cvrl_mm.detection.video_detector import VideoActionDetector

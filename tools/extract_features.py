@@ -74,7 +74,7 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
     """Extract the share of this process; return the unreadable videos with the reasons."""
     from rich.console import Console
 
-    from cvrl_mm.command_line import check_device, read_config
+    from cvrl_mm.cli import check_device, read_config
     from cvrl_mm.engine.terminal_log import print_warnings_only
     from cvrl_mm.evaluation.encoder import load_encoder
     from cvrl_mm.evaluation.extraction import extract_to_file

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from cvrl_mm.command_line import exit_on_sigterm, plain_errors, plain_own_errors
+from cvrl_mm.cli import exit_on_sigterm, plain_errors, plain_own_errors
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.io import replacing, usable_cores
 from cvrl_mm.miniature.report import Results, row_values, write_report

@@ -1,8 +1,10 @@
 """Pre-train an encoder on your own videos; the same as ``cvrl pretrain``."""
 
 import sys
-
-from cvrl_cli import pretrain
+from pathlib import Path
 
 if __name__ == '__main__':
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a clone's script uses the clone
+    from cvrl_cli import pretrain
+
     pretrain(sys.argv[1:], 'python tools/pretrain_videos.py')

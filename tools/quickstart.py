@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from cvrl_mm.command_line import exit_on_sigterm, plain_own_errors
+from cvrl_mm.cli import exit_on_sigterm, plain_own_errors
 from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy

@@ -18,7 +18,7 @@ from mmaction.utils import register_all_modules
 from mmengine.config import Config
 
 import cvrl_mm
-from cvrl_mm.command_line import check_videos, plain_errors, read_config
+from cvrl_mm.cli import check_videos, plain_errors, read_config
 from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.synthetic.motion_scene import MotionScene
 from cvrl_mm.synthetic.motion_videos import NUM_FRAMES, encode

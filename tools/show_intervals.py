@@ -6,7 +6,7 @@ Example:
 
 import argparse
 
-from cvrl_mm.command_line import plain_errors
+from cvrl_mm.cli import plain_errors
 from cvrl_mm.datasets import TemporalIntervalSample
 from cvrl_mm.visualization.intervals import plot_intervals
 

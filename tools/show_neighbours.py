@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     from mmaction.utils import register_all_modules
     from mmengine.device import get_device
 
-    from cvrl_mm.command_line import read_config
+    from cvrl_mm.cli import read_config
     from cvrl_mm.datasets.find_videos import printable
     from cvrl_mm.engine.terminal_log import print_warnings_only
     from cvrl_mm.evaluation import build_recognizer, nearest_neighbours

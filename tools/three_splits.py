@@ -11,7 +11,7 @@ Example:
 import argparse
 from pathlib import Path
 
-from cvrl_mm.command_line import plain_errors
+from cvrl_mm.cli import plain_errors
 from cvrl_mm.evaluation.three_splits import three_splits
 
 

@@ -5,17 +5,17 @@ Example:
 """
 
 import sys
-
-from torch.distributed.elastic.multiprocessing.errors import record
-
-from cvrl_mm.command_line import check_config_argument, pass_on_randomness, plain_own_errors
-from cvrl_mm.engine.terminal_log import shorten_all
-from cvrl_mm.mmaction_scripts import run_host_tool
+from pathlib import Path
 
 if __name__ == '__main__':
     if {'-h', '--help'} & set(sys.argv):
         print(__doc__)
-    check_config_argument()
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a clone's script uses the clone
+    from torch.distributed.elastic.multiprocessing.errors import record
+
+    from cvrl_mm.cli import pass_on_randomness, plain_own_errors, run_host_tool
+    from cvrl_mm.engine.terminal_log import shorten_all
+
     pass_on_randomness()
     shorten_all()
     with plain_own_errors():

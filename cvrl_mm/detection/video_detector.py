@@ -11,7 +11,7 @@ from mmaction.evaluation import read_labelmap
 from mmengine.dataset import Compose
 from mmengine.runner import load_checkpoint
 
-from cvrl_mm.command_line import read_config
+from ..cli import read_config
 from cvrl_mm.models.pretrained import check_pretrained
 
 from .ava_proposals import select_people

@@ -6,7 +6,7 @@ from pathlib import Path
 from mmengine.config import Config
 from mmengine.dist import init_dist
 
-from ..command_line import check_options, parse_options, read_config
+from ..cli import check_options, parse_options, read_config
 from ..engine.terminal_log import print_warnings_only
 from .frozen_features import SECONDS_TO_WAIT, default_out
 

@@ -22,7 +22,7 @@ from mmengine.dist import (
 from mmengine.utils import is_list_of
 from rich.console import Console
 
-from ..command_line import read_config
+from ..cli import read_config
 from ..engine.checkpoint_files import is_whole
 from ..evaluation.video_files import check_not_empty, check_sources
 from ..io import cores_per_process, local_processes, locked, progress, replacing, usable_cores

@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config
 from torch import Tensor
 
-from ..command_line import read_config
+from ..cli import read_config
 from ..datasets.video_list import read_lines, read_video_list
 
 COMMAND = 'command.json'

@@ -1,6 +1,6 @@
 import pytest
 
-from cvrl_mm.command_line import plain_errors
+from cvrl_mm.cli import plain_errors
 from cvrl_mm.engine.start_error import StartError
 
 

@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.utils.data import DataLoader, RandomSampler
 
-from cvrl_mm.command_line import check_videos, plain_errors
+from cvrl_mm.cli import check_videos, plain_errors
 from cvrl_mm.datasets.seeded_sampler import SeededSampler
 from cvrl_mm.io import progress
 

@@ -54,7 +54,7 @@ def main() -> None:
 def detect(args: argparse.Namespace) -> tuple[int, int]:
     """Detect people and write them; return the numbers of boxes and of key frames."""
     # imported here, so that --help works without mmdet
-    from cvrl_mm.command_line import check_device, read_config
+    from cvrl_mm.cli import check_device, read_config
     from cvrl_mm.detection.ava_annotations import read_actions
     from cvrl_mm.detection.ava_proposals import save_proposals
     from cvrl_mm.detection.ava_sources import find_movies

@@ -8,7 +8,7 @@ Example:
 import argparse
 from pathlib import Path
 
-from cvrl_mm.command_line import plain_errors
+from cvrl_mm.cli import plain_errors
 from cvrl_mm.datasets.video_list import VideoList, read_lines
 from cvrl_mm.io import replacing
 from cvrl_mm.preparation.subset import draw_subset

@@ -1,7 +1,8 @@
-"""Common functions of the command-line tools: error messages, configs, devices and videos."""
+"""What the command-line tools share: error messages, configs, devices and MMAction2's scripts."""
 
 import argparse
 import inspect
+import runpy
 import signal
 import sys
 import traceback
@@ -13,22 +14,12 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import mmaction
 import torch
 from mmengine.config import Config, DictAction
 from mmengine.runner import Runner
 
-from .engine.start_error import StartError
-from .models.pretrained import CheckpointMisfitError
-from .preparation.video_check import find_fault
-
-EXPECTED = (
-    CheckpointMisfitError,
-    ImportError,
-    OSError,
-    StartError,
-    UnpicklingError,
-    ValueError,
-)
+INTERRUPTED = 128 + signal.SIGINT  # exit status after Ctrl-C
 # Top-level keys of a config that a run reads
 RUNNER_KEYS = {
     *inspect.signature(Runner.__init__).parameters,
@@ -41,12 +32,18 @@ RUNNER_KEYS = {
 def plain_errors() -> Iterator[None]:
     """End the program with the message of an expected error instead of a traceback.
 
+    Errors of inputs (``OSError``, ``ValueError``, ``ImportError``, ``UnpicklingError``) and all
+    errors whose class this package defines are expected.
+
     Raises:
         SystemExit: An input is missing, unreadable or unsuitable, or a package is missing.
     """
     try:
         yield
-    except EXPECTED as error:
+    except Exception as error:
+        known = isinstance(error, ImportError | OSError | UnpicklingError | ValueError)
+        if not known and not type(error).__module__.startswith('cvrl_mm.'):
+            raise
         raise SystemExit(_sentence(error)) from error
 
 
@@ -57,20 +54,26 @@ def plain_own_errors() -> Iterator[None]:
     Errors of other packages, which a training may meet, keep their traceback.
 
     Raises:
-        SystemExit: A module of this package has raised an error, or (status 130) Ctrl-C, which
-            :class:`.PreemptionHook` handles during the training.
+        SystemExit: A module of this package has raised an error; or (status 130) Ctrl-C.
     """
     try:
         yield
     except KeyboardInterrupt:
         print('\nInterrupted.', file=sys.stderr)
-        raise SystemExit(128 + signal.SIGINT) from None
-    except (*EXPECTED, FloatingPointError, RuntimeError) as error:
+        raise SystemExit(INTERRUPTED) from None
+    except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         is_own = Path(__file__).parent in Path(last.filename).parents
         if not is_own or not str(last.line).startswith('raise '):
             raise
         raise SystemExit(_sentence(error)) from error
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f'{error.filename}: {error.strerror}'
+    return f'{Path(sys.argv[0]).stem}: {text}'
 
 
 def exit_on_sigterm() -> None:
@@ -79,13 +82,6 @@ def exit_on_sigterm() -> None:
     The exit status is 143, as shells report this signal.
     """
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f'{error.filename}: {error.strerror}'
-    return f'{Path(sys.argv[0]).stem}: {text}'
 
 
 def read_config(path: str | PathLike, *needed: str) -> Config:
@@ -105,10 +101,9 @@ def read_config(path: str | PathLike, *needed: str) -> Config:
         config = Config.fromfile(path)
     except OSError:
         raise
-    except SyntaxError as error:
-        raise ValueError(f'Line {error.lineno} of the config {path}: {error.msg}.') from error
     except Exception as error:  # configs are programs and can raise any exception
-        raise ValueError(f'The config {path} cannot be read: {error}') from error
+        line = f', line {error.lineno}' if isinstance(error, SyntaxError) else ''
+        raise ValueError(f'The config {path}{line} cannot be read: {error}') from error
     lacking = [key for key in needed if key not in config]
     if lacking:
         raise ValueError(f'The config {path} lacks {", ".join(lacking)}.')
@@ -128,26 +123,64 @@ def check_device(device: str) -> None:
         raise ValueError(f'The device {device!r} cannot be used: {reason}.') from error
 
 
-def check_config_argument() -> None:
-    """Check the config, the first argument, and ``--cfg-options`` before MMAction2 reads them.
+def check_videos(videos: Iterable[str | PathLike]) -> None:
+    """Check that videos can be read.
 
-    A warning is printed for a variable of the config file that no run reads.
+    Raises:
+        ValueError: A video is missing or cannot be read.
     """
+    from .preparation.video_check import find_fault
+
+    for video in map(str, videos):
+        if not Path(video).is_file():
+            raise ValueError(f'There is no video {video}.')
+        fault = find_fault(video, strict=False)
+        if fault is not None:
+            raise ValueError(f'The video {video} cannot be read: {fault}.')
+
+
+def run_host_tool(name: str) -> None:
+    """Run a script of MMAction2's ``tools`` folder as the main program.
+
+    The config, which is the first argument, and ``--cfg-options`` are checked first. Checkpoints
+    are loaded as weights only.
+
+    Args:
+        name: Path of the script within that folder, such as 'train.py'.
+
+    Raises:
+        FileNotFoundError: The installed mmaction2 has no such script.
+        SystemExit: The config or an option is wrong.
+    """
+    from .weights_only import refuse_foreign_code
+
     if sys.argv[1:] and not sys.argv[1].startswith('-'):
-        parser = argparse.ArgumentParser(add_help=False)
-        parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
         with plain_errors():
-            config = read_config(sys.argv[1], 'model')
-            options = parse_options(parser.parse_known_args(sys.argv[2:])[0].cfg_options)
-            check_options(config, options)
-        for key in options:
-            name = key.split('.')[0]
-            if name not in RUNNER_KEYS:
-                print(
-                    f'--cfg-options {key}: {name} is a variable of the config file, from which '
-                    'other values have been made; set those instead.',
-                    file=sys.stderr,
-                )
+            _check_arguments(sys.argv[1:])
+    refuse_foreign_code()
+    package = Path(mmaction.__file__).parent
+    folders = [package / '.mim' / 'tools', package.parent / 'tools']  # wheel, source checkout
+    script = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    if script is None:
+        raise FileNotFoundError(f'The installed mmaction2 has no tools/{name}, as its wheel has.')
+    runpy.run_path(str(script), run_name='__main__')
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Check the config and ``--cfg-options``, and warn of options that change nothing."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
+    config = read_config(arguments[0], 'model')
+    options = parse_options(parser.parse_known_args(arguments[1:])[0].cfg_options)
+    check_options(config, options)
+    for key in options:
+        name = key.split('.')[0]
+        if name not in RUNNER_KEYS:
+            print(
+                f'--cfg-options {key}: {name} is a variable of the config file, from which other '
+                'values have been made; set those instead.',
+                file=sys.stderr,
+            )
 
 
 def parse_options(given: Sequence[str]) -> dict[str, Any]:
@@ -195,7 +228,7 @@ def check_options(config: Config, options: Mapping[str, Any]) -> None:
 
 
 def _paths_to(name: str, node: Any, path: str = '') -> Iterator[str]:
-    """Return the dotted keys that end with a name."""
+    """Yield the dotted keys that end with a name."""
     items = node.items() if isinstance(node, dict | Config) else enumerate(node)
     for key, value in items:
         if key == name:
@@ -207,8 +240,7 @@ def _paths_to(name: str, node: Any, path: str = '') -> Iterator[str]:
 def pass_on_randomness() -> None:
     """Turn ``--seed``, ``--diff-rank-seed`` and ``--deterministic`` into ``--cfg-options``.
 
-    MMAction2's ``train.py`` uses them only for configs without ``randomness`` and silently ignores
-    them for others.
+    MMAction2's ``train.py`` silently ignores them for configs that set ``randomness``.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument('--seed', type=int)
@@ -217,17 +249,3 @@ def pass_on_randomness() -> None:
     given, rest = parser.parse_known_args(sys.argv[1:])
     options = [f'randomness.{key}={x}' for key, x in vars(given).items() if x is not None]
     sys.argv[1:] = [*rest, '--cfg-options', *options] if options else rest
-
-
-def check_videos(videos: Iterable[str | PathLike]) -> None:
-    """Check that videos can be read.
-
-    Raises:
-        ValueError: A video is missing or cannot be read.
-    """
-    for video in map(str, videos):
-        if not Path(video).is_file():
-            raise ValueError(f'There is no video {video}.')
-        fault = find_fault(video, strict=False)
-        if fault is not None:
-            raise ValueError(f'The video {video} cannot be read: {fault}.')

@@ -1,0 +1,229 @@
+"""Checks of the installation, the machine and a config: ``cvrl doctor``.
+
+Each finding is ok, a note on a limitation, or a problem with a remedy.
+"""
+
+import importlib
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+import av
+import numpy as np
+import torch
+from mmaction.registry import DATASETS
+from mmaction.utils import register_all_modules
+from mmengine.config import Config
+from mmengine.dataset import Compose
+from mmengine.logging import MMLogger
+from packaging.requirements import Requirement
+from rich.console import Console
+
+from .cli import read_config
+from .io import one_line, usable_cores
+
+MIM = Path(__file__).parent / '.mim'
+REQUIRED = ('torch', 'mmengine', 'mmaction2', 'numpy', 'av', 'safetensors', 'scikit-learn')
+GIB = 1 << 30
+FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
+COLOURS = dict(ok='green', note='yellow', problem='red')
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check.
+
+    Attributes:
+        status: 'ok', 'note' for a limitation, or 'problem' for something that does not work.
+        name: What was checked.
+        seen: What was found.
+        advice: What to do; empty if nothing needs to be done.
+    """
+
+    status: str
+    name: str
+    seen: str
+    advice: str = ''
+
+    def __str__(self) -> str:
+        arrow = f' -> {self.advice}' if self.advice else ''
+        return f'{self.status:<8}{self.name}: {self.seen}{arrow}'
+
+
+def report(config: str | None = None, ranks: int | None = None) -> int:
+    """Run all checks and print their findings.
+
+    Args:
+        config: Path of a training config to check as well.
+        ranks: Number of processes of the training. Default: one per GPU.
+
+    Returns:
+        The exit code: 1 if there is a problem, else 0.
+
+    Raises:
+        OSError, ValueError: The config cannot be read.
+    """
+    ranks = ranks or max(torch.cuda.device_count(), 1)
+    cfg = None if config is None else read_config(config, 'train_dataloader', 'optim_wrapper')
+    register_all_modules()
+    MMLogger.get_current_instance().setLevel('ERROR')  # only the report is displayed
+    findings = [*check_versions(MIM / 'constraints.txt'), *check_machine(), check_decoding()]
+    if cfg is not None:
+        findings += [check_learning_rate(cfg, ranks), check_loader(cfg, ranks)]
+    console = Console(soft_wrap=True, highlight=False)
+    for finding in findings:
+        console.print(str(finding), style=COLOURS[finding.status], markup=False)
+    count = Counter(finding.status for finding in findings)
+    console.print(f'ok: {count["ok"]}, notes: {count["note"]}, problems: {count["problem"]}')
+    return int(count['problem'] > 0)
+
+
+def check_versions(tested: Path) -> Iterator[Finding]:
+    """Compare the installed packages with a constraints file, and check mmcv.
+
+    Packages that only some functions or developers need may be missing.
+    """
+    installed = {}
+    for requirement in _read_constraints(tested):
+        name, install = requirement.name, f"pip install '{requirement}'"
+        try:
+            installed[name] = found = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            if name in REQUIRED:
+                yield Finding('problem', name, 'not installed', install)
+            continue
+        if requirement.specifier.contains(found.partition('+')[0], prereleases=True):
+            yield Finding('ok', name, f'{found}, as tested')
+        else:
+            seen = f'{found}, not tested; the tests run with {requirement.specifier}'
+            yield Finding('note', name, seen, f'if something fails: {install}')
+    if {'mmcv', 'mmcv-lite'} <= set(installed):
+        advice = 'pip uninstall -y mmcv mmcv-lite, then install the one you want'
+        yield Finding('problem', 'mmcv', 'mmcv and mmcv-lite overwrite each other', advice)
+    if find_spec('mmcv._ext') is not None:
+        try:
+            importlib.import_module('mmcv.ops')
+        except ImportError as error:
+            advice = 'build mmcv again for the installed torch (docs/troubleshooting.md)'
+            yield Finding('problem', 'mmcv operators', one_line(error), advice)
+
+
+def _read_constraints(path: Path) -> Iterator[Requirement]:
+    """Yield the requirements of a constraints file that apply to this version of Python."""
+    for line in path.read_text().splitlines():
+        line = line.partition('#')[0].strip()
+        if line:
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate():
+                requirement.marker = None
+                yield requirement
+
+
+def check_machine() -> Iterator[Finding]:
+    """Check the GPUs and the shared memory, in which workers send batches."""
+    if not torch.cuda.is_available():
+        if shutil.which('nvidia-smi') and torch.version.cuda is None:
+            advice = 'install a torch that is compiled for CUDA (pytorch.org)'
+            yield Finding('problem', 'GPU', 'torch was built without CUDA', advice)
+        else:
+            yield Finding('note', 'GPU', 'none', 'a CPU suffices for small encoders')
+    for index in range(torch.cuda.device_count()):
+        device = torch.cuda.get_device_properties(index)
+        seen = f'{device.name}, {device.total_memory / GIB:.0f} GiB'
+        if device.major >= FIRST_WITH_BFLOAT16:
+            yield Finding('ok', f'GPU {index}', seen)
+        else:
+            advice = "set optim_wrapper.type='AmpOptimWrapper' (float16) or 'OptimWrapper'"
+            yield Finding('note', f'GPU {index}', f'{seen}, slow in bfloat16', advice)
+    if Path('/dev/shm').is_dir():
+        free = shutil.disk_usage('/dev/shm').free / GIB
+        advice = 'docker run --ipc=host (or --shm-size), or fewer workers'
+        status, advice = ('ok', '') if free >= 1 else ('problem', advice)
+        yield Finding(status, 'shared memory', f'{free:.1f} GiB free', advice)
+
+
+def check_decoding() -> Finding:
+    """Write a video, and load it with the pre-training pipeline."""
+    pipeline = Compose(
+        Config.fromfile(MIM / 'configs/_base_/datasets/kinetics_cvrl.py')['train_pipeline']
+    )
+    start = time.perf_counter()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            filename = f'{folder}/video.mp4'
+            with av.open(filename, 'w') as file:
+                stream = file.add_stream('mpeg4', rate=30)
+                stream.width = stream.height = 128
+                for level in range(64):
+                    frame = np.full((128, 128, 3), 2 * level, np.uint8)
+                    file.mux(stream.encode(av.VideoFrame.from_ndarray(frame)))
+                file.mux(stream.encode())
+            sample = pipeline(dict(filename=filename, label=-1, start_index=0, modality='RGB'))
+    except (OSError, RuntimeError, ValueError) as error:
+        advice = 'reinstall av and opencv at the tested versions (constraints.txt)'
+        return Finding('problem', 'decode and augment', one_line(error), advice)
+    seen = 'x'.join(map(str, sample['inputs'].shape))
+    milliseconds = 1000 * (time.perf_counter() - start)
+    return Finding('ok', 'decode and augment', f'{seen} in {milliseconds:.0f} ms, first run')
+
+
+def check_learning_rate(config: Config, ranks: int) -> Finding:
+    """Compare the number of videos per step with that of the config's learning rate."""
+    lr, per_rank = config.optim_wrapper.optimizer.lr, config.train_dataloader.batch_size
+    steps = config.optim_wrapper.get('accumulative_counts', 1)
+    batch = ranks * per_rank * steps
+    accumulated = f' x {steps} accumulated' if steps > 1 else ''
+    seen = f'{lr:g} with {ranks} x {per_rank}{accumulated} = {batch} videos per step'
+    scaling = config.get('auto_scale_lr') or {}
+    base = scaling.get('base_batch_size')
+    if base is None:
+        advice = 'set auto_scale_lr.base_batch_size to the batch size of this learning rate'
+        return Finding('note', 'learning rate', seen, advice)
+    if scaling.get('enable') and steps == 1:
+        return Finding('ok', 'learning rate', f'{seen}; scaled to {lr * batch / base:g}')
+    if base == batch and not scaling.get('enable'):
+        return Finding('ok', 'learning rate', f'{seen}, as the config expects')
+    # mmengine's scaling ignores the accumulation
+    advice = f'set optim_wrapper.optimizer.lr={lr * batch / base:g} without auto_scale_lr'
+    advice = advice if steps > 1 else f'{advice}, or train with --auto-scale-lr'
+    return Finding('note', 'learning rate', f'{seen}, but it is for {base}', advice)
+
+
+def check_loader(config: Config, ranks: int, seconds: float = 10.0) -> Finding:
+    """Load samples for some seconds, and compare the workers with the cores."""
+    loader = config.train_dataloader
+    workers, cores = max(loader.get('num_workers', 0), 1), usable_cores()
+    try:
+        dataset = DATASETS.build(loader.dataset)
+        start, loaded = time.perf_counter(), 0
+        while loaded < min(64, len(dataset)) and time.perf_counter() - start < seconds:
+            dataset[loaded * len(dataset) // 64 if len(dataset) > 64 else loaded]
+            loaded += 1
+        rate = loaded / (time.perf_counter() - start)
+    except (OSError, RuntimeError, ValueError) as error:
+        advice = 'prepare the data (docs/data.md)'
+        return Finding('note', 'loader', f'not measured: {one_line(error)}', advice)
+    every = loader.batch_size / max(rate, 1e-9) / min(workers, cores / ranks)
+    seen = (
+        f'{rate:.1f} videos per second on one core ({loaded} loaded); {workers} workers on '
+        f'{cores / ranks:g} cores per rank deliver a batch of {loader.batch_size} every '
+        f'{every:.1f} s at best'
+    )
+    if workers * ranks > cores:
+        advice = f'there are fewer cores than workers ({ranks} x {workers}): see docs/speed.md'
+        return Finding('note', 'loader', seen, advice)
+    return Finding('ok', 'loader', seen)
+
+
+if __name__ == '__main__':
+    import sys
+
+    from cvrl_cli import doctor
+
+    doctor(sys.argv[1:])

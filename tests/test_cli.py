@@ -1,0 +1,175 @@
+import signal
+import sys
+from pathlib import Path
+from pickle import UnpicklingError
+
+import pytest
+from mmengine.config import Config
+
+from cvrl_mm.cli import (
+    check_device,
+    check_options,
+    check_videos,
+    exit_on_sigterm,
+    pass_on_randomness,
+    plain_errors,
+    plain_own_errors,
+    read_config,
+    run_host_tool,
+)
+from cvrl_mm.models import R3DSlow
+from tests.script import run_script
+from tests.videos import encode, write_broken
+
+
+@pytest.mark.parametrize(
+    ('content', 'said'),
+    [
+        ('model = dict(\n', 'line 1'),
+        ("model = dict(depth=depths['x'])\n", 'cannot be read'),
+        ('x = 1\n', 'lacks model, test_dataloader'),
+        ("_base_ = 'gone.py'\n", 'gone.py'),
+        (None, 'a.py'),
+    ],
+)
+def test_a_config_that_is_none(content: str | None, said: str, tmp_path: Path):
+    if content is not None:
+        (tmp_path / 'a.py').write_text(content)
+    with pytest.raises((OSError, ValueError), match=said):
+        read_config(tmp_path / 'a.py', 'model', 'test_dataloader')
+
+
+@pytest.mark.parametrize(
+    ('given', 'passed_on'),
+    [
+        ('a.py', 'a.py'),
+        ('a.py --resume auto --seed 0', 'a.py --resume auto --cfg-options randomness.seed=0'),
+        (
+            'a.py --seed=7 --cfg-options x=1 --deterministic',
+            'a.py --cfg-options x=1 --cfg-options randomness.seed=7 randomness.deterministic=True',
+        ),
+    ],
+)
+def test_seeds_reach_configs_that_have_one(given: str, passed_on: str, monkeypatch):
+    monkeypatch.setattr('sys.argv', ['train.py', *given.split()])
+    pass_on_randomness()
+    assert sys.argv == ['train.py', *passed_on.split()]
+
+
+class OwnError(RuntimeError):
+    __module__ = 'cvrl_mm.somewhere'
+
+
+@pytest.mark.parametrize(
+    'error',
+    [
+        FileNotFoundError(2, 'gone', 'a.pth'),
+        ValueError('bad'),
+        UnpicklingError('damaged'),
+        OwnError('own'),
+    ],
+)
+def test_a_mistake_ends_the_program_with_its_message(error: Exception, monkeypatch):
+    monkeypatch.setattr('sys.argv', ['tools/tool.py'])
+    with pytest.raises(SystemExit, match=f'tool: .*{error.args[-1]}'), plain_errors():
+        raise error
+
+
+def test_other_errors_keep_their_traceback():
+    with pytest.raises(ZeroDivisionError), plain_errors():
+        raise ZeroDivisionError
+    with pytest.raises(SystemExit, match='depth'), plain_own_errors():
+        R3DSlow(depth=7)
+    with pytest.raises(ValueError, match='abc'), plain_own_errors():
+        int('abc')
+
+
+def test_signals_end_a_program():
+    with pytest.raises(SystemExit) as leaving, plain_own_errors():
+        raise KeyboardInterrupt
+    assert leaving.value.code == 130
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        exit_on_sigterm()
+        with pytest.raises(SystemExit) as leaving:
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert leaving.value.code == 143
+
+
+CONFIG = Config(
+    dict(
+        model=dict(cls_head=dict(temperature=0.1), blocks=[dict(width=64)]),
+        optim_wrapper=dict(optimizer=dict(lr=0.32)),
+        randomness=dict(seed=0),
+        data_root='data',
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ('option', 'value', 'said'),
+    [
+        ('temperature', 0.2, r'model\.cls_head\.temperature'),
+        ('optim_wraper.optimizer.lr', 0.1, 'optim_wrapper'),
+        ('xyz', 1, 'xyz'),
+        ('optim_wrapper.optimizer.lr', 'abc', r'0\.32'),
+        ('model.blocks.0.width', 'wide', '64'),
+    ],
+)
+def test_options_that_have_no_meaning(option: str, value: object, said: str):
+    with pytest.raises(ValueError, match=said):
+        check_options(CONFIG, {option: value})
+
+
+def test_options_that_are_merged():
+    changes = dict(load_from='a.pth', sync_bn='torch', data_root='other')
+    changes |= {'model.cls_head.temperature': 1, 'model.cls_head.new': 'text'}
+    check_options(CONFIG, changes | {'model.blocks.0.width': None, 'auto_scale_lr.enable': True})
+
+
+def test_mmactions_script_runs_after_a_warning_of_an_idle_option(monkeypatch, capsys, tmp_path):
+    (tmp_path / 'a.py').write_text("model = dict()\ndata_root = 'data'\n")
+    options = ['--help', '--cfg-options', 'load_from=a.pth', 'data_root=other']
+    monkeypatch.setattr('sys.argv', ['train.py', str(tmp_path / 'a.py'), *options])
+    with pytest.raises(SystemExit, match='0'):
+        run_host_tool('train.py')
+    shown = capsys.readouterr()
+    assert '--auto-scale-lr' in shown.out
+    assert 'data_root' in shown.err and 'load_from' not in shown.err
+
+
+def test_videos_and_devices_are_checked(tmp_path: Path):
+    encode(tmp_path / 'good.mp4')
+    check_videos([tmp_path / 'good.mp4'])
+    for bad in (['gone.mp4'], write_broken(tmp_path)):
+        with pytest.raises(ValueError, match=Path(bad[0]).name):
+            check_videos([tmp_path / 'good.mp4', *bad])
+    check_device('cpu')
+    for device in ('xyz', 'cuda:99', 'meta'):
+        with pytest.raises(ValueError, match=device):
+            check_device(device)
+
+
+@pytest.mark.parametrize(
+    ('tool', 'arguments'),
+    [
+        ('train.py', ['gone.py']),
+        ('train.py', ['a.py', '--resume', '--cfg-options', 'gone=1']),
+        ('train.py', ['a.py', '--cfg-options', 'gone']),
+        ('test.py', ['a.py', 'a.pth', '--cfg-options', 'gone.x=1', '--launcher', 'none']),
+        ('linear_probe.py', ['gone.py', 'gone.pth']),
+        ('retrieval.py', ['gone.py', 'gone.pth']),
+        ('extract_features.py', ['gone.pth', '.', '-o', 'a.npz']),
+        ('show_neighbours.py', ['gone.py', 'gone.pth', '--gallery', 'a', '--queries', 'b']),
+        ('data/build_list.py', ['ucf101', 'gone']),
+    ],
+)
+def test_tools_say_what_is_missing(tool: str, arguments: list[str], monkeypatch, tmp_path: Path):
+    encode(tmp_path / 'a.mp4')
+    (tmp_path / 'a.py').write_text('model = dict()\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr('sys.path', list(sys.path))
+    with pytest.raises(SystemExit, match=f'{Path(tool).stem}: .*gone'):
+        run_script(monkeypatch, tool, *arguments)
