@@ -46,6 +46,12 @@ def mmaction_scope():
     register_all_modules()
 
 
+@pytest.fixture(autouse=True)
+def trusting_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test sets by ``refuse_foreign_code`` ends with it."""
+    monkeypatch.setenv('TORCH_FORCE_WEIGHTS_ONLY_LOAD', '')
+
+
 @pytest.fixture(scope='session')
 def motion_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with 16 training and 16 test videos of 64x64 and their lists."""

@@ -19,7 +19,8 @@ from mmengine.utils import digit_version
 from mmengine.utils.dl_utils.misc import mmcv_full_available
 from torch import nn
 
-from cvrl_mm import compat, mmcv_ops_module, weights_only
+from cvrl_mm import compat, mmcv_ops_module
+from cvrl_mm.models import weights as weights_only
 from tests.ranks import run_ranks
 from tests.toy import toy_runner
 

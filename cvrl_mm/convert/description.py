@@ -8,7 +8,7 @@ from mmaction.registry import MODELS
 from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 
-from ..models.pretrained import CheckpointMisfitError, check_fit
+from ..models.weights import CheckpointMisfitError, check_fit
 from .clip_input import ClipInput
 from .config_text import read_config_text
 

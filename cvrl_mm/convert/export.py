@@ -9,8 +9,7 @@ from mmaction.models import ResNet3dSlowOnly
 from mmengine.logging import print_log
 from torch import Tensor
 
-from cvrl_mm.models.pretrained import padding_of
-
+from ..models.weights import padding_of
 from .architecture import conversion_of, read_depth_and_width
 from .config_text import without_folders
 from .description import PREFIX, describe

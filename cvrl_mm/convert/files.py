@@ -6,20 +6,17 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import torch
 from mmengine.logging import print_log
 from torch import Tensor
 
 from ..io import replacing
-from ..weights_only import refusal
+from ..models.weights import LARGEST_RATIO, load_checkpoint
 
 SAFETENSORS = '.safetensors'
 METADATA_KEY = 'cvrl_mm'  # key in the metadata of a safetensors file; the value is ``meta`` as JSON
 STATE_KEYS = ('state_dict', 'model_state')  # used by mmengine and most projects; by SlowFast
-LARGEST_RATIO = 64  # size of the tensors / size of the file; torch does not compress files
-ZIP_MAGIC = b'PK\x03\x04'  # torch takes files that begin with these bytes for zip archives
 
 
 def load_weights(path: str | Path) -> dict[str, Any]:
@@ -42,29 +39,8 @@ def load_weights(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f'There is no file {path}.')
-    loaded = _load_safetensors(path) if path.suffix == SAFETENSORS else _load_torch(path)
+    loaded = _load_safetensors(path) if path.suffix == SAFETENSORS else load_checkpoint(path)
     return _checked(loaded, path)
-
-
-def _load_torch(path: Path) -> Any:
-    try:
-        unpacked = _unpacked_bytes(path)
-        if unpacked <= LARGEST_RATIO * path.stat().st_size:
-            return torch.load(path, map_location='cpu', weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:  # torch and zipfile raise many types of errors for invalid files
-        raise ValueError(refusal(path, error)) from error
-    raise _too_large(unpacked, path)
-
-
-def _unpacked_bytes(path: Path) -> int:
-    """Return the size of the members of a zip archive, or of a file of another format."""
-    with path.open('rb') as file:
-        if file.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
-            return path.stat().st_size
-        with ZipFile(file) as archive:
-            return sum(member.file_size for member in archive.infolist())
 
 
 def _too_large(size: int, path: Path) -> ValueError:

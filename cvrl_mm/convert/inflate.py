@@ -8,7 +8,7 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from ..models import R3DSlow
-from ..models.pretrained import is_counter
+from ..models.weights import is_counter
 from .architecture import RESNET_STEM as STEM
 from .architecture import read_depth_and_width
 from .description import describe

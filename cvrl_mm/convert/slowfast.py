@@ -10,7 +10,7 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from ..models import R3DSlow
-from ..models.pretrained import first_names, is_counter
+from ..models.weights import first_names, is_counter
 from .architecture import SLOWFAST_STEM as STEM
 from .clip_input import ClipInput
 from .files import load_weights

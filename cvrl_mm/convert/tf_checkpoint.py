@@ -8,7 +8,7 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from ..models import R3DSlow
-from ..models.pretrained import is_counter
+from ..models.weights import is_counter
 from .locate import checkpoint_prefix
 from .tensor_bundle import TensorBundle
 

@@ -6,8 +6,7 @@ from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, Runner
 
-from cvrl_mm.models.pretrained import check_fit
-from cvrl_mm.weights_only import refuse_foreign_code
+from ..models.weights import check_fit, refuse_foreign_code
 
 
 @HOOKS.register_module()
@@ -18,10 +17,10 @@ class StrictLoadHook(Hook):
     that is partly random. A new training may start from some of the weights. Saved checkpoints get
     the settings of the backbone in ``meta['backbone']``, because weights do not tell with which
     padding they were trained. The hook also makes its run load weights only
-    (:mod:`cvrl_mm.weights_only`).
+    (:mod:`cvrl_mm.models.weights`).
 
     Raises:
-        CheckpointMisfitError: See :func:`cvrl_mm.models.pretrained.check_fit`.
+        CheckpointMisfitError: See :func:`cvrl_mm.models.weights.check_fit`.
     """
 
     def __init__(self) -> None:

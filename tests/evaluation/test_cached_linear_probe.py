@@ -10,7 +10,7 @@ from mmengine.config import Config
 
 from cvrl_mm.evaluation.cached_linear_probe import _schedule, cached_linear_probe
 from cvrl_mm.evaluation.retrieval import retrieval
-from cvrl_mm.models.pretrained import CheckpointMisfitError
+from cvrl_mm.models.weights import CheckpointMisfitError
 from tests.ranks import run_ranks
 from tests.tiny import linear_config
 

@@ -76,7 +76,7 @@ def detect(args: argparse.Namespace) -> tuple[int, int]:
     from mmdet.apis import init_detector
 
     from cvrl_mm.io import progress
-    from cvrl_mm.weights_only import refuse_foreign_code
+    from cvrl_mm.models.weights import refuse_foreign_code
 
     refuse_foreign_code()
     # without a palette, mmdet would build its data set to look one up

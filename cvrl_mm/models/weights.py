@@ -1,0 +1,253 @@
+"""Load checkpoints without running code from them, and check them before their weights are used."""
+
+import os
+import re
+import reprlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import torch
+from mmengine.runner import CheckpointLoader
+from torch import Tensor, nn
+
+# Environment variables that torch.load reads if its argument weights_only is not given
+TRUST, DISTRUST = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'
+LARGEST_RATIO = 64  # size of the contents / size of the file; torch does not compress files
+ZIP_MAGIC = b'PK\x03\x04'  # torch takes files that begin with these bytes for zip archives
+NUM_SHOWN = 3
+TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
+
+
+class CheckpointMisfitError(RuntimeError):
+    """Raised if a checkpoint does not hold the weights of a network."""
+
+
+def refuse_foreign_code() -> None:
+    """Make every later ``torch.load`` of this process and its children load weights only.
+
+    mmengine leaves the choice to torch, which before version 2.6 runs the code in every file, and
+    in later versions still in files from the network. ``import cvrl_mm`` alone does not call this;
+    the commands and the training configs of this package do. A user who trusts a file sets the
+    environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
+    """
+    if not os.environ.get(TRUST):
+        os.environ[DISTRUST] = '1'
+
+
+def load_checkpoint(path: str | Path, map_location: str = 'cpu') -> dict[str, Any]:
+    """Load a file of torch that may come from anywhere.
+
+    Only tensors and plain values are unpickled, unless the user has set the environment variable
+    ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
+
+    Args:
+        path: The file.
+        map_location: Device of the tensors; ``'meta'`` gives their shapes without values.
+
+    Returns:
+        The contents of the file.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file contains other objects, is damaged, contains no dict, or declares
+            far more than it holds: compressed data, expanded tensors or lists that repeat others.
+    """
+    size = os.path.getsize(path)
+    try:
+        is_bomb = _unpacked_bytes(path) > LARGEST_RATIO * size
+        if not is_bomb:
+            trusted = bool(os.environ.get(TRUST))
+            loaded = torch.load(path, map_location=map_location, weights_only=not trusted)
+            is_bomb = _exceeds(loaded, LARGEST_RATIO * size)
+    except OSError:
+        raise
+    except Exception as error:  # torch and zipfile raise many types of errors for invalid files
+        raise ValueError(_refusal(path, error)) from error
+    if is_bomb:
+        raise ValueError(
+            f'{path} declares far more than a file of {size} bytes can hold; it is damaged or was '
+            'made to exhaust memory.'
+        )
+    if not isinstance(loaded, dict):
+        raise ValueError(
+            f'{path} contains a {type(loaded).__name__}, but a checkpoint is a dict of weights.'
+        )
+    return loaded
+
+
+def _unpacked_bytes(path: str | Path) -> int:
+    """Return the size of the members of a zip archive, or 0 for a file of another format."""
+    with open(path, 'rb') as file:
+        if file.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
+            return 0
+        with ZipFile(file) as archive:
+            return sum(member.file_size for member in archive.infolist())
+
+
+def _exceeds(loaded: object, limit: int) -> bool:
+    """Return whether nested values need more bytes; repeated ones count each time."""
+    size, pending = 0, [loaded]
+    while pending and size <= limit:
+        value = pending.pop()
+        if isinstance(value, Tensor):
+            size += value.numel() * value.element_size()
+        elif isinstance(value, (str, bytes)):
+            size += len(value)
+        elif isinstance(value, (Mapping, list, tuple, set)):
+            size += LARGEST_RATIO * len(value)  # a value takes at least a byte of the file
+            if size <= limit:
+                pending.extend(value)
+                pending.extend(value.values() if isinstance(value, Mapping) else ())
+    return size > limit
+
+
+def _refusal(path: str | Path, error: Exception) -> str:
+    """Explain in one line why torch did not load a file; its own text advises to trust the file."""
+    code = re.search(r'(?:GLOBAL|class) (\S+)', str(error))
+    if code is None:
+        return f'{path} is not a checkpoint of torch, or it is damaged.'
+    return (
+        f'{path} is not loaded: it holds more than weights, and reading it would run '
+        f'{code[1]:.200}. If you trust its source, set the environment variable {TRUST}=1.'
+    )
+
+
+def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | None = None) -> None:
+    """Check that a checkpoint file holds exactly the weights of a network.
+
+    Args:
+        module: The network whose weights are to be loaded.
+        checkpoint: Path or URL of the checkpoint, from ``init_cfg``.
+        prefix: Prefix of the network's keys in the checkpoint, such as ``backbone.``.
+
+    Raises:
+        ValueError: ``checkpoint`` is empty, a safetensors file, or see :func:`load_checkpoint`.
+        FileNotFoundError: There is no such file.
+        CheckpointMisfitError: See :func:`check_fit`.
+    """
+    if not checkpoint:
+        raise ValueError(
+            "init_cfg=dict(type='Pretrained') names no checkpoint; "
+            'set --cfg-options model.backbone.init_cfg.checkpoint=PATH.'
+        )
+    if str(checkpoint).endswith('.safetensors'):  # mmengine loses the description
+        raise ValueError(
+            f'{checkpoint} is a safetensors file, but init_cfg needs a file of torch. Convert it '
+            f'first: cvrl convert encoder {checkpoint} OUT.pth'
+        )
+    if '://' in str(checkpoint):
+        refuse_foreign_code()
+        loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
+    else:
+        loaded = load_checkpoint(checkpoint, map_location='meta')
+    check_fit(module, loaded, checkpoint, prefix)
+
+
+def check_fit(
+    module: nn.Module,
+    checkpoint: dict[str, Any],
+    name: str,
+    prefix: str | None = None,
+    partly: bool = False,
+) -> None:
+    """Check that a checkpoint holds the weights of a network.
+
+    mmengine loads the tensors that fit and only logs the others. With a wrong prefix, depth or
+    width, a partly or completely random network would then be evaluated. mmengine also does not
+    notice that weights were trained with a different padding: they fit, but give wrong features.
+
+    Args:
+        module: The network whose weights are to be loaded.
+        checkpoint: A checkpoint or a state dict.
+        name: Name of the checkpoint in error messages.
+        prefix: Prefix of the network's keys in the checkpoint, such as ``backbone.``.
+        partly: Accept a checkpoint that holds at least one of the weights, for a training that
+            starts from a part of another network (``load_from``).
+
+    Raises:
+        CheckpointMisfitError: This is not a checkpoint; tensors are missing, have a different
+            shape, or belong to a larger network; or the checkpoint was trained with a different
+            padding of ``R3DSlow``.
+    """
+    given: Any = checkpoint
+    meta: Any = {}
+    if isinstance(checkpoint, Mapping):
+        given, meta = checkpoint.get('state_dict', checkpoint), checkpoint.get('meta') or {}
+    are_dicts = isinstance(given, Mapping) and isinstance(meta, Mapping)
+    if not are_dicts or not all(isinstance(key, str) for key in given):
+        raise CheckpointMisfitError(
+            f'{name} is not a checkpoint: a dict with state_dict, a dict of named weights, and '
+            'optionally meta, a dict.'
+        )
+    held = {k: v for k, v in _below_prefix(given, prefix).items() if isinstance(v, Tensor)}
+    wanted = {k: v for k, v in module.state_dict().items() if not is_counter(k)}
+    children = {child for child, _ in module.named_children()}
+
+    missing = [key for key in wanted if key not in held]
+    reshaped = [
+        f'{key} {tuple(held[key].shape)} instead of {tuple(value.shape)}'
+        for key, value in wanted.items()
+        if key in held and held[key].shape != value.shape
+    ]
+    foreign = [
+        key
+        for key in held
+        if key not in wanted and key.split('.')[0] in children and not is_counter(key)
+    ]
+    fitting = len(wanted) - len(missing) - len(reshaped)
+    if fitting == 0 if partly else missing or reshaped or foreign:
+        kinds = {'missing': missing, 'of a different shape': reshaped, 'unexpected': foreign}
+        raise CheckpointMisfitError(
+            f'{name} does not fit {type(module).__name__}: {fitting} of {len(wanted)} '
+            f'tensors would be loaded with prefix={prefix!r}. '
+            + ' '.join(f'{len(k)} {kind}: {first_names(k)}.' for kind, k in kinds.items() if k)
+            + f' The checkpoint starts with {first_names(list(given))}; '
+            'check the prefix, depth and width.'
+        )
+    told = padding_of(meta)
+    for network in module.modules():
+        if hasattr(network, 'paddings') and told not in (None, network.padding):
+            raise CheckpointMisfitError(
+                f'{name} was trained with padding={reprlib.repr(told)}, but this '
+                f'{type(network).__name__} has {network.padding!r}, which gives wrong features; '
+                'set model.backbone.padding to that of the checkpoint.'
+            )
+
+
+def padding_of(meta: Mapping[str, Any]) -> str | None:
+    """Return the padding of the ``R3DSlow`` that a checkpoint's ``meta`` describes.
+
+    Args:
+        meta: Metadata with ``backbone``, the settings of the network, or with ``padding``. Other
+            checkpoints of mmengine have ``cfg``, the text of the config, which is searched.
+
+    Returns:
+        The padding, or None if it is unknown.
+    """
+    if 'padding' in meta:
+        return meta['padding']
+    if isinstance(meta.get('backbone'), dict):
+        return meta['backbone'].get('padding', 'symmetric')
+    if isinstance(meta.get('cfg'), str):
+        return 'tf_same' if TF_SAME.search(meta['cfg']) else 'symmetric'
+    return None
+
+
+def _below_prefix(given: Mapping[str, Any], prefix: str | None) -> dict[str, Any]:
+    """Select and rename keys in the same way as mmengine's ``Pretrained``."""
+    if prefix is None:
+        return {key.removeprefix('module.'): value for key, value in given.items()}
+    prefix = prefix.removesuffix('.') + '.'
+    return {k.removeprefix(prefix): v for k, v in given.items() if k.startswith(prefix)}
+
+
+def is_counter(key: str) -> bool:
+    """Return whether a key is batch norm's counter of batches, which converters leave out."""
+    return key.endswith('num_batches_tracked')
+
+
+def first_names(names: list[str]) -> str:
+    """Join the first names of a list, with an ellipsis if there are more."""
+    return ', '.join(n[:200] for n in names[:NUM_SHOWN]) + (', …' if len(names) > NUM_SHOWN else '')

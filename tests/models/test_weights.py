@@ -1,0 +1,272 @@
+"""Checkpoints load whole and run no code, whatever their file holds."""
+
+import functools
+import http.server
+import os
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mmengine.runner import CheckpointLoader
+from torch import nn
+
+from cvrl_mm.convert import extract_backbone, save_weights
+from cvrl_mm.models import R3DSlow
+from cvrl_mm.models.weights import (
+    DISTRUST,
+    TRUST,
+    CheckpointMisfitError,
+    check_fit,
+    check_pretrained,
+    load_checkpoint,
+    padding_of,
+    refuse_foreign_code,
+)
+from tests.toy import toy_runner
+
+FUZZ = settings(
+    derandomize=True,
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+class Trap:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Iterator[Path]:
+    torch.save(dict(state_dict={}, trap=Trap(tmp_path / 'sprung')), tmp_path / 'foreign.pth')
+    yield tmp_path / 'foreign.pth'
+    assert not (tmp_path / 'sprung').exists()
+
+
+def nested(path: Path) -> None:
+    value: list = [1]
+    for _ in range(30):
+        value = [value] * 2
+    torch.save(dict(state_dict={}, meta=value), path)
+
+
+def endless(path: Path) -> None:
+    value: list = []
+    value.append(value)
+    torch.save(dict(meta=value), path)
+
+
+def cut(path: Path) -> None:
+    torch.save(dict(state_dict=dict(w=torch.ones(99))), path)
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+def compressed(path: Path) -> None:
+    torch.save(dict(state_dict=dict(w=torch.zeros(500_000))), path)
+    with ZipFile(path) as source:
+        members = {name: source.read(name) for name in source.namelist()}
+    with ZipFile(path, 'w', ZIP_DEFLATED) as packed:
+        for name, content in members.items():
+            packed.writestr(name, content)
+
+
+HOSTILE: dict[str, Callable[[Path], object]] = {
+    'code': lambda path: torch.save(dict(a=Trap(path.with_name('sprung'))), path),
+    'code, old format': lambda path: torch.save(
+        dict(a=Trap(path.with_name('sprung'))), path, _use_new_zipfile_serialization=False
+    ),
+    'plain pickle': lambda path: path.write_bytes(pickle.dumps(Trap(path.with_name('sprung')))),
+    'cut': cut,
+    'empty': lambda path: path.write_bytes(b''),
+    'a film': lambda path: path.write_bytes(b'RIFF....AVI LIST'),
+    'half an archive': lambda path: path.write_bytes(b'PK\x03\x04 cut'),
+    'no dict': lambda path: torch.save([1], path),
+    'compressed': compressed,
+    'expanded': lambda path: torch.save(dict(w=torch.ones(1).expand(10**6, 10**6)), path),
+    'nested': nested,
+    'endless': endless,
+}
+
+
+@pytest.mark.parametrize('write', HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_is_refused_in_one_line(write: Callable[[Path], object], tmp_path: Path):
+    write(tmp_path / 'in.pth')
+    with pytest.raises(ValueError, match=r'in\.pth') as error:
+        load_checkpoint(tmp_path / 'in.pth')
+    assert '\n' not in str(error.value) and len(str(error.value)) < 400 + len(str(tmp_path))
+    assert not (tmp_path / 'sprung').exists()
+
+
+def loads_or_is_refused(path: Path) -> None:
+    try:
+        load_checkpoint(path)
+    except ValueError as error:
+        assert str(path) in str(error)
+
+
+@FUZZ
+@given(content=st.binary(max_size=200) | st.binary(max_size=60).map(lambda b: b'\x80\x02' + b))
+def test_any_file_is_a_checkpoint_or_refused(content: bytes, tmp_path: Path):
+    (tmp_path / 'a.pth').write_bytes(content)
+    loads_or_is_refused(tmp_path / 'a.pth')
+
+
+@FUZZ
+@given(
+    place=st.integers(0, 10_000), damage=st.binary(min_size=1, max_size=20), zipped=st.booleans()
+)
+def test_any_damage_is_refused(place: int, damage: bytes, zipped: bool, tmp_path: Path):
+    path = tmp_path / 'a.pth'
+    content = dict(state_dict=dict(w=torch.ones(3)), meta=dict(epoch=1))
+    torch.save(content, path, _use_new_zipfile_serialization=zipped)
+    whole = path.read_bytes()
+    start = place % len(whole)  # the length varies with the addresses in the file
+    path.write_bytes(whole[:start] + damage + whole[start + len(damage) :])
+    loads_or_is_refused(path)
+
+
+def test_load_from_refuses_code(trap: Path, tmp_path: Path):
+    refuse_foreign_code()
+    with pytest.raises(pickle.UnpicklingError):
+        toy_runner(tmp_path / 'a', load_from=str(trap)).train()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_an_address_on_the_network_is_not_trusted(
+    trap: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    refuse_foreign_code()
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path / 'cache'))
+    handler = functools.partial(Quiet, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(pickle.UnpicklingError):
+            CheckpointLoader.load_checkpoint(f'http://127.0.0.1:{server.server_port}/foreign.pth')
+        server.shutdown()
+
+
+def test_a_trusted_file_loads_when_the_user_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(TRUST, '1')
+    torch.save(dict(note=functools.partial(int, '3')), tmp_path / 'own.pth')
+    refuse_foreign_code()
+    assert not os.environ[DISTRUST]
+    assert load_checkpoint(tmp_path / 'own.pth')['note']() == 3
+
+
+def save(folder: Path, depth: int = 18, width: float = 0.125, prefix: str = 'backbone.') -> str:
+    state = R3DSlow(depth, width=width).state_dict()
+    state = {prefix + key: value for key, value in state.items()}
+    state['cls_head.projection.0.weight'] = torch.zeros(4, 4)
+    torch.save(dict(state_dict=state, meta=dict(epoch=1)), folder / 'checkpoint.pth')
+    return str(folder / 'checkpoint.pth')
+
+
+def load(checkpoint: str | None, depth: int = 18, prefix: str | None = 'backbone.') -> R3DSlow:
+    init_cfg = dict(type='Pretrained', checkpoint=checkpoint, prefix=prefix)
+    net = R3DSlow(depth, width=0.125, init_cfg=init_cfg)
+    net.init_weights()
+    return net
+
+
+@pytest.mark.parametrize(
+    ('saved', 'prefix'), [('backbone.', 'backbone.'), ('backbone.', 'backbone'), ('module.', None)]
+)
+def test_a_fitting_backbone_is_loaded_whole(saved: str, prefix: str | None, tmp_path: Path):
+    checkpoint = save(tmp_path, prefix=saved)
+    state = torch.load(checkpoint)['state_dict']
+    kept = {key: value for key, value in state.items() if 'num_batches' not in key}
+    torch.save(dict(state_dict=kept), checkpoint)  # converted files have no counters
+    for key, value in load(checkpoint, prefix=prefix).state_dict().items():
+        assert 'num_batches' in key or torch.equal(value, state[saved + key])
+
+
+@pytest.mark.parametrize(
+    ('saved', 'wanted', 'seen'),
+    [
+        (dict(prefix='encoder.'), {}, r'0 of 100 .*starts with encoder\.conv1'),
+        (dict(width=0.25), {}, r'conv1\.conv\.weight \(16, 3, 5, 7, 7\)'),
+        (dict(depth=101), dict(depth=50), r'layer3\.6\.conv1'),  # has all keys of R3D-50
+    ],
+)
+def test_weights_of_another_network_are_refused(
+    saved: dict, wanted: dict, seen: str, tmp_path: Path
+):
+    with pytest.raises(CheckpointMisfitError, match=seen):
+        load(save(tmp_path, **saved), **wanted)
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        dict(state_dict=[1]),
+        dict(state_dict={3: torch.zeros(1)}),
+        dict(meta=[1]),
+        dict(state_dict={'backbone.conv1.conv.weight': 1}),
+        dict(meta=dict(padding='tf_same')),
+        dict(meta=dict(cfg="backbone=dict(depth=18, padding='tf_same')")),
+        dict(meta=dict(padding=['x'])),
+    ],
+    ids=str,
+)
+def test_a_malformed_or_unfit_checkpoint_is_refused(changes: dict, tmp_path: Path):
+    path = save(tmp_path)
+    torch.save(torch.load(path) | changes, path)
+    with pytest.raises(CheckpointMisfitError, match=r'checkpoint\.pth'):
+        load(path)
+
+
+def test_weights_of_the_same_padding_are_accepted(tmp_path: Path):
+    checkpoint = save(tmp_path)
+    torch.save(torch.load(checkpoint) | dict(meta=dict(padding='tf_same')), checkpoint)
+    check_pretrained(R3DSlow(18, width=0.125, padding='tf_same'), checkpoint, 'backbone.')
+
+
+@pytest.mark.parametrize(
+    ('meta', 'padding'),
+    [
+        (dict(backbone=dict(type='R3DSlow', padding='tf_same')), 'tf_same'),
+        (dict(backbone=dict(type='R3DSlow'), cfg="padding='tf_same'"), 'symmetric'),
+        (dict(padding='tf_same'), 'tf_same'),
+        (dict(cfg="backbone=dict(padding='tf_same')"), 'tf_same'),
+        (dict(cfg='backbone=dict(depth=50)'), 'symmetric'),
+        ({}, None),
+    ],
+)
+def test_padding_that_a_checkpoint_tells(meta: dict, padding: str | None):
+    assert padding_of(meta) == padding
+
+
+def test_a_part_of_the_weights_fits_if_one_does():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 3))
+    check_fit(net, {'0.weight': torch.ones(2, 2), 'x': torch.ones(1)}, 'in.pth', partly=True)
+    with pytest.raises(CheckpointMisfitError):
+        check_fit(net, {'0.weight': torch.ones(5, 2), 'x': torch.ones(1)}, 'in.pth', partly=True)
+
+
+def test_files_that_init_cfg_cannot_use(tmp_path: Path):
+    with pytest.raises(ValueError, match=r'model\.backbone\.init_cfg\.checkpoint'):
+        load(None)
+    with pytest.raises(FileNotFoundError, match='nowhere'):
+        load('nowhere.pth')
+    path = save_weights(torch.load(save(tmp_path)), tmp_path / 'in.safetensors')
+    with pytest.raises(ValueError, match='cvrl convert encoder'):
+        load(str(path))
+    load(str(save_weights(extract_backbone(path), tmp_path / 'out.pth')))  # this command
