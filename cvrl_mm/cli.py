@@ -152,7 +152,7 @@ def run_host_tool(name: str) -> None:
         FileNotFoundError: The installed mmaction2 has no such script.
         SystemExit: The config or an option is wrong.
     """
-    from .weights_only import refuse_foreign_code
+    from .models.weights import refuse_foreign_code
 
     if sys.argv[1:] and not sys.argv[1].startswith('-'):
         with plain_errors():

@@ -11,9 +11,8 @@ from mmaction.evaluation import read_labelmap
 from mmengine.dataset import Compose
 from mmengine.runner import load_checkpoint
 
-from cvrl_mm.models.pretrained import check_pretrained
-
 from ..cli import read_config
+from ..models.weights import check_pretrained
 from .ava_proposals import select_people
 
 # Steps that read frames in the pipelines of configs; ReadAVAClip replaces them

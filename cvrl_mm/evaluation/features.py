@@ -38,7 +38,7 @@ from ..convert.export import extract_backbone
 from ..convert.locate_weights import locate_weights
 from ..io import check_target, is_utf8, printable, replacing
 from ..models.pooling import global_average_pool
-from ..models.pretrained import is_counter
+from ..models.weights import is_counter
 
 UNTRAINED = 'untrained'  # instead of a checkpoint: random weights with the config's seed
 BLOCK_VIDEOS = 256  # a file of the store holds at most so many videos,
