@@ -3,10 +3,10 @@
 In a config, use ``custom_imports = dict(imports=['cvrl_mm'])``.
 """
 
-from . import compat, quiet
-from .version import __version__
+from . import compat
 
-quiet.hide_warnings()  # before the imports that warn
+__version__ = '0.1.0'
+
 compat.apply()
 
 from . import augmentation, datasets, engine, models  # noqa: E402

@@ -1,61 +1,72 @@
-"""Workarounds for the stack under this package, each with its reason and its end.
+"""Workarounds for the stack under this package, each with its reason.
 
-Each function checks whether the installed versions need it and otherwise changes nothing, so that
-an existing MMAction2 setup behaves as before when it imports this package. What is a choice and
-not a workaround is not here: see ``weights_only.py`` and ``engine/lazy_loader.py``.
+Tested are Python 3.13 with torch 2.15 and numpy 2, and Python 3.10 with torch 2.4 and numpy 1. Each
+function does nothing where it is not needed, so that an existing MMAction2 setup behaves as before
+when it imports this package. The operators for AVA detection are in ``mmcv_ops.py``.
 """
 
 import importlib.util
 import os
-import pkgutil
+import re
 import sys
 import time
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+# Beginnings of warnings at the start of every program, about which a user can do nothing
+WARNINGS = (
+    'Fail to import ``MultiScaleDeformableAttention`` from',  # mmcv-lite
+    '`TorchScript` support for functional optimizers is deprecated',  # mmengine on torch 2.4
+    '`torch.cpu.amp.autocast',  # torch 2.4's recomputation
+    'You are using `torch.load` with `weights_only=False`',  # mmengine on torch 2.4
+    'pkg_resources is deprecated as an API',  # mmengine and mim
+    'Multi-processing start method `fork` is different from',  # mmengine, of its own setting
+    'Setting OMP_NUM_THREADS environment variable',  # mmengine, with several ranks
+    'Setting MKL_NUM_THREADS environment variable',
+    '`broadcast_buffers` is deprecated',  # mmengine on torch 2.15, with several ranks
+    'The current default scope "',  # mmaction2, if another package of OpenMMLab came first
+)
+# Beginnings and endings of messages of mmengine's logger of which the same is true
+LOG_BEGINNINGS = (
+    '"FileClient" will be deprecated in future.',
+    '"HardDiskBackend" is the alias of "LocalBackend"',
+    'Advance dataloader ',  # the sampler skips these batches without loading them
+    'Distributed training is not used, all SyncBatchNorm',
+    'The current default scope "',
+    'paramwise_options -- ',  # one line for each parameter without weight decay
+)
+LOG_ENDS = ('is skipped since its requires_grad=False',)  # one line for each frozen parameter
+
+
+def is_noise(message: str) -> bool:
+    """Return whether a message of mmengine's logger is not displayed."""
+    return message.startswith(LOG_BEGINNINGS) or message.endswith(LOG_ENDS)
 
 
 def apply() -> None:
     """Put in place what the installed stack needs. Must run before ``mmaction.models`` loads."""
     from . import cpu_ranks
 
+    hide_warnings()
     require_mmcv()
     stand_in_for_drn()
-    find_loaders()
-    operators_from_torchvision()
     names_of_numpy_1()
     know_our_configs()
+    avoid_mps()
+    keep_batch_norm_asynchronous()
     resume_from_own_checkpoints()
     interrupt_formatting_of_configs()
-    avoid_mps()
     cpu_ranks.run_ranks_on_cpu()
-    keep_batch_norm_asynchronous()
     wait_before_forks_of_ranks()
     find_the_meta_device()
 
 
-def avoid_mps() -> None:
-    """Let mmengine use the CPU of Macs.
-
-    It would choose their GPU (MPS), for which torch 2.7 still lacks ``max_pool3d``
-    (pytorch/pytorch#158723), and on which this package has never been run. Ends when it has been.
-    """
-    from mmengine.device import utils
-
-    if utils.DEVICE == 'mps':
-        utils.DEVICE = 'cpu'
-
-
-def find_the_meta_device() -> None:
-    """Let activations be recomputed on the meta device, where memory is counted.
-
-    torch before 2.5 looks for a module of each device's name in ``torch``, and meta has none.
-    """
-    import torch
-    from mmengine.utils import digit_version
-
-    if digit_version(torch.__version__) < digit_version('2.5') and not hasattr(torch, 'meta'):
-        torch.meta = torch.cpu  # type: ignore[attr-defined]  # of an older torch
+def hide_warnings() -> None:
+    """Do not display the listed warnings, unless the user's own filters, as of ``-W``, match."""
+    for beginning in WARNINGS:
+        warnings.filterwarnings('ignore', re.escape(beginning), append=True)
 
 
 def require_mmcv() -> None:
@@ -74,26 +85,19 @@ def require_mmcv() -> None:
 def stand_in_for_drn() -> None:
     """Let ``import mmaction.models`` succeed where the wheel lacks ``localizers/drn``.
 
-    Upstream: open-mmlab/mmaction2#2714, the wheel of 1.2.0. Ends with a wheel that has it.
+    Upstream: open-mmlab/mmaction2#2714, the wheel of 1.2.0.
     """
-    spec = importlib.util.find_spec('mmaction')
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError(
-            'cvrl_mm needs mmaction2, and none is installed: run "pip install mmaction2==1.2.0".'
-        )
-    root = Path(spec.submodule_search_locations[0])
+    import mmaction
+
     name = 'mmaction.models.localizers.drn'
-    if (root / 'models' / 'localizers' / 'drn').is_dir() or name in sys.modules:
+    if (Path(mmaction.__file__).parent / 'models' / 'localizers' / 'drn').is_dir():
         return
 
     class DRN:
         """Stands where MMAction2's dense regression network is missing from its wheel."""
 
         def __init__(self, *args: object, **kwargs: object) -> None:
-            raise ImportError(
-                'The installed mmaction2 lacks DRN (open-mmlab/mmaction2#2714); '
-                'install mmaction2 from its source to use it.'
-            )
+            raise ImportError('The wheel of mmaction2 lacks DRN (open-mmlab/mmaction2#2714).')
 
     package, module = ModuleType(name), ModuleType(f'{name}.drn')
     vars(package).update(__path__=[], drn=module)
@@ -101,57 +105,19 @@ def stand_in_for_drn() -> None:
     sys.modules.update({package.__name__: package, module.__name__: module})
 
 
-def find_loaders() -> None:
-    """Let mmengine and mmcv look for mmcv's compiled operators on Python 3.14.
-
-    They call ``pkgutil.find_loader``, which 3.14 has removed. Ends with an mmengine that calls
-    ``importlib.util.find_spec``.
-    """
-    if hasattr(pkgutil, 'find_loader'):
-        return
-
-    def find_loader(name: str) -> Any:
-        spec = importlib.util.find_spec(name)
-        return spec and spec.loader
-
-    pkgutil.find_loader = find_loader  # type: ignore[assignment]
-
-
-def operators_from_torchvision() -> None:
-    """Let mmdet, and with it AVA detection, work with mmcv-lite.
-
-    mmcv-lite has no compiled operators, and mmdet does not load without them. ``mmcv_ops`` takes
-    their place if mmdet and torchvision are there. A compiled mmcv is left alone. Ends when mmdet
-    no longer needs mmcv's operators.
-    """
-    if importlib.util.find_spec('mmcv._ext') or 'mmcv.ops' in sys.modules:
-        return
-    if importlib.util.find_spec('mmdet') and importlib.util.find_spec('torchvision'):
-        from . import mmcv_ops_module
-
-        mmcv_ops_module.install()
-
-
-# Names that numpy 2 has removed, the modules of mmaction2 1.2 that use them, and their successors.
+# Names that numpy 2 has removed, and where the evaluation of mmaction2 1.2 uses them
+NUMPY_1_NAMES = dict(in1d='isin', trapz='trapezoid', Inf='inf', NAN='nan')
 NUMPY_1_USERS = (
-    'mmaction.datasets.transforms.pose_transforms',
     'mmaction.evaluation.functional.accuracy',
     'mmaction.evaluation.functional.ava_evaluation.metrics',
-    'mmaction.evaluation.metrics.multimodal_metric',
-    'mmaction.utils.misc',
 )
-NUMPY_1_NAMES = dict(in1d='isin', trapz='trapezoid', Inf='inf', NAN='nan')
 
 
 def names_of_numpy_1() -> None:
-    """Let MMAction2's evaluation run under numpy 2, which has removed names that it uses.
-
-    These modules get a ``np`` that also has the names; numpy itself stays as it is. Ends with an
-    mmaction2 that supports numpy 2 (1.2.0 was its last release before that).
-    """
+    """Let MMAction2's metrics run under numpy 2; numpy itself stays as it is."""
     import numpy as np
 
-    if all(hasattr(np, name) for name in NUMPY_1_NAMES):
+    if hasattr(np, 'NAN'):
         return
 
     class NumPy(ModuleType):
@@ -160,26 +126,22 @@ def names_of_numpy_1() -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(np, NUMPY_1_NAMES.get(name, name))
 
-    numpy = NumPy('numpy')
     for user in NUMPY_1_USERS:
-        importlib.import_module(user).np = numpy  # type: ignore[attr-defined]
+        importlib.import_module(user).np = NumPy('numpy')  # type: ignore[attr-defined]
 
 
 def know_our_configs() -> None:
     """Let a config inherit from ``'cvrl_mm::…'``, whose bare names are MMAction2's.
 
-    Upstream: open-mmlab/mmengine#1410, a fixed table of packages. mmengine also takes the
-    package's name for a scope of registries, which it notes in every dict with a ``type``: ours
-    set ``default_scope``, and a loader's ``collate_fn`` does not bear the note. And it looks for
-    the package beside its metadata, where an editable install does not have it.
+    Upstream: open-mmlab/mmengine#1410, a fixed table of packages. mmengine would look for the
+    configs beside the package's metadata, where an editable install has none, and would note the
+    package as the scope of every dict with a ``type``, which breaks a loader's ``collate_fn``.
     """
     from mmengine.config import Config
     from mmengine.config.utils import MODULE2PACKAGE
     from mmengine.utils import check_file_exist
 
-    MODULE2PACKAGE.setdefault('cvrl_mm', 'cvrl_mm')
-    if _is_ours(Config._get_cfg_path):
-        return
+    MODULE2PACKAGE['cvrl_mm'] = 'cvrl_mm'
     find = Config._get_cfg_path
     configs = Path(__file__).parent / '.mim' / 'configs'
 
@@ -187,11 +149,48 @@ def know_our_configs() -> None:
         package, separator, name = cfg_path.partition('::')
         if package != 'cvrl_mm' or not separator:
             return find(cfg_path, filename)
-        path = str(configs / name)
-        check_file_exist(path)
-        return path, None
+        check_file_exist(str(configs / name))
+        return str(configs / name), None
 
     Config._get_cfg_path = staticmethod(find_ours)
+
+
+def avoid_mps() -> None:
+    """Let mmengine use the CPU of Macs.
+
+    It would choose their GPU (MPS), for which torch lacks ``max_pool3d`` (pytorch/pytorch#158723).
+    """
+    from mmengine.device import utils
+
+    if utils.DEVICE == 'mps':
+        utils.DEVICE = 'cpu'
+
+
+def keep_batch_norm_asynchronous() -> None:
+    """Let ``SyncBatchNorm`` not wait for the GPU in each forward pass.
+
+    Upstream: pytorch/pytorch#78656. torch drops the statistics of ranks with an empty batch by a
+    mask that the host reads, except while a CUDA graph is captured. In training with a batch
+    on each rank there is nothing to drop.
+    """
+    import torch
+    from torch import Tensor, nn
+
+    if not torch.cuda.is_available():
+        return
+    sync_forward, is_capturing = nn.SyncBatchNorm.forward, torch.cuda.is_current_stream_capturing
+
+    def forward_without_mask(self: nn.SyncBatchNorm, input: Tensor) -> Tensor:
+        torch.cuda.is_current_stream_capturing = lambda: True
+        try:
+            return sync_forward(self, input)
+        finally:
+            torch.cuda.is_current_stream_capturing = is_capturing
+
+    nn.SyncBatchNorm.forward = forward_without_mask  # type: ignore[method-assign]  # to replace it
+
+
+# What follows goes as soon as the training no longer needs it.
 
 
 def resume_from_own_checkpoints() -> None:
@@ -264,28 +263,16 @@ def interrupt_formatting_of_configs() -> None:
     Config.pretty_text = property(interruptible_text)
 
 
-def keep_batch_norm_asynchronous() -> None:
-    """Let ``SyncBatchNorm`` not wait for the GPU in each forward pass.
+def find_the_meta_device() -> None:
+    """Let activations be recomputed on the meta device, where memory is counted.
 
-    Upstream: pytorch/pytorch#78656. torch drops the statistics of ranks with an empty batch by a
-    mask that the host reads, except while a CUDA graph is captured. In training with a batch
-    on each rank there is nothing to drop.
+    torch before 2.5 looks for a module of each device's name in ``torch``, and meta has none.
     """
     import torch
-    from torch import Tensor, nn
+    from mmengine.utils import digit_version
 
-    if not torch.cuda.is_available() or _is_ours(nn.SyncBatchNorm.forward):
-        return
-    sync_forward, is_capturing = nn.SyncBatchNorm.forward, torch.cuda.is_current_stream_capturing
-
-    def forward_without_mask(self: nn.SyncBatchNorm, input: Tensor) -> Tensor:
-        torch.cuda.is_current_stream_capturing = lambda: True
-        try:
-            return sync_forward(self, input)
-        finally:
-            torch.cuda.is_current_stream_capturing = is_capturing
-
-    nn.SyncBatchNorm.forward = forward_without_mask  # type: ignore[method-assign]  # to replace it
+    if digit_version(torch.__version__) < digit_version('2.5') and not hasattr(torch, 'meta'):
+        torch.meta = torch.cpu  # type: ignore[attr-defined]  # of an older torch
 
 
 def wait_before_forks_of_ranks() -> None:

@@ -1,22 +1,78 @@
-"""Operators of ``mmcv.ops`` on top of torchvision.
+"""``mmcv.ops`` for mmcv-lite: the four operators of AVA detection on top of torchvision.
 
-AVA detection uses four operators of mmcv, and torchvision's wheels contain compiled versions with
-equal results: ``RoIAlign``, ``RoIPool``, ``nms`` and ``batched_nms``. The signatures and return
-values are those of mmcv 2.1.
+mmdet does not load without ``mmcv.ops``, for which mmcv-lite has no compiled code. torchvision's
+wheels contain compiled operators with results equal to those of mmcv 2.1: ``roi_align``,
+``RoIAlign``, ``nms`` and ``batched_nms``. All other names of ``mmcv.ops`` can be imported and
+raise an error when they are used. ``cvrl_mm.detection`` calls :func:`install`.
 """
 
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
 from typing import Any
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from mmengine.utils import deprecated_api_warning
 from torch import Tensor, nn
 from torch.nn.modules.utils import _pair
 
-from .torchvision_ops import torchvision_ops
-
 ADVICE = 'Install the compiled "mmcv==2.1.0" instead of mmcv-lite to use it.'
+# Submodules from which mmcv, mmdet 3.1 to 3.3 and mmaction2 1.2 import names
+SUBMODULES = ('carafe', 'merge_cells', 'modulated_deform_conv', 'multi_scale_deform_attn', 'nms')
+SUBMODULES += ('roi_align', 'roi_pool')
+
+
+def install() -> None:
+    """Put these operators in the place of ``mmcv.ops``, unless mmcv has compiled ones.
+
+    Raises:
+        RuntimeError: torchvision is missing or does not match torch.
+    """
+    if importlib.util.find_spec('mmcv._ext') or isinstance(sys.modules.get('mmcv.ops'), _Operators):
+        return
+    torchvision_ops()
+    ops = _Operators('mmcv.ops')
+    ours = (RoIAlign, batched_nms, nms, roi_align)
+    vars(ops).update(__path__=[], __file__=__file__, **{op.__name__: op for op in ours})
+    sys.modules['mmcv.ops'] = ops
+    sys.modules.update({f'mmcv.ops.{name}': ops for name in SUBMODULES})
+    import mmcv.cnn.bricks.transformer
+
+    mmcv.ops = ops
+    # mmdet imports this name from there
+    mmcv.cnn.bricks.transformer.MultiScaleDeformableAttention = ops.MultiScaleDeformableAttention
+
+
+class _Operators(ModuleType):
+    """A module whose missing names are operators that raise an error on use."""
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith('__'):
+            raise AttributeError(f'module {self.__name__!r} has no attribute {name!r}')
+
+        def refuse(*args: object, **kwargs: object) -> None:
+            raise NotImplementedError(f'mmcv-lite has no operator {name}. {ADVICE}')
+
+        missing = type(name, (nn.Module,), dict(__init__=refuse))
+        setattr(self, name, missing)  # always the same class, so that isinstance works
+        return missing
+
+
+def torchvision_ops() -> ModuleType:
+    """Import the operators of torchvision.
+
+    Raises:
+        RuntimeError: torchvision is missing or was built for another version of torch.
+    """
+    try:
+        return importlib.import_module('torchvision.ops')
+    except (ImportError, RuntimeError, OSError, AttributeError) as error:
+        raise RuntimeError(
+            "AVA detection without a compiled mmcv needs torchvision's operators, which do not "
+            f'load ({str(error).strip().partition(chr(10))[0]}). Install the torchvision that was '
+            f'built for torch {torch.__version__}, from the same index: '
+            'https://github.com/pytorch/vision#installation lists the pairs.'
+        ) from error
 
 
 def roi_align(
@@ -28,7 +84,7 @@ def roi_align(
     pool_mode: str = 'avg',
     aligned: bool = True,
 ) -> Tensor:
-    """Pool regions of interest from bilinear samples (``mmcv.ops.roi_align``).
+    """Pool regions of interest by the mean of bilinear samples (``mmcv.ops.roi_align``).
 
     Args:
         input: Feature maps, (N, C, H, W).
@@ -36,139 +92,46 @@ def roi_align(
         output_size: Height and width of the result in bins.
         spatial_scale: Feature cells per pixel.
         sampling_ratio: Samples per bin along each axis; 0 takes one per feature cell.
-        pool_mode: ``avg`` or ``max`` over the samples of a bin.
+        pool_mode: Only ``avg``.
         aligned: Shift the regions by half a feature cell, so that samples are at cell centres.
 
     Returns:
         (K, C, height, width) in the dtype of ``input``; computed in float32 or wider.
 
     Raises:
-        ValueError: ``pool_mode`` is unknown, or ``rois`` does not have five columns.
+        NotImplementedError: ``pool_mode`` is not ``avg``.
     """
-    if pool_mode not in ('avg', 'max'):
-        raise ValueError(f"pool_mode={pool_mode!r}; it must be 'avg' or 'max'.")
-    if rois.ndim != 2 or rois.shape[1] != 5:
-        raise ValueError(f'rois must be (K, 5), got {tuple(rois.shape)}.')
-    feats = input.to(torch.promote_types(input.dtype, torch.float32))
-    rois = rois.to(feats.dtype)
-    size = _pair(output_size)
-    if pool_mode == 'max':
-        return _roi_align_max(feats, rois, size, spatial_scale, sampling_ratio, aligned).to(
-            input.dtype
-        )
+    if pool_mode != 'avg':
+        raise NotImplementedError(f'mmcv-lite has no pool_mode={pool_mode!r}. {ADVICE}')
+    feats = _wide(input)
     align = torchvision_ops().roi_align
-    pooled = align(feats, rois, size, spatial_scale, sampling_ratio, aligned)
+    size = _pair(output_size)
+    pooled = align(feats, rois.to(feats.dtype), size, spatial_scale, sampling_ratio, aligned)
     return pooled.to(input.dtype)
 
 
-def _roi_align_max(
-    feats: Tensor,
-    rois: Tensor,
-    size: tuple[int, int],
-    spatial_scale: float,
-    sampling_ratio: int,
-    aligned: bool,
-) -> Tensor:
-    """Take the maximum over the samples of each bin; each sample is computed as a smaller bin."""
-    align = torchvision_ops().roi_align
-    height, width = size
-    if sampling_ratio > 0:
-        samples = rois.new_full((len(rois), 2), sampling_ratio, dtype=torch.long)
-    else:  # one sample per feature cell, as many as a bin spans
-        spans = (rois[:, [4, 3]] - rois[:, [2, 1]]) * spatial_scale
-        if not aligned:
-            spans = spans.clamp(min=1)
-        samples = (spans / spans.new_tensor(size)).ceil().long().clamp(min=1)
-    pooled = feats.new_zeros(len(rois), feats.shape[1], height, width)
-    for rows, columns in samples.unique(dim=0).tolist():
-        chosen = (samples == samples.new_tensor([rows, columns])).all(1).nonzero()[:, 0]
-        fine = align(
-            feats, rois[chosen], (height * rows, width * columns), spatial_scale, 1, aligned
-        )
-        pooled = pooled.index_copy(0, chosen, F.max_pool2d(fine, (rows, columns)))
-    return pooled
-
-
-def roi_pool(
-    input: Tensor, rois: Tensor, output_size: int | tuple[int, int], spatial_scale: float = 1.0
-) -> Tensor:
-    """Pool regions of interest by the maximum over rounded bins (``mmcv.ops.roi_pool``).
-
-    Args:
-        input: Feature maps, (N, C, H, W).
-        rois: (K, 5): index of the feature map, x1, y1, x2, y2 in pixels of the image.
-        output_size: Height and width of the result in bins.
-        spatial_scale: Feature cells per pixel.
-
-    Returns:
-        (K, C, height, width) in the dtype of ``input``; computed in float32 or wider.
-    """
-    feats = input.to(torch.promote_types(input.dtype, torch.float32))
-    pool = torchvision_ops().roi_pool
-    return pool(feats, rois.to(feats.dtype), _pair(output_size), spatial_scale).to(input.dtype)
-
-
 class RoIAlign(nn.Module):
-    """A module for :func:`roi_align`, with its arguments. ``use_torchvision`` has no effect."""
+    """A module for :func:`roi_align`, with its arguments."""
 
-    @deprecated_api_warning(
-        dict(out_size='output_size', sample_num='sampling_ratio'), cls_name='RoIAlign'
-    )
-    def __init__(
-        self,
-        output_size: int | tuple[int, int],
-        spatial_scale: float = 1.0,
-        sampling_ratio: int = 0,
-        pool_mode: str = 'avg',
-        aligned: bool = True,
-        use_torchvision: bool = False,
-    ) -> None:
+    def __init__(self, output_size: int | tuple[int, int], *args: Any, **kwargs: Any) -> None:
         super().__init__()
         self.output_size = _pair(output_size)
-        self.spatial_scale = float(spatial_scale)
-        self.sampling_ratio = int(sampling_ratio)
-        self.pool_mode = pool_mode
-        self.aligned = aligned
-        self.use_torchvision = use_torchvision
+        self.settings = args, kwargs
 
     def forward(self, input: Tensor, rois: Tensor) -> Tensor:
         """Pool ``rois``, (K, 5), from ``input``, (N, C, H, W)."""
-        return roi_align(
-            input,
-            rois,
-            self.output_size,
-            self.spatial_scale,
-            self.sampling_ratio,
-            self.pool_mode,
-            self.aligned,
-        )
+        args, kwargs = self.settings
+        return roi_align(input, rois, self.output_size, *args, **kwargs)
 
 
-class RoIPool(nn.Module):
-    """A module for :func:`roi_pool`, with its arguments."""
-
-    def __init__(self, output_size: int | tuple[int, int], spatial_scale: float = 1.0) -> None:
-        super().__init__()
-        self.output_size = _pair(output_size)
-        self.spatial_scale = float(spatial_scale)
-
-    def forward(self, input: Tensor, rois: Tensor) -> Tensor:
-        """Pool ``rois``, (K, 5), from ``input``, (N, C, H, W)."""
-        return roi_pool(input, rois, self.output_size, self.spatial_scale)
-
-
-Boxes = Tensor | np.ndarray
-
-
-@deprecated_api_warning(dict(iou_thr='iou_threshold'))
 def nms(
-    boxes: Boxes,
-    scores: Boxes,
+    boxes: Tensor,
+    scores: Tensor,
     iou_threshold: float,
     offset: int = 0,
     score_threshold: float = 0,
     max_num: int = -1,
-) -> tuple[Boxes, Boxes]:
+) -> tuple[Tensor, Tensor]:
     """Suppress boxes that overlap a box with a higher score (``mmcv.ops.nms``).
 
     Args:
@@ -180,30 +143,8 @@ def nms(
         max_num: If above 0, maximal number of boxes that are kept.
 
     Returns:
-        Kept boxes with their scores, (M, 5), and their indices, (M,), in order of decreasing score;
-        numpy arrays if ``boxes`` is one.
-
-    Raises:
-        ValueError: Boxes, scores or offset are malformed.
+        Kept boxes with their scores, (M, 5), and their indices, (M,), in order of decreasing score.
     """
-    if isinstance(boxes, np.ndarray):
-        dets, keep = nms(
-            torch.from_numpy(boxes),
-            torch.as_tensor(scores),
-            iou_threshold,
-            offset,
-            score_threshold,
-            max_num,
-        )
-        return dets.numpy(), keep.numpy()
-    scores = torch.as_tensor(scores)
-    if boxes.ndim != 2 or boxes.shape[1] != 4 or scores.shape != boxes.shape[:1]:
-        raise ValueError(
-            f'boxes must be (N, 4) and scores (N,), got {tuple(boxes.shape)} and '
-            f'{tuple(scores.shape)}.'
-        )
-    if offset not in (0, 1):
-        raise ValueError(f'offset={offset}; it must be 0 or 1.')
     candidates = torch.arange(len(boxes), device=boxes.device)
     if score_threshold > 0:
         candidates = candidates[scores > score_threshold]

@@ -198,6 +198,8 @@ def small_detector(backbone: dict) -> dict:
 
 def test_ava_with_our_backbone_and_weights(tmp_path: Path):
     pytest.importorskip('mmdet')
+    import cvrl_mm.detection  # noqa: F401  # registers what needs mmdet
+
     checkpoint, weights = pretrained(tmp_path)
     init_cfg = dict(type='Pretrained', checkpoint=str(checkpoint), prefix='backbone.')
     backbone = dict(OUR_BACKBONE, type='mmaction.R3DSlow', init_cfg=init_cfg)

@@ -1,17 +1,19 @@
-"""Check on import that the packages for AVA detection are installed."""
+"""Load mmdet, and with it the parts of MMAction2 that need it."""
 
+import importlib
 import importlib.util
 
-from ..torchvision_ops import torchvision_ops
+from mmaction.models import roi_heads, task_modules
 
-without_ops = importlib.util.find_spec('mmcv._ext') is None
-needed = ('mmdet', 'av', 'torchvision') if without_ops else ('mmdet', 'av')
-missing = [name for name in needed if importlib.util.find_spec(name) is None]
-if missing and missing != ['torchvision']:
+from ..mmcv_ops import install
+
+if importlib.util.find_spec('mmdet') is None:
     # mmengine would replace an ImportError's message by "Failed to import cvrl_mm.detection"
     raise RuntimeError(
-        f'AVA detection needs {" and ".join(missing)}: run '
-        '"pip install -c constraints.txt \'.[lite,detection]\'" in the repository of cvrl_mm.'
+        'AVA detection needs mmdet: run "pip install -c constraints.txt \'.[lite,detection]\'" in '
+        'the repository of cvrl_mm.'
     )
-if without_ops:
-    torchvision_ops()  # raises an error if torchvision does not match torch
+install()
+for module in (roi_heads, task_modules):  # without mmcv.ops, they have registered nothing
+    if not hasattr(module, '__all__'):
+        importlib.reload(module)

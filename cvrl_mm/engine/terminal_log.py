@@ -6,7 +6,7 @@ from pathlib import Path
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 
-from ..quiet import is_noise
+from ..compat import is_noise
 
 MAX_LINES = 3
 

@@ -6,7 +6,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cvrl_mm import quiet
+from cvrl_mm import compat as quiet
 from tests.encoding import X264, encode
 from tests.script import run_script
 
