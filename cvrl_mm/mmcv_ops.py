@@ -18,8 +18,10 @@ from torch.nn.modules.utils import _pair
 
 ADVICE = 'Install the compiled "mmcv==2.1.0" instead of mmcv-lite to use it.'
 # Submodules from which mmcv, mmdet 3.1 to 3.3 and mmaction2 1.2 import names
-SUBMODULES = ('carafe', 'merge_cells', 'modulated_deform_conv', 'multi_scale_deform_attn', 'nms')
-SUBMODULES += ('roi_align', 'roi_pool')
+SUBMODULES = (
+    *('carafe', 'merge_cells', 'modulated_deform_conv', 'multi_scale_deform_attn'),
+    *('nms', 'roi_align', 'roi_pool'),
+)
 
 
 def install() -> None:

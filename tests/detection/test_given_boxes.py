@@ -7,10 +7,12 @@ import torch
 import torch.nn.functional as F
 from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
-from mmcv.ops import roi_align
 from mmengine.config import Config
 from mmengine.structures import InstanceData
 from torch import nn
+
+import cvrl_mm.detection  # noqa: F401
+from cvrl_mm.mmcv_ops import roi_align
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
 CONFIG = CONFIGS / 'synthetic_ava_fast_rcnn.py'
