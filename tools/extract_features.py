@@ -113,8 +113,8 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
 
 def run(args: argparse.Namespace) -> None:
     """Extract or join, and list the unreadable videos."""
-    from cvrl_mm.datasets.find_videos import printable
     from cvrl_mm.evaluation.feature_parts import join_parts
+    from cvrl_mm.io import printable
 
     failed = join_parts(args.out) if args.join else extract(args)
     if failed is None:

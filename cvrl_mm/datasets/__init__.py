@@ -8,10 +8,9 @@ method's sampler) and ``video_list_dataset.py``.
 from .decoded_video_init import DecodedVideoInit
 from .even_clip_sample import EvenClipSample
 from .random_clip_sample import RandomClipSample
-from .sorted_decord_decode import SortedDecordDecode
+from .reader import VideoFile
 from .stack_collate import stack_collate
 from .temporal_interval_sample import TemporalIntervalSample
-from .video_file import VideoFile
 from .video_file_decode import VideoFileDecode
 from .video_file_init import VideoFileInit
 from .video_list_dataset import VideoListDataset
@@ -21,7 +20,6 @@ __all__ = [
     'DecodedVideoInit',
     'EvenClipSample',
     'RandomClipSample',
-    'SortedDecordDecode',
     'TemporalIntervalSample',
     'VideoFile',
     'VideoFileDecode',

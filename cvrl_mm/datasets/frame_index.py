@@ -7,17 +7,13 @@ import av
 import numpy as np
 
 # Containers that store a presentation time for each frame.
-TIMED_FORMATS = ('mov', 'matroska', 'flv')
+TIMED_FORMATS = {'mov', 'matroska', 'flv'}
 # Start code of a VOP, a frame in MPEG-4. AVI files may pack two VOPs into one packet, followed by a
 # short placeholder packet, or repeat a frame by a placeholder packet alone.
 VOP_CODE = b'\0\0\1\xb6'
 PLACEHOLDER_BYTES = 19
 # Share of the duration in the header of an MP4 file; a shorter file is truncated.
 PRESENT_SHARE = 0.95
-
-
-class TruncatedVideoError(ValueError):
-    """The file is shorter than its header states."""
 
 
 @dataclass(frozen=True)
@@ -40,26 +36,15 @@ class FrameIndex:
     start: np.ndarray
 
 
-@dataclass(frozen=True)
-class FrameCount:
-    """A video whose frames can only be identified by counting them from the start.
-
-    Attributes:
-        num_frames: Number of frames; None if it can only be found by decoding.
-    """
-
-    num_frames: int | None
-
-
 def index_frames(
     container: av.container.InputContainer, stream: av.VideoStream, packets: Iterable[av.Packet]
-) -> FrameIndex | FrameCount:
+) -> FrameIndex | int | None:
     """Read all packets of a video, without decoding them.
 
     Frames are identified by their presentation time if the container stores it (MP4, Matroska,
     FLV), or if the presentation order is the order of the file. In all doubtful cases they are
-    counted instead: missing or repeated times, frames shown before the first key frame, and
-    repeated frames.
+    counted from the start instead: missing or repeated times, frames shown before the first key
+    frame, and repeated frames.
 
     Args:
         container: An open file.
@@ -67,47 +52,45 @@ def index_frames(
         packets: All packets of the stream in the order of the file, without empty ones.
 
     Returns:
-        The index of the frames, or, if they must be counted, their number.
+        The index of the frames. If they must be counted, their number, or None if it can only be
+        found by decoding.
 
     Raises:
-        TruncatedVideoError: An MP4 or MOV file is shorter than its header states.
+        ValueError: An MP4 or MOV file is shorter than its header states.
         av.FFmpegError: The file cannot be read.
     """
-    name = stream.codec_context.codec.canonical_name
-    needs_data = name in ('mpeg4', 'vp8')
+    codec = stream.codec_context.codec.canonical_name
     rows = []
     num_vops = num_packed = num_placeholders = 0
     for p in packets:
         is_hidden = p.is_discard
-        if needs_data:
-            data = bytes(p)
-            is_hidden |= name == 'vp8' and not data[0] & 0x10
+        if codec == 'vp8':
+            is_hidden |= not bytes(p)[0] & 0x10
+        elif codec == 'mpeg4':
             # the second VOP of a packet is only decoded if another packet follows
             num_packed += num_vops == 2
-            num_vops = data.count(VOP_CODE)
-            num_placeholders += name == 'mpeg4' and len(data) <= PLACEHOLDER_BYTES
+            num_vops = bytes(p).count(VOP_CODE)
+            num_placeholders += p.size <= PLACEHOLDER_BYTES
         rows.append((p.pts, p.dts, p.duration, p.is_keyframe, p.is_corrupt, is_hidden))
     if not rows:
-        return FrameCount(0)
+        return 0
     pts, dts, durations, is_key, is_corrupt, hidden = zip(*rows, strict=True)
-    formats = container.format.name.split(',')
+    formats = set(container.format.name.split(','))
     if 'mov' in formats:
         expected = (stream.start_time or 0) + PRESENT_SHARE * (stream.duration or 0)
-        ends = ((p or 0) + (d or 0) for p, d in zip(pts, durations, strict=True))
-        if any(is_corrupt) or (len(pts) < stream.frames and max(ends) < expected):
-            raise TruncatedVideoError('it is truncated')
+        end = max((p or 0) + (d or 0) for p, d in zip(pts, durations, strict=True))
+        if any(is_corrupt) or (len(pts) < stream.frames and end < expected):
+            raise ValueError('it is truncated')
 
     is_plain = not num_packed and not num_placeholders and num_vops < 2
-    is_timed = any(name in formats for name in TIMED_FORMATS)
     if None not in pts and is_plain and is_key[0]:
         known_dts = [p if d is None else d for p, d in zip(pts, dts, strict=True)]
         index = _build(*map(np.array, (pts, known_dts, is_key, hidden)))
         in_order = index is not None and (np.diff(index.shown) == 1).all()
-        if is_timed or (in_order and not stream.codec_context.has_b_frames):
-            return index or FrameCount(None)
-    if 'avi' in formats and num_placeholders == num_packed and not any(hidden):
-        return FrameCount(len(pts))
-    return FrameCount(None)
+        if formats & TIMED_FORMATS or (in_order and not stream.codec_context.has_b_frames):
+            return index
+    is_countable = 'avi' in formats and num_placeholders == num_packed and not any(hidden)
+    return len(pts) if is_countable else None
 
 
 def _build(

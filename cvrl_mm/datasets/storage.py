@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from mmengine.fileio import FileClient
 
+from ..io import one_line
 from .http_backend import HTTPBackend
+from .reader import UnreadableVideoError
 from .s3_backend import S3Backend
-from .video_reading import UnreadableVideoError, one_line
 
 Answer = TypeVar('Answer')
 BACKENDS = dict(http=HTTPBackend, s3=S3Backend)

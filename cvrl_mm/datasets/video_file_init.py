@@ -6,8 +6,8 @@ from io import BytesIO
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
+from .reader import VideoFile
 from .storage import Storage
-from .video_file import VideoFile
 
 
 @TRANSFORMS.register_module()

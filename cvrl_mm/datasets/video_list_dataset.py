@@ -9,10 +9,10 @@ import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
 
+from .lists import VideoList
+from .reader import HangingVideoError, UnreadableVideoError, read, reads_files
 from .sample_index import SampleIndex, seeded_draws
 from .storage import Storage
-from .video_list import VideoList
-from .video_reading import HangingVideoError, UnreadableVideoError, read, reads_files
 
 PROBED_FILES = 100
 CHECKING_THREADS = 8  # remote storage answers slowly

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import cv2
 from mmengine.fileio import exists, list_dir_or_file
 
-from ..datasets.find_videos import VIDEO_SUFFIXES
+from ..datasets.lists import VIDEO_SUFFIXES
 
 
 @dataclass

@@ -8,8 +8,7 @@ from types import TracebackType
 
 import numpy as np
 
-from ..datasets.find_videos import is_utf8, printable
-from ..io import check_target
+from ..io import check_target, is_utf8, printable
 
 ROWS_AT_A_TIME = 4096
 

@@ -11,7 +11,7 @@ from mmengine.device import get_device
 from mmengine.dist import is_main_process
 from torch import Tensor
 
-from ..datasets.video_list import VideoList
+from ..datasets.lists import VideoList
 from ..io import progress
 from .extraction import file_sha256
 from .feature_cache import FeatureCache

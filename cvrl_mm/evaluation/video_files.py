@@ -7,9 +7,9 @@ from mmaction.registry import TRANSFORMS
 from torch.utils.data import Dataset
 
 from ..convert.clip_input import ClipInput
-from ..datasets.find_videos import VIDEO_SUFFIXES, find_videos
-from ..datasets.video_list import parse_line, read_lines
-from ..datasets.video_reading import UnreadableVideoError, one_line, read, reads_files
+from ..datasets.lists import VIDEO_SUFFIXES, find_videos, parse_line, read_lines
+from ..datasets.reader import UnreadableVideoError, read, reads_files
+from ..io import one_line
 from .clip_pipeline import clip_steps, decoding_steps
 
 

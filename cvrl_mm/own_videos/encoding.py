@@ -11,11 +11,11 @@ from torch.utils.data import DataLoader
 
 from ..convert.clip_input import ClipInput
 from ..convert.description import architecture_of
-from ..datasets.find_videos import printable
 from ..evaluation.encoder import Encoder, load_encoder
 from ..evaluation.feature_file import FeatureFile
 from ..evaluation.features import build_recognizer
 from ..evaluation.video_files import VideoFiles
+from ..io import printable
 from .network import Network
 
 NUM_CLIPS = 4  # per video, evenly spaced

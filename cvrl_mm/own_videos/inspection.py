@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..datasets.find_videos import is_utf8, printable, walk
-from ..datasets.video_list import parse_line
+from ..datasets.lists import parse_line, walk
 from ..evaluation.video_files import gather_videos
+from ..io import is_utf8, printable
 from ..preparation.video_check import find_faults
 from .probe import Probe, probe
 

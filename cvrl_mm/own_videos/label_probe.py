@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from ..datasets.video_list import read_video_list
+from ..datasets.lists import read_video_list
 from .inspection import MIN_CLASS_VIDEOS
 from .measures import SPLITS, Measure, classify
 from .trained import FEATURES, Trained, how_to_write_again

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..datasets.video_file import VideoFile
-from ..datasets.video_reading import UnreadableVideoError
+from ..datasets.reader import UnreadableVideoError, VideoFile
 
 GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, from 0 to 255
 

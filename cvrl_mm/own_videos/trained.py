@@ -10,7 +10,7 @@ from mmengine.config import Config
 from torch import Tensor
 
 from ..cli import read_config
-from ..datasets.video_list import read_lines, read_video_list
+from ..datasets.lists import read_lines, read_video_list
 
 COMMAND = 'command.json'
 FEATURES = 'features.npz'

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..datasets.find_videos import is_utf8
-from ..datasets.video_list import parse_line
+from ..datasets.lists import parse_line
+from ..io import is_utf8
 from .subset import draw_subset
 
 SHOWN_NAMES = 5  # in an error

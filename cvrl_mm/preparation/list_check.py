@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ..datasets.video_list import read_lines, read_video_list
+from ..datasets.lists import read_lines, read_video_list
 from ..io import replacing
 from ..list_parts import ListPart, names_sha256
 from .video_check import find_fault, find_faults

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..datasets.find_videos import VIDEO_SUFFIXES, find_videos, video_stem
+from ..datasets.lists import VIDEO_SUFFIXES, find_videos, video_stem
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from typing import cast
 import av
 import numpy as np
 
-from ..datasets.rotation import quarter_turns
-from ..datasets.video_file import ONE_THREAD, VideoFile
-from ..datasets.video_reading import UnreadableVideoError, one_line
+from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, quarter_turns
+from ..io import one_line
 
 DECODED_SHARE = 0.95  # of the duration; if less can be decoded, the source is truncated
 CLOCK_SECONDS = 2e-3  # MP4 rounds the times of frames to its time base

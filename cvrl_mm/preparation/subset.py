@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from ..datasets.find_videos import video_stem
-from ..datasets.video_list import parse_line
+from ..datasets.lists import parse_line, video_stem
 
 
 def draw_subset(

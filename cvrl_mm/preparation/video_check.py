@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.video_file import VideoFile
-from ..datasets.video_reading import UnreadableVideoError
+from ..datasets.reader import UnreadableVideoError, VideoFile
 from ..io import end_with_parent
 
 NUM_FRAMES = 32

@@ -9,7 +9,7 @@ import cv2
 from PIL import Image
 
 from ..datasets import VideoFile
-from ..datasets.video_reading import UnreadableVideoError
+from ..datasets.reader import UnreadableVideoError
 from ..io import evenly_spaced
 
 PREVIEW_FRAMES = 16

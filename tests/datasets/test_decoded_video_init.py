@@ -9,7 +9,7 @@ from cvrl_mm.datasets import DecodedVideoInit, VideoFileInit
 FRAMES = np.array([5, 3, 3, 9])
 
 
-@pytest.mark.parametrize('decoder', ['VideoFileDecode', 'DecordDecode', 'SortedDecordDecode'])
+@pytest.mark.parametrize('decoder', ['VideoFileDecode', 'DecordDecode'])
 def test_frames_are_those_of_the_decoder(motion_set: Path, tmp_path: Path, decoder: str):
     video = motion_set / 'videos/train_00003.mp4'
     opened = VideoFileInit()(dict(filename=str(video)))

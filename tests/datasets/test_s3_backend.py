@@ -3,8 +3,8 @@ import os
 import pytest
 
 from cvrl_mm.datasets import VideoFile, VideoFileInit, s3_backend, storage
+from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.datasets.s3_backend import S3Backend
-from cvrl_mm.datasets.video_reading import UnreadableVideoError
 from tests.http_server import serve
 from tests.videos import encode
 

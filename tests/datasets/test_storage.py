@@ -9,9 +9,9 @@ from mmaction.datasets.transforms import DecordInit
 from mmengine.fileio import BaseStorageBackend, FileClient, LocalBackend
 
 from cvrl_mm.datasets import VideoFile, VideoFileInit, VideoListDataset, storage
+from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.datasets.sample_index import SampleIndex
 from cvrl_mm.datasets.storage import Storage
-from cvrl_mm.datasets.video_reading import UnreadableVideoError
 from tests.datasets.test_video_list_dataset import PIPELINE, take_epoch
 from tests.http_server import serve
 from tests.videos import encode

@@ -11,8 +11,8 @@ from mmengine.dataset import ConcatDataset, RepeatDataset
 from torch.utils.data import DataLoader
 
 from cvrl_mm.datasets import VideoFileDecode, VideoFileInit, VideoListDataset
+from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.datasets.sample_index import SampleIndex
-from cvrl_mm.datasets.video_reading import UnreadableVideoError
 from tests.videos import encode, make_pipe, write_broken, write_odd
 
 
@@ -59,7 +59,7 @@ def test_an_empty_list_is_refused(folder: Path):
 
 
 def test_a_missing_list_is_named(folder: Path):
-    with pytest.raises(FileNotFoundError, match='no video list /nowhere'):
+    with pytest.raises(FileNotFoundError, match='/nowhere'):
         VideoListDataset(ann_file='/nowhere', pipeline=[])
 
 

@@ -16,7 +16,7 @@ import cvrl_mm
 from cvrl_mm import load_encoder
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.convert.clip_input import ClipInput
-from cvrl_mm.datasets.video_reading import UnreadableVideoError
+from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.evaluation import encoder as encoder_module
 from cvrl_mm.models import R3DSlow
 from tests.videos import encode

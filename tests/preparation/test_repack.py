@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cvrl_mm.datasets.find_videos import find_videos
-from cvrl_mm.datasets.video_file import VideoFile
+from cvrl_mm.datasets.lists import find_videos
+from cvrl_mm.datasets.reader import VideoFile
 from cvrl_mm.engine.folder_lock import try_to_lock
 from cvrl_mm.preparation import repack as package
 from cvrl_mm.preparation.repack import join_repacked, repack

@@ -14,7 +14,7 @@ import pytest
 
 from cvrl_mm.preparation import video_check
 from cvrl_mm.preparation.video_check import find_faults
-from tests.datasets.test_video_file import COUNTED, TIMED
+from tests.datasets.test_reader import COUNTED, TIMED
 from tests.encoding import X264, pack_b_frames
 from tests.encoding import encode as encode_textured
 from tests.processes import descendants, end_program, start_program

@@ -22,7 +22,7 @@ from rich.table import Table
 import cvrl_mm
 from cvrl_mm.cli import plain_errors
 from cvrl_mm.datasets import VideoFile
-from cvrl_mm.datasets.video_reading import UnreadableVideoError
+from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.preparation.video_check import find_faults
 
 NUM_FRAMES = 32

@@ -27,7 +27,7 @@ from rich.table import Table
 
 import cvrl_mm
 from cvrl_mm.cli import check_videos, plain_errors
-from cvrl_mm.datasets.video_file import VideoFile
+from cvrl_mm.datasets.reader import VideoFile
 from cvrl_mm.io import progress
 from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
 

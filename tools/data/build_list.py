@@ -74,7 +74,7 @@ def parse_args() -> argparse.Namespace:
 
 def write_folder_lists(root: Path, test_percent: float) -> None:
     """Write the classes, the training list and the test list of a folder of class folders."""
-    from cvrl_mm.datasets.find_videos import find_videos
+    from cvrl_mm.datasets.lists import find_videos
     from cvrl_mm.io import replacing
     from cvrl_mm.preparation.class_folders import list_class_folders, split_lines
 

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from cvrl_mm.cli import plain_errors
-from cvrl_mm.datasets.video_list import VideoList, read_lines
+from cvrl_mm.datasets.lists import VideoList, read_lines
 from cvrl_mm.io import replacing
 from cvrl_mm.preparation.subset import draw_subset
 

@@ -89,7 +89,7 @@ def join(args: argparse.Namespace, root: Path) -> RepackReport:
 
 def videos_below(root: Path) -> list[str]:
     """Find the videos of a folder, relative to it."""
-    from cvrl_mm.datasets.find_videos import find_videos
+    from cvrl_mm.datasets.lists import find_videos
 
     return [path.relative_to(root).as_posix() for path in find_videos(root)]
 
@@ -100,7 +100,7 @@ def show(report: RepackReport, root: Path, target: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from cvrl_mm.datasets.find_videos import printable
+    from cvrl_mm.io import printable
 
     console = Console()
     if report.failures:

@@ -1,0 +1,291 @@
+"""Find videos in folders, and read lists of videos."""
+
+import codecs
+import os
+import os.path as osp
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any, overload
+
+import numpy as np
+from mmengine.fileio import get
+
+VIDEO_SUFFIXES = (
+    *('.3gp', '.avi', '.flv', '.m2ts', '.m4v', '.mkv', '.mov'),
+    *('.mp4', '.mpeg', '.mpg', '.mts', '.ts', '.webm', '.wmv'),
+)
+SYSTEM_FOLDERS = ('__MACOSX', 'lost+found')  # of zip files from macOS and of file systems
+BLOCK_BYTES = 1 << 24
+
+
+class VideoList(Sequence[dict]):
+    """The videos of a list file, parsed on access.
+
+    The list is stored as the bytes of the file and two arrays, which loader workers share after a
+    fork. A slice shares the memory of the whole list.
+
+    Args:
+        ann_file: Text file in UTF-8 with one line ``path`` or ``path label`` per video. Paths may
+            contain spaces.
+        delimiter: Separates path and label.
+        prefix: Folder to which the paths are relative.
+
+    Raises:
+        OSError: The list cannot be read.
+        ValueError: The list is empty or not encoded in UTF-8, or a line names no file.
+    """
+
+    def __init__(self, ann_file: str, delimiter: str = ' ', prefix: str = '') -> None:
+        self._delimiter, self._prefix = delimiter, prefix
+        self._content = content = _read(ann_file)
+        if not content:
+            raise ValueError(f'The video list {ann_file} is empty.')
+        data = np.frombuffer(content, np.uint8)
+        blocks = range(0, len(data), BLOCK_BYTES)
+        ends = [np.flatnonzero(data[b : b + BLOCK_BYTES] == ord('\n')) + b for b in blocks]
+        self._ends = np.concatenate(ends)
+        self._starts = np.concatenate([[0], self._ends[:-1] + 1])
+        self._check(ann_file)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> dict: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> 'VideoList': ...
+
+    def __getitem__(self, index: int | slice) -> 'dict | VideoList':
+        """Parse one line into ``filename`` and ``label``, which is -1 if there is none."""
+        if isinstance(index, slice):
+            part = object.__new__(VideoList)
+            part.__dict__ = {**self.__dict__, '_starts': self._starts[index]}
+            part._ends = self._ends[index]
+            return part
+        line = self._content[self._starts[index] : self._ends[index]].decode()
+        path, label = parse_line(line, self._delimiter)
+        return dict(filename=osp.join(self._prefix, path), label=label)
+
+    def _check(self, ann_file: str) -> None:
+        """Check that all lines are UTF-8 and name a file, in blocks of whole lines."""
+        nameless = re.compile(rf'\n[^\S\n]*(?:{re.escape(self._delimiter)})?-?[0-9]*[^\S\n]*(?=\n)')
+        start = 0
+        while start < len(self._content):
+            end = self._content.find(b'\n', start + BLOCK_BYTES) + 1 or len(self._content)
+            first_line = int(np.searchsorted(self._starts, start))
+            text = '\n' + _decode(self._content[start:end], ann_file, first_line)
+            for found in nameless.finditer(text):
+                path, _ = parse_line(found[0], self._delimiter)
+                if not path:
+                    number = first_line + text.count('\n', 0, found.start()) + 1
+                    raise ValueError(
+                        f'{ann_file}, line {number}: {found[0]!r} names no file; '
+                        'a line is "path" or "path label".'
+                    )
+            start = end
+
+
+def read_video_list(ann_file: str) -> list[tuple[str, int]]:
+    """Read path and label of each video of a list; the label is -1 if there is none.
+
+    The argument and the errors are those of :class:`VideoList`.
+    """
+    return [(video['filename'], video['label']) for video in VideoList(ann_file)]
+
+
+def read_lines(path: str) -> list[str]:
+    """Read the lines of a list, without a byte order mark and line breaks.
+
+    Returns:
+        The lines. Line *i* is video *i* of :class:`VideoList`.
+
+    Raises:
+        OSError: The list cannot be read.
+        ValueError: The list is not encoded in UTF-8.
+    """
+    return _decode(_read(path), path).removesuffix('\n').split('\n')
+
+
+def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
+    """Split a line "path label" or "path".
+
+    Args:
+        line: The line. The path may contain spaces.
+        delimiter: Separator of path and label.
+
+    Returns:
+        Path and label. The label is -1 if there is none. A number that does not fit into 64 bits is
+        a part of the path.
+    """
+    path, _, label = line.strip().rpartition(delimiter)
+    if re.fullmatch(r'-?[0-9]{1,18}', label):
+        return path, int(label)
+    return line.strip(), -1
+
+
+def _read(path: str) -> bytes:
+    """Read a list, without a byte order mark and with a line feed after each line."""
+    content = get(path).removeprefix(codecs.BOM_UTF8)
+    if b'\r' in content:
+        content = content.replace(b'\r\n', b'\n').replace(b'\r', b'\n')
+    return content if content.endswith(b'\n') or not content else content + b'\n'
+
+
+def _decode(content: bytes, path: str, first_line: int = 0) -> str:
+    """Decode lines of a list, of which the first has the index ``first_line``."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        number = first_line + content[: error.start].count(b'\n') + 1
+        raise ValueError(
+            f'{path}, line {number} is not encoded in UTF-8; a list of videos is a text file with '
+            'one video per line.'
+        ) from None
+
+
+def video_list(dataset: Mapping[str, Any]) -> VideoList:
+    """Read the list of a dataset's config as :class:`VideoListDataset` reads it."""
+    prefix = (dataset.get('data_prefix') or {}).get('video') or ''
+    return VideoList(dataset['ann_file'], dataset.get('delimiter', ' '), prefix)
+
+
+def check_labels(dataset: Mapping[str, Any], num_classes: int | None) -> set[int]:
+    """Check that all videos of a list have valid labels.
+
+    Args:
+        dataset: Config of a dataset with a list of videos.
+        num_classes: Number of classes; None accepts any label that is not missing.
+
+    Returns:
+        The labels of the list; empty for a dataset with several labels per video.
+
+    Raises:
+        ValueError: A label is missing or out of range; the message names the list and the line.
+    """
+    labels: set[int] = set()
+    if dataset.get('multi_class'):
+        return labels
+    for number, video in enumerate(video_list(dataset), start=1):
+        label = video['label']
+        if label < 0 or (num_classes is not None and label >= num_classes):
+            what = 'has no label' if label < 0 else f'has the label {label}'
+            classes = '' if num_classes is None else f' with num_classes={num_classes}'
+            raise ValueError(
+                f'{dataset["ann_file"]}, line {number}: {video["filename"]} {what}{classes}; '
+                'correct the list or model.cls_head.num_classes.'
+            )
+        labels.add(label)
+    return labels
+
+
+def find_videos(folder: Path) -> list[Path]:
+    """List the videos in a folder and its subfolders, also those behind symbolic links.
+
+    Args:
+        folder: An existing folder.
+
+    Returns:
+        Sorted paths, which start with ``folder``, of the files with a suffix of video files.
+
+    Raises:
+        OSError: A subfolder cannot be read.
+    """
+    return sorted(path for path in walk(folder) if path.is_file())
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """Yield the files with a suffix of video files, including broken links, pipes and devices.
+
+    Symbolic links to folders are followed. Each folder is searched once, so that a loop of links
+    ends. Files and folders whose names begin with a dot are skipped, and so are the folders
+    ``__MACOSX`` and ``lost+found``.
+
+    Args:
+        folder: An existing folder.
+
+    Yields:
+        Paths that start with ``folder``.
+
+    Raises:
+        OSError: A subfolder cannot be read.
+    """
+    seen = set()
+    for parent, folders, files in os.walk(folder, onerror=_raise, followlinks=True):
+        stat = os.stat(parent)
+        if (stat.st_dev, stat.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((stat.st_dev, stat.st_ino))
+        kept = sorted(name for name in folders if name[0] != '.' and name not in SYSTEM_FOLDERS)
+        folders[:] = sorted(kept, key=lambda name: osp.islink(osp.join(parent, name)))
+        paths = (Path(parent, name) for name in files if name[0] != '.')
+        yield from (path for path in paths if path.suffix.lower() in VIDEO_SUFFIXES)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def video_stem(path: PurePath) -> str:
+    """Return the file name without suffix, which is ``.avi.mp4`` if ``a.avi`` was repacked."""
+    former = PurePath(path.stem)
+    return former.stem if former.suffix.lower() in VIDEO_SUFFIXES else path.stem
+
+
+def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None) -> list[str]:
+    """Collect videos from files, folders and lists.
+
+    Args:
+        sources: Videos, folders, which are searched recursively, and lists, which end in ``.txt``
+            and have lines ``path`` or ``path label``.
+        root: Folder to which paths in lists are relative. Default: the folder of the list.
+
+    Returns:
+        Paths in the order of the sources. The paths of one folder are sorted.
+
+    Raises:
+        FileNotFoundError: A source does not exist. The entries of a list are not checked.
+        ValueError: There is no video, or a path is empty.
+    """
+    sources = list(sources)
+    check_sources(sources)
+    videos: list[Path] = []
+    for source in map(Path, sources):
+        if source.is_dir():
+            videos += find_videos(source)
+        elif source.suffix.lower() == '.txt':
+            names = (parse_line(line)[0] for line in read_lines(str(source)))
+            videos += (
+                Path(source.parent if root is None else root, name) for name in names if name
+            )
+        else:
+            videos.append(source)
+    if not videos:
+        suffixes = ', '.join(VIDEO_SUFFIXES)
+        raise ValueError(f'There is no video in the sources; the suffixes are {suffixes}.')
+    return [str(video) for video in videos]
+
+
+def check_sources(sources: Sequence[str | Path]) -> None:
+    """Check that all videos, folders and lists exist, but not the entries of the lists.
+
+    Raises:
+        FileNotFoundError: A source does not exist.
+        ValueError: A path is empty.
+    """
+    check_not_empty(sources)
+    for source in sources:
+        if not Path(source).exists():
+            raise FileNotFoundError(f'There is no file, folder or list {source}.')
+
+
+def check_not_empty(paths: Sequence[str | Path]) -> None:
+    """Check that no path is empty, which Path and abspath would make the current folder.
+
+    Raises:
+        ValueError: A path is empty.
+    """
+    if '' in paths:
+        raise ValueError('The path of a video is empty; give . for the current folder.')

@@ -1,0 +1,550 @@
+"""Read frames of video files, which may be broken, with PyAV."""
+
+import os
+import stat
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from errno import EINVAL
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from threading import Thread
+from typing import BinaryIO, TypeVar, cast
+
+import av
+import numpy as np
+from av.video.reformatter import VideoReformatter
+from mmaction.datasets.transforms import loading
+
+from ..io import one_line
+from .frame_index import FrameIndex, index_frames
+
+Loaded = TypeVar('Loaded', bound=dict | None)
+
+# FFmpeg's formats that hold video. Others, such as playlists, can name further files to open.
+FORMATS = (
+    *('mov', 'matroska', 'avi', 'flv', 'mpegts', 'mpeg', 'mpegvideo', 'asf', 'ogg', 'ivf', 'nut'),
+    *('mxf', 'dv', 'rm', 'wtv', 'h264', 'hevc', 'm4v', 'obu', 'yuv4mpegpipe'),
+)
+MAX_PIXELS = 2**25  # per frame, about 5800x5800; a small file can declare frames of gigabytes
+# Decoders for which skipping non-reference frames can be switched per packet.
+SKIPPING_DECODERS = ('h264', 'mpeg4', 'mpeg1video', 'mpeg2video')
+# Frame times have rounding errors: a time up to 1 ms before a frame's start belongs to this frame.
+SLACK_SECONDS = 1e-3
+# PyAV before version 17 converts colours in one thread and does not have this argument.
+ONE_THREAD = dict(threads=1) if int(av.__version__.split('.')[0]) >= 17 else {}
+NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
+# Errors of opening and decoding a broken file. KeyError, TypeError and AttributeError are not among
+# them, because they indicate a mistake in a config.
+FILE_ERRORS = (
+    *(OSError, RuntimeError, ValueError, IndexError),
+    *(StopIteration, AssertionError, MemoryError),
+)
+
+
+class UnreadableVideoError(RuntimeError):
+    """A video file that cannot be read.
+
+    Args:
+        filename: Path of the file.
+        reason: The error of opening or decoding, in one line.
+    """
+
+    def __init__(self, filename: str, reason: str) -> None:
+        super().__init__(filename, reason)
+        self.filename = filename
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f'{self.filename} cannot be read: {self.reason}. '
+            'cvrl check writes a list without such files.'
+        )
+
+
+class HangingVideoError(UnreadableVideoError):
+    """A video file at which the decoder hangs."""
+
+
+class VideoFile:
+    """Read frames of a video by their index in presentation order.
+
+    Frame n is the n-th frame of decoding the whole file. Decoding starts at the nearest key frame,
+    skips non-reference frames that are not requested, and converts only requested frames to RGB.
+    Files whose frames cannot be identified by their times are decoded from the start. If the frame
+    size changes within a file, all frames are scaled to the size of the first converted frame.
+
+    Opening reads only the header. The first use of :attr:`num_frames` or :meth:`read` also reads
+    all packets, usually without decoding them. Use this class as a context manager, or call
+    :meth:`close`.
+
+    Args:
+        source: Path of a regular file, or a seekable binary file object.
+        name: Name of the file in error messages. Default: the path.
+        num_threads: Number of decoding threads. The default suits data loaders, which already
+            have one process per core.
+        strict: Count errors that the decoder detects (:attr:`num_errors`) and drop the damaged
+            frames. By default the decoder conceals errors if it can.
+
+    Attributes:
+        container: PyAV's container.
+        stream: PyAV's description of the video.
+        num_errors: Number of errors of the decoder so far.
+
+    Raises:
+        UnreadableVideoError: The file does not exist, is not a regular file, has an unsupported
+            format or frames of more than 2**25 pixels, or contains no video.
+    """
+
+    def __init__(
+        self,
+        source: str | Path | BinaryIO,
+        name: str | None = None,
+        num_threads: int = 1,
+        strict: bool = False,
+    ) -> None:
+        self.name = str(source) if name is None else name
+        self.num_errors = 0
+        self._source, self._num_threads, self._strict = source, num_threads, strict
+        self._last_error = ''  # in the last call of _decode, in brackets
+        self._reformatter = VideoReformatter()
+        self._stored_size: tuple[int, int] | None = None  # width and height of all images
+        with self._errors():
+            self._open()
+
+    @cached_property
+    def num_frames(self) -> int:
+        """Number of frames.
+
+        Raises:
+            UnreadableVideoError: The file is truncated or has no frames.
+        """
+        index = self._index
+        if index is None:
+            index = sum(1 for _ in self.frames())
+        num_frames = len(index.shown) if isinstance(index, FrameIndex) else index
+        if not num_frames:
+            raise UnreadableVideoError(self.name, 'it has no frames')
+        return num_frames
+
+    def __len__(self) -> int:
+        return self.num_frames
+
+    @property
+    def rate(self) -> float:
+        """Average number of frames per second; 0 if it is unknown."""
+        return float(self.stream.average_rate or self.stream.guessed_rate or 0)
+
+    @cached_property
+    def rotation(self) -> int:
+        """Number of counter-clockwise quarter turns that make a stored frame upright."""
+        with self._errors(), closing(self.frames()) as frames:
+            frame = next(frames)
+            self._stored_size = self._stored_size or (frame.width, frame.height)
+            return quarter_turns(frame)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the upright frames in pixels."""
+        is_turned = self.rotation % 2
+        assert self._stored_size is not None
+        return self._stored_size[::-1] if is_turned else self._stored_size
+
+    def read(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
+        """Decode frames; each distinct frame is decoded once.
+
+        Args:
+            indices: Frame indices in presentation order, in any order and with repetitions, (N,).
+
+        Returns:
+            One upright frame per index, (H, W, 3) RGB uint8. They do not share memory.
+
+        Raises:
+            IndexError: An index is outside of the video.
+            UnreadableVideoError: A frame cannot be decoded.
+        """
+        order = np.asarray(indices, np.int64).tolist()
+        wanted = sorted(set(order))
+        if not wanted:
+            return []
+        if wanted[0] < 0 or wanted[-1] >= self.num_frames:
+            raise IndexError(
+                f'{self.name} has {self.num_frames} frames; there is none at '
+                f'{wanted[0] if wanted[0] < 0 else wanted[-1]}.'
+            )
+        with self._errors():
+            if isinstance(self._index, FrameIndex):
+                found = self._read_by_time(self._index, wanted)
+            else:
+                found = self._read_by_count(wanted)
+        if missing := [n for n in wanted if n not in found]:
+            raise UnreadableVideoError(
+                self.name,
+                f'{len(missing)} of {len(wanted)} frames cannot be decoded, the first one at '
+                f'{missing[0]} of {self.num_frames}{self._last_error}',
+            )
+        last = {n: place for place, n in enumerate(order)}
+        return [found[n] if place == last[n] else found[n].copy() for place, n in enumerate(order)]
+
+    def read_at(self, seconds: Sequence[float] | np.ndarray) -> list[np.ndarray]:
+        """Decode the frames that are shown at given times, usually without reading the whole file.
+
+        Args:
+            seconds: Ascending times since the start of the video. Times outside of the video give
+                the first or last frame.
+
+        Returns:
+            One upright frame per time, (H, W, 3) RGB uint8. They do not share memory.
+
+        Raises:
+            UnreadableVideoError: There is nothing to decode, or a frame has no time.
+        """
+        times = np.asarray(seconds, float) + SLACK_SECONDS
+        with self._errors():
+            self._seek((self.stream.start_time or 0) + int(max(times[0], 0) / self._time_unit))
+            images = self._decode_at(times)
+            if not images:  # after a seek to the end of an MPEG-TS or FLV, there is nothing to read
+                self._rewind()
+                images = self._decode_at(times)
+        if len(images) < len(times):
+            raise UnreadableVideoError(
+                self.name, f'it shows nothing around {times[0]:.1f} seconds{self._last_error}'
+            )
+        return images
+
+    def frames(self) -> Generator[av.VideoFrame, None, None]:
+        """Decode the whole video.
+
+        Yields:
+            Stored frames (not rotated) in presentation order, with their times.
+
+        Raises:
+            UnreadableVideoError: The file cannot be read.
+        """
+        with self._errors():
+            self._rewind()
+            yield from self._decode(self._demux())
+
+    def to_image(self, frame: av.VideoFrame, format: str = 'rgb24') -> np.ndarray:
+        """Convert a stored frame into an upright image.
+
+        Args:
+            frame: A frame of :meth:`frames`.
+            format: 'rgb24' or 'bgr24'.
+
+        Returns:
+            (H, W, 3) uint8.
+
+        Raises:
+            RuntimeError: The rotation of the video is not a multiple of 90 degrees.
+        """
+        size = self._stored_size = self._stored_size or (frame.width, frame.height)
+        image = self._reformatter.reformat(frame, *size, format, **ONE_THREAD).to_ndarray()
+        turns = quarter_turns(frame)
+        return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
+
+    def close(self) -> None:
+        """Close the file."""
+        self.container.close()
+
+    def __enter__(self) -> 'VideoFile':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def _index(self) -> FrameIndex | int | None:
+        with self._errors():
+            self._rewind()
+            return index_frames(self.container, self.stream, self._demux())
+
+    def _read_by_count(self, wanted: list[int]) -> dict[int, np.ndarray]:
+        """Decode frames from the start; return those that could be decoded, by frame number."""
+        found: dict[int, np.ndarray] = {}
+        left = set(wanted)
+        for n, frame in enumerate(self.frames()):
+            if n in left:
+                found[n] = self.to_image(frame)
+            if n == wanted[-1]:
+                break
+        return found
+
+    def _read_by_time(self, index: FrameIndex, wanted: list[int]) -> dict[int, np.ndarray]:
+        """Decode frames from their key frames; return those that could be decoded."""
+        by_pts = {int(index.pts[index.shown[n]]): n for n in wanted}
+        found: dict[int, np.ndarray] = {}
+        spans = _merge(index.start[wanted].tolist(), index.shown[wanted].tolist())
+        for first, last in spans:
+            self._decode_span(index, self._packets_from(index, first), last, by_pts, found)
+        if len(found) < len(wanted):  # for example, a packet is wrongly marked as a key frame
+            self._rewind()
+            packets = enumerate(self._demux())
+            self._decode_span(index, packets, spans[-1][1], by_pts, found)
+        return found
+
+    def _decode_span(
+        self,
+        index: FrameIndex,
+        packets: Iterable[tuple[int, av.Packet]],
+        last: int,
+        by_pts: dict[int, int],
+        found: dict[int, np.ndarray],
+    ) -> None:
+        """Decode numbered packets up to ``last`` and add the requested frames to ``found``."""
+        context = self.stream.codec_context
+        can_skip = context.codec.canonical_name in SKIPPING_DECODERS
+
+        def needed() -> Iterator[av.Packet]:
+            for place, packet in packets:
+                if packet.pts != index.pts[place]:
+                    raise ValueError('its packets differ between two readings')
+                if can_skip:
+                    context.skip_frame = 'DEFAULT' if packet.pts in by_pts else 'NONREF'
+                yield packet
+                if place == last:
+                    return
+
+        for frame in self._decode(needed()):
+            n = None if frame.pts is None else by_pts.get(frame.pts)
+            if n is not None and n not in found:
+                found[n] = self.to_image(frame)
+
+    def _packets_from(self, index: FrameIndex, first: int) -> Iterator[tuple[int, av.Packet]]:
+        """Yield packets with their numbers, from packet ``first`` or a key frame before it."""
+        for time in (int(index.pts[first]), int(index.dts[first])):
+            try:
+                self._seek(time)
+                packets = self._demux()
+                packet = next(packets)
+            except (StopIteration, av.FFmpegError):
+                continue
+            places = np.flatnonzero(index.pts == packet.pts)
+            if len(places) and places[0] <= first and index.is_key[places[0]]:
+                return enumerate(chain([packet], packets), int(places[0]))
+        self._rewind()
+        return enumerate(self._demux())
+
+    @property
+    def _time_unit(self) -> float:
+        """Seconds per unit of the stream's times."""
+        if not self.stream.time_base:
+            raise ValueError('its times have no unit')
+        return float(self.stream.time_base)
+
+    def _decode_at(self, times: np.ndarray) -> list[np.ndarray]:
+        """Decode the frames at times (N,) from the current position; return up to N images."""
+        start, unit = self.stream.start_time or 0, self._time_unit
+        images: list[np.ndarray] = []
+        shown = None  # the previous frame
+        for frame in chain(self._decode(self._demux()), [None]):  # None: the end of the video
+            num_shown = len(times)
+            if frame is not None:
+                if frame.pts is None:
+                    raise ValueError('a frame has no time; convert the file with ffmpeg')
+                num_shown = int(np.searchsorted(times, (frame.pts - start) * unit))
+            if shown is not None:
+                images += [self.to_image(shown) for _ in range(num_shown - len(images))]
+            if len(images) == len(times):
+                break
+            shown = frame
+        return images
+
+    def _open(self) -> None:
+        # Only options of the container: PyAV before version 19 crashes on FLV and MPEG files if
+        # it gets options for streams that these formats announce late.
+        options = dict(format_whitelist=','.join(FORMATS))
+        source = self._source
+        if isinstance(source, str | Path):
+            if not stat.S_ISREG(os.stat(source).st_mode):
+                raise UnreadableVideoError(self.name, 'it is not a regular file')
+            source = f'file:{source}'
+            options['protocol_whitelist'] = 'file'
+        else:
+            source.seek(0)
+        try:
+            self.container = av.open(source, 'r', container_options=options)
+        except av.FFmpegError as error:
+            if error.errno != EINVAL:
+                raise
+            # FFmpeg found a format outside of FORMATS, for example MP3 in a damaged video
+            raise UnreadableVideoError(
+                self.name,
+                'its format is not supported, or it is damaged; if it can be played, convert it '
+                'with ffmpeg',
+            ) from error
+        try:
+            self.stream = self._video_stream()
+        except BaseException:
+            self.close()
+            raise
+        self._is_at_start = True
+
+    def _video_stream(self) -> av.VideoStream:
+        stream = self.container.streams.best('video')
+        if not isinstance(stream, av.VideoStream):
+            raise UnreadableVideoError(self.name, 'it holds no video')
+        context = stream.codec_context
+        if context is None:
+            raise UnreadableVideoError(self.name, 'there is no decoder for its video')
+        if context.width * context.height > MAX_PIXELS:
+            size = f'{context.width}x{context.height}'
+            reason = f'its frames of {size} have more than {MAX_PIXELS} pixels'
+            raise UnreadableVideoError(self.name, reason)
+        context.thread_count, context.thread_type = self._num_threads, 'SLICE'
+        context.options = dict(max_pixels=str(MAX_PIXELS))  # frames may grow later in the file
+        if self._strict:
+            context.options |= dict(err_detect='explode')
+        return stream
+
+    def _rewind(self) -> None:
+        """Go to the start of the file."""
+        if not self._is_at_start:
+            self.close()  # otherwise the file stays open until Python collects garbage
+            self._open()
+
+    def _seek(self, time: int) -> None:
+        """Go to a key frame near a time, in units of the stream's time base."""
+        self._is_at_start = False
+        self.container.seek(time, stream=self.stream)
+
+    def _demux(self) -> Iterator[av.Packet]:
+        """Read packets from the current position on.
+
+        Empty packets are skipped: the end of the file, and requests to repeat the last frame.
+        """
+        self._is_at_start = False
+        # PyAV does not release a packet if its generator is left without being closed.
+        packets = cast('Generator[av.Packet, None, None]', self.container.demux(self.stream))
+        with closing(packets):
+            for packet in packets:
+                if packet.size:
+                    yield packet
+
+    def _decode(self, packets: Iterable[av.Packet]) -> Iterator[av.VideoFrame]:
+        """Decode packets, including delayed frames; packets with errors are skipped."""
+        context = self.stream.codec_context
+        self._last_error = ''
+        for packet in chain(packets, [None]):  # None: the frames that the decoder has delayed
+            if packet is None:
+                context.skip_frame = 'DEFAULT'
+            try:
+                yield from context.decode(packet)
+            except av.FFmpegError as error:
+                self.num_errors += 1
+                self._last_error = f' ({one_line(error)})'
+        context.flush_buffers()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Convert errors of broken files to :class:`UnreadableVideoError`."""
+        try:
+            yield
+        except UnreadableVideoError:
+            raise
+        except StopIteration:
+            raise UnreadableVideoError(self.name, 'none of its frames can be decoded') from None
+        except (av.FFmpegError, OSError, ValueError, RuntimeError, MemoryError) as error:
+            reason = str(error) if type(error) in (ValueError, RuntimeError) else one_line(error)
+            raise UnreadableVideoError(self.name, reason) from error
+
+
+def quarter_turns(frame: av.VideoFrame) -> int:
+    """Read from a frame's display matrix how many times ``np.rot90`` makes it upright.
+
+    A matrix of zeros, which has no angle, does not rotate.
+
+    Raises:
+        RuntimeError: The angle is not a multiple of 90 degrees.
+    """
+    if frame.rotation == NO_ANGLE:
+        return 0
+    turns, remainder = divmod(frame.rotation, 90)
+    if remainder:
+        raise RuntimeError(
+            f'it is rotated by {frame.rotation} degrees, not by a multiple of 90; encode it again '
+            'with ffmpeg'
+        )
+    return turns % 4
+
+
+def _merge(starts: list[int], places: list[int]) -> list[tuple[int, int]]:
+    """Merge frames into spans of packets that are decoded without a seek.
+
+    Args:
+        starts: For each frame, the packet at which decoding starts.
+        places: For each frame, its own packet.
+
+    Returns:
+        First and last packet of each span, in ascending order, without overlap.
+    """
+    spans: list[tuple[int, int]] = []
+    for first, last in sorted(zip(starts, places, strict=True)):
+        if spans and first <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], last)
+        else:
+            spans.append((first, last))
+    return spans
+
+
+def reads_files(transform: Callable[[dict], dict | None]) -> bool:
+    """Return whether a transform opens or decodes a file.
+
+    This is the case for the loading transforms of MMAction2 and of this package.
+    """
+    return getattr(transform, 'reads_files', False) or any(
+        base.__module__ == loading.__name__ for base in type(transform).__mro__
+    )
+
+
+def read(
+    transform: Callable[[dict], Loaded], results: dict, timeout_seconds: float | None
+) -> Loaded:
+    """Run a transform that opens or decodes a file, with a time limit.
+
+    A hanging decoder cannot be interrupted by an exception or a signal. The transform therefore
+    runs in its own thread, which is abandoned after the time limit. Loading transforms draw no
+    random numbers, so an abandoned thread does not change later samples.
+
+    Args:
+        transform: A loading transform.
+        results: The sample in the pipeline, with ``filename``.
+        timeout_seconds: Time limit. None means no limit and no thread.
+
+    Returns:
+        The result of the transform.
+
+    Raises:
+        UnreadableVideoError: The file is broken, empty or missing.
+        HangingVideoError: The decoder hangs.
+    """
+    filename = str(results['filename'])
+    outcome: list[Loaded | Exception] = []
+
+    def run() -> None:
+        try:
+            outcome.append(transform(results))
+        except Exception as error:
+            outcome.append(error)
+
+    if timeout_seconds is None:
+        run()
+    else:
+        thread = Thread(target=run, daemon=True, name=f'read {filename}')
+        thread.start()
+        thread.join(timeout_seconds)
+    if not outcome:
+        raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
+    loaded = outcome.pop()
+    if not isinstance(loaded, Exception):
+        if loaded is not None and loaded.get('total_frames', 1) < 1:
+            raise UnreadableVideoError(filename, 'it has no frames')
+        return loaded
+    try:
+        # decord is optional, and its errors are in decord._ffi.base
+        is_of_file = isinstance(loaded, FILE_ERRORS) or 'decord' in type(loaded).__module__
+        if is_of_file and not isinstance(loaded, UnreadableVideoError):
+            raise UnreadableVideoError(filename, one_line(loaded)) from loaded
+        raise loaded
+    finally:
+        del loaded  # its traceback refers to this frame; the cycle would keep the file open

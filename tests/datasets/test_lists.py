@@ -1,0 +1,170 @@
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cvrl_mm.datasets import lists
+from cvrl_mm.datasets.lists import (
+    VideoList,
+    check_labels,
+    find_videos,
+    gather_videos,
+    parse_line,
+    read_lines,
+    read_video_list,
+    video_list,
+    video_stem,
+)
+
+FUZZ = settings(
+    derandomize=True,
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def written(folder: Path, content: bytes) -> str:
+    (folder / 'list.txt').write_bytes(content)
+    return str(folder / 'list.txt')
+
+
+def touch(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+
+
+def test_labels_and_spaces(tmp_path: Path):
+    lines = f'a.mp4 3\nb c.mp4\nä 7 馬.mp4 -12\nv --5\nw ٣\nx {10**18}\ny {10**17}'
+    assert read_video_list(written(tmp_path, lines.encode())) == [
+        ('a.mp4', 3),
+        ('b c.mp4', -1),
+        ('ä 7 馬.mp4', -12),
+        ('v --5', -1),
+        ('w ٣', -1),
+        (f'x {10**18}', -1),  # fits into no tensor
+        ('y', 10**17),
+    ]
+
+
+@FUZZ
+@given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_file_is_a_list_or_says_why_it_is_not(content: bytes, tmp_path: Path):
+    try:
+        videos = read_video_list(written(tmp_path, content))
+    except ValueError as error:
+        assert not isinstance(error, UnicodeError) and 'list.txt' in str(error)
+    else:
+        assert videos and all(path and isinstance(label, int) for path, label in videos)
+
+
+def test_slices_share_the_memory(tmp_path: Path):
+    videos = VideoList(written(tmp_path, b'a 1\nb 2\nc 3\nd'))
+    assert [v['filename'] for v in videos] == ['a', 'b', 'c', 'd']
+    assert [v['label'] for v in videos[1:3]] == [2, 3]
+    assert list(videos[::-2]) == [videos[-1], videos[1]]
+    assert videos[:2]._content is videos._content
+    with pytest.raises(IndexError):
+        videos[4]
+
+
+@pytest.mark.parametrize('line', [b'', b' 3', b'  ', b'-4', b',5', b'\xc2\xa0', b'gr\xfcn.mp4'])
+@pytest.mark.parametrize('block_bytes', [5, 1000])
+def test_a_line_without_a_file_or_in_another_encoding_is_pointed_at(
+    line: bytes, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lists, 'BLOCK_BYTES', block_bytes)
+    content = b'\n'.join(['馬,1'.encode(), b'7/12.,2', b'a b.mp4', line, b'c,4'])
+    with pytest.raises(ValueError, match=r'list\.txt, line 4'):
+        VideoList(written(tmp_path, content), delimiter=',')
+
+
+@pytest.mark.parametrize('line_break', ['\n', '\r\n', '\r'])
+def test_lines_are_those_of_the_videos(line_break: str, tmp_path: Path):
+    lines = ['a\u2028b.mp4 1', 'c\x85d.mp4', 'e\x0cf.mp4 3']
+    path = written(tmp_path, ('\ufeff' + line_break.join([*lines, ''])).encode())
+    assert read_lines(path) == lines
+    assert read_video_list(path) == [parse_line(line) for line in lines]
+
+
+def test_videos_are_found_by_their_suffix(tmp_path: Path):
+    root = tmp_path / '.data'  # only names below the folder are skipped
+    (root / 'b/c.mp4').mkdir(parents=True)  # a folder is no video
+    found = ['a.avi', 'b/c.mp4/y.webm', 'b/x.MP4', 'd.MTS', 'e.m2ts']
+    touch(root, *found, 'b/notes.txt', 'mp4')
+    touch(root, 'b/._x.mp4', '.trash/y.mp4', '__MACOSX/a/z.mp4', 'b/lost+found/x.mp4')
+    assert [path.relative_to(root).as_posix() for path in find_videos(root)] == found
+
+
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / 'closed').mkdir()
+    scandir = os.scandir
+
+    def scan(path: str) -> object:  # for root, all folders are readable
+        if 'closed' in str(path):
+            raise PermissionError(13, 'Permission denied', str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, 'scandir', scan)
+    with pytest.raises(PermissionError, match='closed'):
+        find_videos(tmp_path)
+
+
+def test_links_to_folders_are_followed_once(tmp_path: Path):
+    touch(tmp_path, 'store/a/1.mp4', 'set/b/2.mp4', 'set/b/c/3.mp4')
+    videos = tmp_path / 'set'
+    links = {'again': 'set/b', 'a': 'store/a', 'z': 'store', 'b/loop': 'set', 'gone': 'nowhere'}
+    for name, target in links.items():
+        (videos / name).symlink_to(tmp_path / target)
+    (tmp_path / 'store/back').symlink_to(videos)
+    assert find_videos(videos) == [videos / n for n in ('a/1.mp4', 'b/2.mp4', 'b/c/3.mp4')]
+
+
+def test_the_stem_of_a_repacked_video():
+    stems = [video_stem(Path(name)) for name in ('x/a.mp4', 'a.AVI.mp4', 'a.b.mp4')]
+    assert stems == ['a', 'a', 'a.b']
+
+
+def test_sources_are_videos_folders_and_lists(tmp_path: Path):
+    touch(tmp_path, 'one.mp4', 'deep/b/2.mp4', 'deep/a.avi')
+    list_file = written(tmp_path, b'x y.mp4 3\n\nz.mp4\n')
+    folder = [str(tmp_path / 'deep' / name) for name in ('a.avi', 'b/2.mp4')]
+    one = str(tmp_path / 'one.mp4')
+    listed = [str(tmp_path / name) for name in ('x y.mp4', 'z.mp4')]
+    assert gather_videos([one, tmp_path / 'deep', list_file]) == [one, *folder, *listed]
+    assert gather_videos([list_file], root='/data') == ['/data/x y.mp4', '/data/z.mp4']
+
+
+def test_labels_of_a_config_are_checked(tmp_path: Path):
+    dataset = dict(
+        ann_file=written(tmp_path, b'a b.mp4,7\nc.mp4,2\n'),
+        data_prefix=dict(video='videos'),
+        delimiter=',',
+    )
+    assert video_list(dataset)[0] == dict(filename='videos/a b.mp4', label=7)
+    assert check_labels(dataset, 8) == check_labels(dataset, None) == {2, 7}
+    with pytest.raises(ValueError, match=r'list\.txt, line 1: videos/a b\.mp4 .*num_classes'):
+        check_labels(dataset, 7)
+    written(tmp_path, b'a.mp4,0\nb.mp4\n')
+    with pytest.raises(ValueError, match=r'list\.txt, line 2: videos/b\.mp4'):
+        check_labels(dataset, None)
+    assert check_labels(dict(dataset, multi_class=True), 7) == set()
+
+
+@pytest.mark.parametrize(
+    ('call', 'error'),
+    [
+        (lambda folder: VideoList(f'{folder}/none.txt'), FileNotFoundError),
+        (lambda folder: read_lines(str(folder)), IsADirectoryError),
+        (lambda folder: VideoList(written(folder, b'')), ValueError),
+        (lambda folder: gather_videos([folder / 'nowhere.mp4']), FileNotFoundError),
+        (lambda folder: gather_videos([folder]), ValueError),
+        (lambda folder: gather_videos([folder, '']), ValueError),
+    ],
+)
+def test_bad_arguments(call, error: type, tmp_path: Path):
+    with pytest.raises(error):
+        call(tmp_path)

@@ -1,0 +1,418 @@
+import ctypes
+import gc
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+
+import av
+import numpy as np
+import psutil
+import pytest
+from mmaction.registry import TRANSFORMS
+
+from cvrl_mm.datasets import VideoFile, VideoFileInit, reader
+from cvrl_mm.datasets.frame_index import FrameIndex
+from cvrl_mm.datasets.reader import (
+    HangingVideoError,
+    UnreadableVideoError,
+    quarter_turns,
+    read,
+    reads_files,
+)
+from tests.encoding import OPEN_GOP, PYRAMID, X264, decode_all, encode, pack_b_frames
+from tests.videos import encode_sound, turn, write_broken, write_odd
+
+QUICK = dict(preset='ultrafast')
+VPX = {'deadline': 'realtime', 'cpu-used': '8'}
+ALT_REF = {'deadline': 'good', 'cpu-used': '5', 'auto-alt-ref': '1', 'lag-in-frames': '16'}
+HEVC = {**QUICK, 'x265-params': 'log-level=none:bframes=3:pools=none:keyint=10'}
+# Frames of these are found by their times, from key frames.
+TIMED = {
+    'H.264 with B-frames.mp4': dict(options=X264),
+    'H.264 with B-frames.mkv': dict(options=X264),
+    'H.264 with B-frames.flv': dict(options=X264),
+    'fragmented.mp4': dict(
+        options=X264, container_options=dict(movflags='frag_keyframe+empty_moov')
+    ),
+    'H.264 without B-frames.mp4': dict(options=QUICK),
+    'open GOP.mp4': dict(options={**X264, 'x264-params': OPEN_GOP}),
+    'open GOP.mkv': dict(options={**X264, 'x264-params': OPEN_GOP}),
+    'B-frames as references.mp4': dict(options={**X264, 'x264-params': PYRAMID}),
+    'intra refresh.mp4': dict(options={**QUICK, 'intra-refresh': '1'}),
+    'MPEG-4 part 2.mp4': dict(codec='mpeg4', options=dict(bf='2')),
+    'MPEG-4 without B-frames.avi': dict(codec='mpeg4'),
+    'HEVC.mp4': dict(codec='libx265', options=HEVC),
+    'VP9.webm': dict(codec='libvpx-vp9', options=VPX),
+    'VP9 with hidden frames.webm': dict(codec='libvpx-vp9', options=ALT_REF),
+    'VP8 with hidden frames.webm': dict(codec='libvpx', options={**ALT_REF, 'b': '50k'}),
+    'AV1.mp4': dict(codec='av1'),
+    'variable rate.mp4': dict(options=X264, uneven=True),
+    'variable rate.mkv': dict(options=X264, uneven=True),
+    'edit list, negative times.mp4': dict(
+        options=X264,
+        first=-7,
+        container_options=dict(avoid_negative_ts='disabled', use_editlist='1'),
+    ),
+    'starts late.mp4': dict(
+        options=X264, first=30, container_options=dict(avoid_negative_ts='disabled')
+    ),
+    'starts late.mkv': dict(options=X264, first=30),
+    'odd size.mp4': dict(size=(63, 47), pix_fmt='yuv444p', options=X264),
+    'odd size.webm': dict(codec='libvpx-vp9', size=(63, 47), options=VPX),
+    '10 bit.mp4': dict(pix_fmt='yuv420p10le', options=X264),
+    'key frames only.mp4': dict(gop_size=1, options=QUICK),
+    'Motion JPEG.avi': dict(codec='mjpeg', pix_fmt='yuvj420p'),
+    'WMV.wmv': dict(codec='wmv2'),
+    'one frame.mp4': dict(num_frames=1),
+    'two frames.mp4': dict(num_frames=2, options=X264),
+}
+# Frames of these are counted from the start.
+COUNTED = {
+    'no times.h264': dict(options=X264),
+    'no presentation times.avi': dict(options=X264),
+    'MPEG-4 with B-frames.avi': dict(codec='mpeg4', options=dict(bf='2')),
+    'transport stream.ts': dict(options=X264),
+    'MPEG-2.mpg': dict(codec='mpeg2video', options=dict(bf='2')),
+}
+
+
+def assert_exact(path: Path, is_indexed: bool = True) -> None:
+    expected = decode_all(path)
+    with VideoFile(path) as video:
+        assert video.num_frames == len(expected)
+        assert isinstance(video._index, FrameIndex) == is_indexed
+        rng = np.random.default_rng(0)
+        backwards = list(range(len(expected)))[::-1]
+        draws = [rng.integers(0, len(expected), 5) for _ in range(8)]
+        for indices in (*([i] for i in backwards), *draws, backwards):
+            images = video.read(indices)
+            assert len(images) == len(indices)
+            for i, image in zip(indices, images, strict=True):
+                np.testing.assert_array_equal(image, expected[i], err_msg=f'frame {i}')
+
+
+@pytest.mark.parametrize('name', TIMED)
+def test_frames_found_by_time_are_exact(tmp_path: Path, name: str):
+    assert_exact(encode(tmp_path / name, **TIMED[name]))
+
+
+@pytest.mark.parametrize('name', COUNTED)
+def test_counted_frames_are_exact(tmp_path: Path, name: str):
+    assert_exact(encode(tmp_path / name, **COUNTED[name]), is_indexed=False)
+
+
+@pytest.mark.parametrize('num_cut', [0, 1, 2])  # the last packet holds one frame, or two
+def test_packed_b_frames_are_counted_without_decoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_cut: int
+):
+    path = pack_b_frames(tmp_path / 'packed.avi', num_cut=num_cut)
+    assert_exact(path, is_indexed=False)
+    monkeypatch.setattr(VideoFile, '_decode', None)
+    assert VideoFile(path).num_frames == 40 - num_cut
+
+
+def test_open_groups_start_at_the_key_frame_before(tmp_path: Path):
+    options = {**X264, 'x264-params': OPEN_GOP}
+    index = VideoFile(encode(tmp_path / 'a.mp4', options=options))._index
+    keys = np.flatnonzero(index.is_key)
+    nearest = keys[np.searchsorted(keys, index.shown, 'right') - 1]
+    is_leading = index.pts[nearest] > index.pts[index.shown]
+    assert is_leading.any()
+    assert (index.start[is_leading] < nearest[is_leading]).all()
+    np.testing.assert_array_equal(index.start[~is_leading], nearest[~is_leading])
+
+
+@pytest.mark.parametrize('degrees', [0, 90, 180, 270])
+def test_rotated_frames_are_upright(tmp_path: Path, degrees: int):
+    path = encode(tmp_path / 'rotated.mp4', options=X264)
+    turn(path, degrees)
+    assert_exact(path)
+    with VideoFile(path) as video:
+        assert video.rotation == -degrees // 90 % 4
+        assert video.size == ((48, 64) if degrees % 180 else (64, 48))
+        assert video.read([3])[0].shape[:2] == video.size[::-1]
+
+
+def test_other_rotations(tmp_path: Path):
+    path = encode(tmp_path / 'a.mp4')
+    turn(path, 30)
+    with pytest.raises(UnreadableVideoError, match='degrees'):
+        VideoFile(path).read([0])
+    data = bytearray(path.read_bytes())
+    at = data.find(b'tkhd') + 44
+    data[at : at + 36] = bytes(36)  # a matrix without an angle
+    path.write_bytes(data)
+    with av.open(str(path)) as container:
+        assert quarter_turns(next(container.decode(video=0))) == 0
+
+
+def test_what_a_file_tells(tmp_path: Path):
+    with VideoFile(encode(tmp_path / 'a.mp4')) as video:
+        assert (video.num_frames, len(video), video.rate, video.size) == (40, 40, 25, (64, 48))
+
+
+@pytest.mark.parametrize('order', ['ab', 'ba'])
+def test_frames_of_another_size_are_scaled(tmp_path: Path, order: str):
+    parts = {
+        'a': encode(tmp_path / 'a.ts', options=X264),
+        'b': encode(tmp_path / 'b.ts', size=(96, 128), options=X264),
+    }
+    path = tmp_path / 'both.ts'
+    path.write_bytes(b''.join(parts[name].read_bytes() for name in order))
+    first = decode_all(parts[order[0]])
+    with VideoFile(path) as video:
+        images = video.read(range(video.num_frames))
+        assert video.size == first[0].shape[1::-1]
+    assert len(images) == 2 * len(first)
+    assert {image.shape for image in images} == {first[0].shape}
+    np.testing.assert_array_equal(images[: len(first)], first)
+    assert {image.shape for image in VideoFile(path).read_at([0, 1, 2, 3])} == {first[0].shape}
+
+
+@pytest.mark.parametrize('name', ['a.mp4', 'a.avi', 'a.ts'])
+def test_huge_frames_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    path = encode(tmp_path / name)
+    monkeypatch.setattr(reader, 'MAX_PIXELS', 64 * 48)
+    VideoFile(path).read([0])
+    monkeypatch.setattr(reader, 'MAX_PIXELS', 64 * 48 - 1)
+    with pytest.raises(UnreadableVideoError, match='64x48 have more than 3071 pixels'):
+        VideoFile(path)
+
+
+def test_frames_that_become_huge_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reader, 'MAX_PIXELS', 64 * 48)
+    small, large = encode(tmp_path / 'a.ts'), encode(tmp_path / 'b.ts', size=(96, 128))
+    small.write_bytes(small.read_bytes() + large.read_bytes())
+    with VideoFile(small) as video:
+        assert {(frame.width, frame.height) for frame in video.frames()} == {(64, 48)}
+        assert video.num_errors
+
+
+def test_any_file_object(tmp_path: Path):
+    path = encode(tmp_path / 'a.mp4', options=X264)
+    video = VideoFile(BytesIO(path.read_bytes()), name='memory')
+    for _ in range(2):
+        np.testing.assert_array_equal(video.read([25, 7]), VideoFile(path).read([25, 7]))
+        assert sum(1 for _ in video.frames()) == 40
+
+
+def test_only_what_is_needed_is_decoded(tmp_path: Path):
+    options = {**X264, 'x264-params': 'bframes=1:b-adapt=0:scenecut=0:log-level=none'}
+    video = VideoFile(encode(tmp_path / 'a.mp4', options=options, gop_size=10))
+    expected = video.read([25, 38])
+    output = []
+    decode = video._decode
+    video._decode = lambda packets: (output.append(f) or f for f in decode(packets))
+    np.testing.assert_array_equal(video.read([25, 38]), expected)
+    # from the key frames 20 and 30: the wanted frames and those that others refer to
+    assert len(output) < (25 - 20 + 1) + (38 - 30 + 1)
+
+
+def test_no_two_images_share_memory(tmp_path: Path):
+    video = VideoFile(encode(tmp_path / 'a.mp4'))
+    for images in (video.read([3, 5, 3]), video.read_at([0.1, 0.1, 0.1])):
+        images[0][:] = 0
+        assert images[2].any()
+    assert video.read([]) == []
+
+
+@pytest.mark.parametrize('index', [-1, 40])
+def test_an_index_outside_is_refused(tmp_path: Path, index: int):
+    with pytest.raises(IndexError, match=f'a.mp4 has 40 frames; there is none at {index}'):
+        VideoFile(encode(tmp_path / 'a.mp4')).read([0, index])
+
+
+def test_frames_at_times(tmp_path: Path):
+    path = encode(tmp_path / 'a.mp4', options=X264)
+    expected = decode_all(path)
+    images = VideoFile(path).read_at([-1, 0, 0.04, 0.05, 0.05, 1.0, 99])
+    for image, i in zip(images, [0, 0, 1, 1, 1, 25, 39], strict=True):
+        np.testing.assert_array_equal(image, expected[i])
+
+
+@pytest.mark.parametrize('name', ['a.mp4', 'a.mkv', 'a.ts', 'a.flv'])
+def test_times_after_the_last_key_frame_and_after_the_end(tmp_path: Path, name: str):
+    path = encode(tmp_path / name, options=X264)
+    last = decode_all(path)[-1]
+    for seconds in (1.59, 2, 99):
+        with VideoFile(path) as video:
+            np.testing.assert_array_equal(video.read_at([seconds])[0], last)
+
+
+@pytest.fixture(params=['VideoFile', 'Decord'])
+def load(request: pytest.FixtureRequest) -> Callable[[Path], dict]:
+    if request.param == 'Decord':
+        pytest.importorskip('decord')
+    steps = [TRANSFORMS.build(dict(type=f'{request.param}{step}')) for step in ('Init', 'Decode')]
+
+    def load(path: Path) -> dict:
+        """Open a file and decode 8 frames from its beginning to its end."""
+        results = read(steps[0], dict(filename=str(path)), 60)
+        results['frame_inds'] = np.linspace(0, results['total_frames'] - 1, 8).astype(int)
+        return read(steps[1], results, 60)
+
+    return load
+
+
+def test_unusual_files_are_read(load: Callable[[Path], dict], tmp_path: Path):
+    files = write_odd(tmp_path)
+    shapes = {path.stem: (len(out := load(path)['imgs']), *out[0].shape) for path in files}
+    assert shapes.pop('4K') == (8, 2160, 3840, 3)
+    assert shapes.pop('rotated') == (8, 64, 32, 3)
+    assert list(shapes.values()) == 5 * [(8, 32, 64, 3)]
+
+
+def test_broken_files_are_named_with_a_reason(load: Callable[[Path], dict], tmp_path: Path):
+    reasons = {}
+    for path in write_broken(tmp_path):
+        with pytest.raises(UnreadableVideoError) as error:
+            load(path)
+        assert error.value.filename == str(path)
+        reasons[path.stem] = error.value.reason
+    assert len(reasons) == 9 and reasons['vanished'] == 'No such file or directory'
+    assert not any('\n' in reason or 'github' in reason for reason in reasons.values())
+
+
+def test_damage_harms_no_other_group_of_frames(tmp_path: Path):
+    path = encode(tmp_path / 'a.mp4', options=X264, gop_size=10)
+    expected = decode_all(path)
+    with av.open(str(path)) as container:
+        packets = [p for p in container.demux(video=0) if p.size]
+        damaged = next(p for p in packets if p.is_keyframe and p.dts > 0)
+        place, size = damaged.pos, damaged.size
+    data = bytearray(path.read_bytes())
+    data[place : place + size] = bytes(size)
+    path.write_bytes(data)
+    video = VideoFile(path)
+    np.testing.assert_array_equal(video.read([2, 35]), [expected[2], expected[35]])
+    with pytest.raises(UnreadableVideoError, match='cannot be decoded'):
+        video.read([10])
+
+
+def test_errors_of_the_decoder_are_counted(tmp_path: Path):
+    path = encode(tmp_path / 'a.ts', options=X264)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) * 3 // 4] = bytes(len(data) // 4)
+    path.write_bytes(data)
+    with VideoFile(path, strict=True) as video:
+        assert sum(1 for _ in video.frames()) < 40 and video.num_errors
+
+
+@pytest.mark.parametrize('name', ['a.mp4', 'counted.ts', 'damaged.mp4'])
+def test_no_file_stays_open_until_garbage_is_collected(tmp_path: Path, name: str):
+    path = encode(tmp_path / name, options=X264)
+    if name == 'damaged.mp4':
+        data = path.read_bytes()
+        path.write_bytes(data.replace(data[48:-2000], bytes(len(data) - 2048)))
+    gc.collect()
+    gc.disable()
+    try:
+        before = psutil.Process().num_fds()
+        with suppress(UnreadableVideoError), VideoFile(path) as video:
+            video.read([3, 17])
+            video.read([1])
+        assert psutil.Process().num_fds() == before
+    finally:
+        gc.enable()
+
+
+def test_only_regular_files_are_opened(tmp_path: Path):
+    os.mkfifo(tmp_path / 'pipe.mp4')
+    (tmp_path / 'zero.mp4').symlink_to('/dev/zero')
+    for name in ('pipe.mp4', 'zero.mp4', '.'):
+        with pytest.raises(UnreadableVideoError, match='not a regular file'):
+            VideoFile(tmp_path / name)
+
+
+@pytest.mark.parametrize('name', ['a:b.mp4', 'http:x.mp4', 'concat:a|b.mp4', '%03d 馬.mp4'])
+def test_any_name_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.chdir(tmp_path)
+    encode(tmp_path / 'a.mp4').rename(name)
+    assert VideoFile(name).num_frames == 40
+
+
+def test_other_formats_are_refused(tmp_path: Path):
+    secret = encode(tmp_path / 'secret.mp4')
+    content = secret.read_bytes()
+    encode_sound(tmp_path / 'sound.mp4')
+    for name, data in {
+        'concat.mp4': f'ffconcat version 1.0\nfile {secret.name}\n'.encode(),
+        'list.mp4': f'#EXTM3U\n#EXTINF:1,\n{secret.name}\n#EXT-X-ENDLIST\n'.encode(),
+        'picture.mp4': b'GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\1\0\1\0\0\2\2D\1\0;',
+        'no codec.mp4': content.replace(b'avc1', b'zzzz').replace(b'avcC', b'zzzz'),
+        'sound.mp4': (tmp_path / 'sound.mp4').read_bytes(),
+    }.items():
+        (tmp_path / name).write_bytes(data)
+        for source in (tmp_path / name, BytesIO(data)):
+            with pytest.raises(UnreadableVideoError, match=name):
+                VideoFile(source, name).read([0])
+
+
+class Transform(VideoFileInit):
+    """Call a function in place of opening a file."""
+
+    def __init__(self, call: Callable[[dict], object]) -> None:
+        self.call = call
+
+    def transform(self, results: dict) -> dict:
+        self.call(results)
+        return results
+
+
+def test_a_decoder_that_hangs_in_its_own_code_is_given_up():
+    hanging = Transform(lambda results: ctypes.CDLL(None).sleep(3))  # without the lock of Python
+    with pytest.raises(HangingVideoError, match=r'hangs\.mp4'):
+        read(hanging, dict(filename='hangs.mp4'), 0.1)
+    left_behind = [t for t in threading.enumerate() if t.name == 'read hangs.mp4']
+    assert all(t.daemon for t in left_behind)  # the process can end without it
+
+
+@pytest.mark.parametrize('timeout_seconds', [None, 5])
+@pytest.mark.parametrize(
+    ('raised', 'expected'),
+    [
+        (OSError('x'), UnreadableVideoError),
+        (StopIteration(), UnreadableVideoError),
+        (UnreadableVideoError('a.mp4', 'cut'), UnreadableVideoError),
+        (KeyError('frame_inds'), KeyError),  # a mistake in the pipeline
+        (TypeError(), TypeError),
+    ],
+)
+def test_errors_are_of_the_file_or_the_pipeline_and_keep_no_file_open(
+    raised: Exception, expected: type, timeout_seconds: float | None
+):
+    class Reader:
+        pass
+
+    opened: list[weakref.ref] = []
+
+    def fail(results: dict) -> None:
+        reader = Reader()
+        opened.append(weakref.ref(reader))
+        raise raised
+
+    gc.disable()
+    try:
+        with pytest.raises(expected):
+            read(Transform(fail), dict(filename='a.mp4'), timeout_seconds)
+        raised.__traceback__ = None  # the test holds it
+        assert opened[0]() is None
+    finally:
+        gc.enable()
+
+
+def test_a_file_without_frames_is_unreadable():
+    empty = Transform(lambda results: results.update(total_frames=0))
+    with pytest.raises(UnreadableVideoError, match='it has no frames'):
+        read(empty, dict(filename='empty.mp4'), 5)
+
+
+def test_only_loading_transforms_are_watched():
+    watched = ('VideoFileInit', 'VideoFileDecode', 'DecodedVideoInit', 'RawFrameDecode')
+    for name in (*watched, 'DecordInit', 'DecordDecode', 'PyAVInit'):
+        assert reads_files(TRANSFORMS.build(dict(type=name)))
+    assert not reads_files(TRANSFORMS.build(dict(type='Flip')))
