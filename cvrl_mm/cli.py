@@ -17,6 +17,7 @@ from typing import Any
 import mmaction
 import torch
 from mmengine.config import Config, DictAction
+from mmengine.dist import init_dist
 from mmengine.runner import Runner
 
 INTERRUPTED = 128 + signal.SIGINT  # exit status after Ctrl-C
@@ -249,3 +250,31 @@ def pass_on_randomness() -> None:
     given, rest = parser.parse_known_args(sys.argv[1:])
     options = [f'randomness.{key}={x}' for key, x in vars(given).items() if x is not None]
     sys.argv[1:] = [*rest, '--cfg-options', *options] if options else rest
+
+
+def start_evaluation(args: argparse.Namespace, *needed: str) -> tuple[Config, Path]:
+    """Read the config of an evaluation, and start the distributed environment.
+
+    Args:
+        args: Parsed arguments of :func:`cvrl_cli.evaluation_parser`.
+        needed: Keys that the config must have.
+
+    Returns:
+        The config with the given changes, and the output folder: by default beside the checkpoint,
+        or in ``work_dirs`` for untrained weights and for addresses.
+
+    Raises:
+        FileNotFoundError, ValueError: See :func:`read_config` and :func:`check_options`.
+    """
+    config = read_config(args.config, *needed)
+    options = parse_options(args.cfg_options)
+    check_options(config, options)
+    config.merge_from_dict(options)
+    if args.launcher != 'none':
+        init_dist(args.launcher, timeout=24 * 3600)  # for the last rank to finish its features
+    path = Path(args.checkpoint)
+    if path.name in ('', '..'):  # the current folder or the one above
+        path = path.resolve()
+    name = f'{path.stem}_{Path(args.config).stem}'
+    is_local = args.checkpoint != 'untrained' and '://' not in args.checkpoint
+    return config, args.out or (path.with_name(name) if is_local else Path('work_dirs', name))

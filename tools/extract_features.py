@@ -2,7 +2,7 @@
 
 The clips are those that the checkpoint or --config describes. Finished videos are kept in
 OUT.parts, so the same command continues an interrupted extraction. With torchrun, srun or a Slurm
-array, each process encodes its share of the videos, and --join then writes OUT.
+array, each process encodes its share of the videos, and the last one writes OUT.
 
 Examples:
     python tools/extract_features.py r3d50_k400_released.pth videos/ -o feats.npz
@@ -10,7 +10,6 @@ Examples:
     python tools/extract_features.py untrained videos/ -o random.npz --config CONFIG
     torchrun --nproc_per_node 8 tools/extract_features.py encoder.safetensors list.txt -o feats.npz
     sbatch --array=0-7 --wrap "python tools/extract_features.py encoder.pth list.txt -o feats.npz"
-    python tools/extract_features.py --join -o feats.npz
 
 In Python:
     data = np.load('feats.npz'); data['names'], data['feats']  # (V,), (V, 2048)
@@ -29,11 +28,10 @@ def parse_args() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     checkpoint = 'a weights file, a checkpoint of a run, or "untrained" (with --config)'
-    parser.add_argument('checkpoint', nargs='?', help=checkpoint)
+    parser.add_argument('checkpoint', help=checkpoint)
     config = 'config of the architecture and the clips, instead of that in the checkpoint'
-    parser.add_argument('videos', nargs='*', help='videos, folders, or lists (.txt)')
+    parser.add_argument('videos', nargs='+', help='videos, folders, or lists (.txt)')
     parser.add_argument('-o', '--out', required=True, help='a file .npz or .parquet')
-    parser.add_argument('--join', action='store_true', help='write OUT from finished parts')
     parser.add_argument('--config', help=config)
     parser.add_argument('--root', help='folder of the paths in lists (folder of the list)')
     for name, text in (
@@ -50,10 +48,6 @@ def parse_args() -> argparse.Namespace:
         parser.add_argument(name, type=int, default=default, help=text)
     parser.add_argument('--device', help='where to compute, such as cuda:0 (a GPU if there is one)')
     args = parser.parse_args()
-    if args.join == bool(args.checkpoint):
-        parser.error('give CHECKPOINT and VIDEOS, or --join alone')
-    if not args.join and not args.videos:
-        parser.error('name the videos')
     for name, least in (('num_clips', 1), ('batch_size', 1), ('workers', 0)):
         value = getattr(args, name)
         if value is not None and value < least:
@@ -70,30 +64,29 @@ def default_device() -> str:
     return f'cuda:{int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count()}'
 
 
-def extract(args: argparse.Namespace) -> dict[str, str] | None:
-    """Extract the share of this process; return the unreadable videos with the reasons."""
+def run(args: argparse.Namespace) -> None:
+    """Extract the share of this process, and list the unreadable videos."""
     from rich.console import Console
 
     from cvrl_mm.cli import check_device, read_config
     from cvrl_mm.engine.terminal_log import print_warnings_only
-    from cvrl_mm.evaluation.encoder import load_encoder
-    from cvrl_mm.evaluation.extraction import extract_to_file
-    from cvrl_mm.evaluation.feature_file import FeatureFile
+    from cvrl_mm.evaluation.encoder import extract_to_file, load_encoder
+    from cvrl_mm.evaluation.features import check_features_path
     from cvrl_mm.evaluation.video_files import gather_videos
-    from cvrl_mm.io import progress, rank_and_size, usable_cores
+    from cvrl_mm.io import printable, progress, rank_and_size, usable_cores
 
     print_warnings_only()
     device = args.device or default_device()
     check_device(device)
     rank, size = rank_and_size()
-    FeatureFile(args.out)  # fails early if the file cannot be written
+    check_features_path(args.out)  # before the encoder is loaded
     paths = gather_videos(args.videos, args.root)
     config = read_config(args.config, 'model') if args.config is not None else None
     encoder = load_encoder(args.checkpoint, config).to(device)
     given = {k: getattr(args, k) for k in ('clip_len', 'frame_interval', 'size')}
     given = {k: v for k, v in given.items() if v is not None}
     encoder.clip_input = dataclasses.replace(encoder.clip_input, **given)
-    title = 'videos' if size == 1 else f'videos of part {rank} of {size}'
+    title = 'videos' if size == 1 else f'videos of process {rank} of {size}'
     with progress(title, Console(stderr=True)) as on_progress:
         failed = extract_to_file(
             encoder,
@@ -106,20 +99,10 @@ def extract(args: argparse.Namespace) -> dict[str, str] | None:
             size=size,
             on_progress=on_progress,
         )
-    if failed is not None:
-        print(f'{len(paths) - len(failed)} of {len(paths)} videos: {args.out}')
-    return failed
-
-
-def run(args: argparse.Namespace) -> None:
-    """Extract or join, and list the unreadable videos."""
-    from cvrl_mm.evaluation.feature_parts import join_parts
-    from cvrl_mm.io import printable
-
-    failed = join_parts(args.out) if args.join else extract(args)
     if failed is None:
-        print(f'This part is finished. After all parts: extract_features.py --join -o {args.out}')
+        print(f'Process {rank} of {size} is finished; the last one writes {args.out}.')
         return
+    print(f'{len(paths) - len(failed)} of {len(paths)} videos: {args.out}')
     for path, reason in failed.items():
         print(f'unreadable: {printable(path)}: {reason}')
     if failed:

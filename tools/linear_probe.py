@@ -1,7 +1,7 @@
 r"""Linear evaluation on cached features.
 
 The features of several views of each video are computed once, and linear classifiers are trained on
-them with several learning rates and weight decays. A run that was interrupted continues where it
+them with several learning rates. A run that was interrupted continues where it
 stopped.
 
 Example:
@@ -14,8 +14,6 @@ Example:
 import argparse
 
 from cvrl_cli import evaluation_parser, run_tool
-
-WEIGHT_DECAYS = (0, 1e-6, 1e-5)
 
 
 def parse_args() -> argparse.Namespace:
@@ -40,13 +38,6 @@ def parse_args() -> argparse.Namespace:
         nargs='+',
         help='learning rates to try (1/4, 1/2, 1, 2 and 4 times that of the config)',
     )
-    parser.add_argument(
-        '--weight-decay',
-        type=float,
-        nargs='+',
-        default=WEIGHT_DECAYS,
-        help='weight decays to try (%(default)s)',
-    )
     return parser.parse_args()
 
 
@@ -55,18 +46,17 @@ def show(result: dict, evaluated: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    chosen = result['chosen']
     table = Table(title=f'Linear probe ({result["protocol"]})')
     for column in ('videos', 'top-1', 'top-5'):
         table.add_column(column)
     for name, title in (('train', 'train'), ('val', evaluated)):
         scores = result[name]
         table.add_row(title, f'{scores["top1"]:.2%}', f'{scores["top5"]:.2%}')
-    console = Console()
+    console, held_out = Console(), result['held_out_top1']
     console.print(table)
     console.print(
-        f'Learning rate {chosen["lr"]:g}, weight decay {chosen["weight_decay"]:g}: the best of '
-        f'{len(result["candidates"])} on training videos held out ({chosen["held_out_top1"]:.2%})'
+        f'Learning rate {result["lr"]:g}: the best of {len(held_out)} on training videos held out '
+        f'({max(held_out.values()):.2%})'
     )
 
 
@@ -74,10 +64,12 @@ def run(args: argparse.Namespace) -> None:
     """Run the probe and show its result."""
     from mmengine.dist import is_main_process
 
-    from cvrl_mm.evaluation.cached_linear_probe import cached_linear_probe
-    from cvrl_mm.evaluation.evaluation_arguments import start_evaluation
+    from cvrl_mm.cli import start_evaluation
+    from cvrl_mm.engine.terminal_log import print_warnings_only
+    from cvrl_mm.evaluation.linear_probe import cached_linear_probe
 
     cfg, out = start_evaluation(args, 'model')
+    print_warnings_only()
     result = cached_linear_probe(
         cfg,
         args.checkpoint,
@@ -85,7 +77,6 @@ def run(args: argparse.Namespace) -> None:
         train_views=args.train_views,
         evaluate_on=args.evaluate_on,
         lrs=args.lr,
-        weight_decays=args.weight_decay,
     )
     if is_main_process():
         show(result, args.evaluate_on)

@@ -25,14 +25,18 @@ from rich.table import Table
 from cvrl_mm.cli import exit_on_sigterm, plain_own_errors
 from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.evaluation.features import build_recognizer
-from cvrl_mm.evaluation.frozen_accuracy import frozen_accuracy
-from cvrl_mm.evaluation.neighbour_report import NUM_NEIGHBOURS
+from cvrl_mm.evaluation.linear_probe import frozen_accuracy
+from cvrl_mm.evaluation.retrieval import NUM_NEIGHBOURS
 from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.miniature.training_process import LOG, training_process
 from cvrl_mm.synthetic.motion_scene import CLASSES
 from cvrl_mm.synthetic.motion_videos import write_motion_videos
-from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
-from cvrl_mm.visualization.curves import plot_curves, read_curves
+from cvrl_mm.visualization.curves import (
+    plot_clips,
+    plot_curves,
+    read_curves,
+    trace_augmentation,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CORES = usable_cores()

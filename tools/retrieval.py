@@ -19,12 +19,14 @@ def run(args: argparse.Namespace) -> None:
     """Compare the videos and print the numbers."""
     from mmengine.dist import is_main_process
 
-    from cvrl_mm.evaluation.evaluation_arguments import start_evaluation
+    from cvrl_mm.cli import start_evaluation
+    from cvrl_mm.engine.terminal_log import print_warnings_only
     from cvrl_mm.evaluation.retrieval import retrieval
 
     cfg, out = start_evaluation(
         args, 'model', 'train_dataloader', 'test_dataloader', 'feature_pipeline'
     )
+    print_warnings_only()
     result = retrieval(cfg, args.checkpoint, out)
     if is_main_process():
         test, train = cfg.test_dataloader.dataset.ann_file, cfg.train_dataloader.dataset.ann_file

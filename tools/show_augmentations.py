@@ -22,7 +22,7 @@ from cvrl_mm.cli import check_videos, plain_errors, read_config
 from cvrl_mm.engine.terminal_log import print_warnings_only
 from cvrl_mm.synthetic.motion_scene import MotionScene
 from cvrl_mm.synthetic.motion_videos import NUM_FRAMES, encode
-from cvrl_mm.visualization.clips import plot_clips, trace_augmentation
+from cvrl_mm.visualization.curves import plot_clips, trace_augmentation
 
 CONFIG = Path(cvrl_mm.__file__).parent / '.mim/configs/cvrl/pretrain_k400.py'
 

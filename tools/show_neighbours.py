@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from cvrl_mm.visualization.neighbours import Query
+    from cvrl_mm.visualization.pages import Query
 
     Embedded = tuple[torch.Tensor, torch.Tensor, list[str]]
 
@@ -54,10 +54,10 @@ def run(args: argparse.Namespace) -> None:
     from mmengine.device import get_device
 
     from cvrl_mm.cli import read_config
+    from cvrl_mm.io import printable
     from cvrl_mm.engine.terminal_log import print_warnings_only
     from cvrl_mm.evaluation import build_recognizer, nearest_neighbours
-    from cvrl_mm.io import printable
-    from cvrl_mm.visualization.neighbours import write_neighbour_page
+    from cvrl_mm.visualization.pages import write_neighbour_page
 
     print_warnings_only()
     register_all_modules()
@@ -120,7 +120,7 @@ def pair_up(
     names: Sequence[str],
 ) -> list[Query]:
     """Collect the neighbours of each query with their class names."""
-    from cvrl_mm.visualization.neighbours import Neighbour, Query
+    from cvrl_mm.visualization.pages import Neighbour, Query
 
     def name(label: int) -> str | None:
         if label < 0:  # the list has no label for this video

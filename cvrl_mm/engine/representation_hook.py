@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..datasets.seeded_sampler import SeededSampler
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
 from ..evaluation.features import clip_features
-from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours, neighbour_hits
+from ..evaluation.knn import leave_one_out, nearest_neighbours, neighbour_hits
 from .batches import samples_of
 from .unwrapped_model import unwrapped_model
 from .worker_signals import outlive_sigterm

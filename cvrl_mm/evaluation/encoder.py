@@ -1,8 +1,13 @@
-"""A trained encoder as a plain PyTorch module."""
+"""A trained encoder as a plain PyTorch module, and the features of video files.
+
+>>> encoder = cvrl_mm.load_encoder('encoder.safetensors')
+>>> clips = encoder.transform('video.mp4')    # (10, 3, 32, 256, 256) uint8
+>>> feats = encoder.features(clips).mean(0)   # (2048,)
+"""
 
 import logging
-import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +17,56 @@ from mmaction.registry import TRANSFORMS
 from mmengine.config import Config
 from mmengine.logging import print_log
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from ..convert.clip_input import ClipInput
 from ..convert.description import PREFIX, architecture_of, build_backbone
 from ..convert.export import extract_backbone
 from ..convert.files import save_weights
 from ..convert.locate_weights import locate_weights
+from ..datasets.reader import UnreadableVideoError, read, reads_files
+from ..io import locked, one_line, printable
 from ..models.pooling import global_average_pool
-from .clip_pipeline import clip_steps, decoding_steps
-from .features import UNTRAINED, build_recognizer
+from .features import (
+    UNTRAINED,
+    FeatureStore,
+    build_recognizer,
+    check_features_path,
+    weights_sha256,
+    write_features,
+)
+
+OPEN, DECODE = dict(type='VideoFileInit'), dict(type='VideoFileDecode')
+
+
+def clip_steps(clip_input: ClipInput, num_clips: int) -> list[dict]:
+    """Configure sampling and cropping of clips (Section 4.1: 10 clips of 32 frames, stride 2).
+
+    The short side of each frame is resized to the size of the crop, and the centre is cropped.
+
+    Args:
+        clip_input: Length, frame interval and size of the clips.
+        num_clips: Number of evenly spaced clips per video.
+
+    Returns:
+        Configs of transforms; the first one is the sampling.
+    """
+    return [
+        dict(
+            type='EvenClipSample',
+            clip_len=clip_input.clip_len,
+            frame_interval=clip_input.frame_interval,
+            num_clips=num_clips,
+        ),
+        dict(type='Resize', scale=(-1, clip_input.size)),
+        dict(type='CenterCrop', crop_size=clip_input.size),
+        dict(type='FormatShape', input_format='NCTHW'),
+        dict(type='PackActionInputs'),
+    ]
 
 
 class Encoder(nn.Module):
     """Compute feature vectors of video clips.
-
-    >>> encoder = cvrl_mm.load_encoder('encoder.safetensors')
-    >>> clips = encoder.transform('video.mp4')    # (10, 3, 32, 256, 256) uint8
-    >>> feats = encoder.features(clips).mean(0)   # (2048,)
 
     Args:
         backbone: Network that takes normalised clips, (N, 3, T, H, W).
@@ -84,7 +122,7 @@ class Encoder(nn.Module):
         return global_average_pool(self.backbone(x))
 
     @torch.no_grad()
-    def features(self, clips: Tensor) -> Tensor:
+    def features(self, clips: Tensor | np.ndarray) -> Tensor:
         """Encode clips without recording gradients.
 
         Args:
@@ -95,14 +133,9 @@ class Encoder(nn.Module):
             Features, (N, C) float32.
 
         Raises:
-            TypeError: The clips are not a tensor.
             ValueError: The clips have a wrong shape, data type or range.
         """
-        if not isinstance(clips, Tensor):
-            raise TypeError(
-                f'Clips must be a torch.Tensor, got {type(clips).__name__}; torch.from_numpy '
-                'converts arrays.'
-            )
+        clips = torch.as_tensor(clips)
         if clips.ndim != 5 or clips.shape[1] != 3 or 0 in clips.shape:
             raise ValueError(
                 f'Clips must have the shape (N, 3, T, H, W) without empty dimensions, got '
@@ -110,7 +143,7 @@ class Encoder(nn.Module):
             )
         if clips.is_floating_point():
             low, high = clips.min().item(), clips.max().item()
-            if not (low >= -1e-3 and high <= 1 + 1e-3):
+            if not (low >= -1e-3 and high <= 1 + 1e-3):  # also rejects NaN
                 raise ValueError(
                     f'Floating-point clips must lie in [0, 1], got values from {low:g} to '
                     f'{high:g}; divide by 255, or give uint8. The encoder normalises by itself.'
@@ -131,33 +164,27 @@ class Encoder(nn.Module):
 
         Raises:
             OSError: The file does not exist.
-            TypeError: ``video`` is neither a path nor frames.
             UnreadableVideoError: The file cannot be decoded.
             ValueError: The frames have a wrong shape or data type.
         """
-        if not isinstance(video, str | Path | np.ndarray | Tensor):
-            raise TypeError(
-                'The video must be a path (str or Path) or frames (numpy.ndarray or '
-                f'torch.Tensor), got {type(video).__name__}.'
-            )
-        steps = clip_steps(self.clip_input, operator.index(num_clips))
-        if isinstance(video, (str, Path)):
+        sample, *crop = (TRANSFORMS.build(step) for step in clip_steps(self.clip_input, num_clips))
+        results: dict = dict(label=-1, start_index=0, modality='RGB')
+        if isinstance(video, str | Path):
             if not Path(video).is_file():
                 raise FileNotFoundError(f'There is no video {video}.')
-            results: dict = dict(filename=str(video), label=-1, start_index=0, modality='RGB')
-            steps = decoding_steps(steps)
+            opened = TRANSFORMS.build(OPEN)(dict(results, filename=str(video)))
+            results = TRANSFORMS.build(DECODE)(sample(opened))
         else:
             frames = np.asarray(video)
             if frames.ndim != 4 or frames.shape[3] != 3 or 0 in frames.shape:
                 raise ValueError(f'Frames must be (T, H, W, 3), got {frames.shape}.')
             if frames.dtype != np.uint8:
                 raise ValueError(f'Frames must be uint8 from 0 to 255, got {frames.dtype}.')
-            results = dict(total_frames=len(frames), start_index=0, modality='RGB', label=-1)
-            results = TRANSFORMS.build(steps.pop(0))(results)
+            results = sample(dict(results, total_frames=len(frames)))
             results |= dict(imgs=[frames[i] for i in results['frame_inds']])
             results |= dict(original_shape=frames.shape[1:3], img_shape=frames.shape[1:3])
-        for step in steps:
-            results = TRANSFORMS.build(step)(results)
+        for step in crop:
+            results = step(results)
         return results['inputs']
 
     def save(self, path: str | Path) -> Path:
@@ -239,3 +266,120 @@ def _untrained(config: Config | None) -> Encoder:
     meta = dict(source=UNTRAINED, backbone=architecture_of(config.model.backbone.to_dict()))
     backbone = build_recognizer(config, UNTRAINED).backbone
     return Encoder(backbone, ClipInput.from_config(config), meta).eval()
+
+
+class VideoClips(Dataset):
+    """Clips of video files that may be unreadable (Section 4.1: 10 clips of 32 frames, stride 2).
+
+    Args:
+        paths: Paths of the videos.
+        clip_input: Length, frame interval and size of the clips.
+        num_clips: Number of clips per video, evenly spaced.
+        timeout_seconds: Longest time for opening or decoding one file.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        clip_input: ClipInput,
+        num_clips: int = 10,
+        timeout_seconds: float = 60,
+    ) -> None:
+        self.paths = paths
+        self.timeout_seconds = timeout_seconds
+        sample, *crop = clip_steps(clip_input, num_clips)
+        self.pipeline = [TRANSFORMS.build(step) for step in (OPEN, sample, DECODE, *crop)]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> dict:
+        """Load the clips of a video.
+
+        Returns:
+            A dict with ``inputs``, (num_clips, C, T, H, W) uint8, and ``data_samples``, whose
+            ``gt_label`` is the index of the video. For an unreadable video, a dict with ``error``,
+            the reason in one line.
+        """
+        results = dict(filename=self.paths[index], label=index, start_index=0, modality='RGB')
+        try:
+            for transform in self.pipeline:
+                if reads_files(transform):
+                    results = read(transform, results, self.timeout_seconds)
+                else:
+                    results = transform(results)
+        except UnreadableVideoError as error:
+            return dict(error=error.reason)
+        except Exception as error:  # transforms raise many kinds of errors for unusual frames
+            return dict(error=one_line(error))
+        return results
+
+
+def extract_to_file(
+    encoder: Encoder,
+    paths: Sequence[str],
+    out: str | Path,
+    num_clips: int = 10,
+    batch_size: int = 2,
+    num_workers: int = 4,
+    rank: int = 0,
+    size: int = 1,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, str] | None:
+    """Write one feature vector per video, the mean over its clips.
+
+    Finished videos are kept in the folder ``OUT.parts``, so that another call with the same
+    arguments continues an interrupted one. Videos that cannot be read, or at which the decoder
+    hangs, are left out. The process that finds all videos finished writes the file.
+
+    Args:
+        encoder: The encoder, on the device to compute on.
+        paths: Paths of the videos.
+        out: A file name that ends in ``.npz`` or ``.parquet``.
+        num_clips: Number of clips per video.
+        batch_size: Number of videos per batch.
+        num_workers: Number of decoding processes.
+        rank: Rank of this process; it encodes every ``size``-th video.
+        size: Number of processes that share the list.
+        on_progress: Called with the number of finished videos and the number of all videos of
+            this process.
+
+    Returns:
+        The unreadable videos, as ``{path: reason}``; None if another process has not finished its
+        videos or writes the file.
+
+    Raises:
+        ValueError: ``out`` has another suffix or cannot contain a path, ``OUT.parts`` holds other
+            features, or no video could be read.
+    """
+    out = Path(out)
+    check_features_path(out, paths)
+    meta = dict(
+        backbone=encoder.meta.get('backbone'),  # equal weights fit networks of other padding
+        weights_sha256=weights_sha256(encoder.backbone),
+        clips=encoder.clip_input.to_dict(),
+        num_clips=num_clips,
+        names_sha256=sha256('\0'.join(paths).encode(errors='surrogateescape')).hexdigest(),
+    )
+    store = FeatureStore(out.with_name(f'{out.name}.parts'), meta)
+
+    def encode(clips: Tensor) -> dict[str, Tensor]:
+        feats = encoder.features(clips.flatten(0, 1)).unflatten(0, (-1, num_clips))
+        return dict(feats=feats.mean(1, keepdim=True))
+
+    videos = VideoClips(paths, encoder.clip_input, num_clips)
+    store.fill(videos, encode, batch_size, num_workers, rank, size, on_progress)
+    try:
+        with locked(store.folder):
+            found = store.load()
+            if found.feats:
+                names = [paths[i] for i in found.indices.tolist()]
+                write_features(out, names, found.feats['feats'][:, 0])
+            store.remove()
+    except (BlockingIOError, FileNotFoundError):  # another process is at work, or has joined
+        return None
+    failed = {paths[i]: reason for i, reason in found.errors.items()}
+    if not found.feats:
+        first = ': '.join(next(iter(failed.items())))
+        raise ValueError(f'None of the videos can be read; the first one: {printable(first)}')
+    return failed

@@ -24,8 +24,10 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 from mmaction.models import BaseRecognizer
-from mmaction.registry import MODELS
-from mmengine.config import Config
+from mmaction.registry import DATASETS, MODELS
+from mmengine.config import Config, ConfigDict
+from mmengine.dataset import BaseDataset
+from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
 from mmengine.logging import print_log
 from mmengine.registry import init_default_scope
 from mmengine.runner import set_random_seed
@@ -36,7 +38,8 @@ from ..convert.clip_input import ClipInput
 from ..convert.description import load_backbone
 from ..convert.export import extract_backbone
 from ..convert.locate_weights import locate_weights
-from ..io import check_target, is_utf8, printable, replacing
+from ..datasets.sample_index import seeded_draws
+from ..io import check_target, is_utf8, printable, progress, replacing
 from ..models.pooling import global_average_pool
 from ..models.weights import is_counter
 
@@ -247,15 +250,18 @@ class FeatureStore:
         on_progress(done, len(share))
         block: list[Features] = []
         in_block, start = 0, time.monotonic()
-        for part in _encode(dataset, left, encode, batch_size, num_workers):
-            block.append(part)
-            in_block += len(part.indices) + len(part.errors)
-            is_due = time.monotonic() - start > BLOCK_SECONDS
-            if in_block >= BLOCK_VIDEOS or is_due or done + in_block == len(share):
+        try:
+            for part in _encode(dataset, left, encode, batch_size, num_workers):
+                block.append(part)
+                in_block += len(part.indices) + len(part.errors)
+                on_progress(done + in_block, len(share))
+                if in_block >= BLOCK_VIDEOS or time.monotonic() - start > BLOCK_SECONDS:
+                    self._write(join_features(block))
+                    done += in_block
+                    block, in_block, start = [], 0, time.monotonic()
+        finally:  # also after an error, such as a killed worker
+            if block:
                 self._write(join_features(block))
-                done += in_block
-                block, in_block, start = [], 0, time.monotonic()
-            on_progress(done + in_block, len(share))
 
     def load(self) -> Features:
         """Read all features.
@@ -371,6 +377,82 @@ def _opened(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
             yield data
     except (ValueError, TypeError, KeyError, EOFError, BadZipFile, AttributeError) as error:
         raise ValueError(f'{path} is damaged ({error}); remove it and run again.') from error
+
+
+class _SeededViews(Dataset):
+    """Run the pipeline of a dataset several times over each video, with reproducible draws."""
+
+    def __init__(self, dataset: BaseDataset, views: int) -> None:
+        self.dataset, self.views = dataset, views
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> dict:
+        runs = []
+        for view in range(self.views):
+            with seeded_draws(0, index, view):
+                runs.append(self.dataset[index])
+        return {**runs[0], 'inputs': torch.cat([run['inputs'] for run in runs])}
+
+
+def list_features(
+    model: BaseRecognizer,
+    cfg: Config,
+    loader: ConfigDict,
+    folder: Path,
+    views: int = 1,
+    average: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Compute the features of a data loader's list, or read them from a store.
+
+    All ranks must call this function: each one encodes its share, and all read all features.
+
+    Args:
+        model: A recognizer on its device, in evaluation mode.
+        cfg: The config of the recognizer.
+        loader: Config of a data loader.
+        folder: Folder of the :class:`FeatureStore`.
+        views: Number of runs of the pipeline per video.
+        average: Whether to store the mean over the clips of a video instead of each clip.
+
+    Returns:
+        Features, (N, V, C) float16, and labels, (N,), on the model's device.
+
+    Raises:
+        ValueError: The folder holds other features.
+    """
+    data = loader.dataset
+    backbone = {k: v for k, v in cfg.model.backbone.items() if k not in ('init_cfg', 'pretrained')}
+    meta = dict(
+        backbone=backbone,
+        weights_sha256=weights_sha256(model.backbone),
+        data_preprocessor=cfg.model.data_preprocessor,
+        list_sha256=hashlib.sha256(Path(data.ann_file).read_bytes()).hexdigest(),
+        data_prefix=data.get('data_prefix'),
+        pipeline=data.pipeline,
+        views=views,
+        average=average,
+    )
+    store = FeatureStore(folder, meta)
+
+    def encode(clips: Tensor) -> dict[str, Tensor]:
+        feats = encode_clips(model, clips)
+        return dict(backbone=(feats.mean(1, keepdim=True) if average else feats).half())
+
+    with progress(f'Features of {data.ann_file}', disable=not is_main_process()) as on_progress:
+        store.fill(
+            _SeededViews(DATASETS.build(data), views),
+            encode,
+            loader.batch_size,
+            loader.num_workers,
+            get_rank(),
+            get_world_size(),
+            on_progress,
+        )
+    barrier()
+    found, device = store.load(), next(model.parameters()).device
+    return found.feats['backbone'].to(device), found.labels.to(device)
 
 
 def weights_sha256(network: nn.Module) -> str:

@@ -1,16 +1,10 @@
-"""A dataset of evaluation clips from arbitrary video files."""
+"""Videos from files, folders and lists; moves to datasets.lists."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from mmaction.registry import TRANSFORMS
-from torch.utils.data import Dataset
-
-from ..convert.clip_input import ClipInput
-from ..datasets.lists import VIDEO_SUFFIXES, find_videos, parse_line, read_lines
-from ..datasets.reader import UnreadableVideoError, read, reads_files
-from ..io import one_line
-from .clip_pipeline import clip_steps, decoding_steps
+from ..datasets.lists import VIDEO_SUFFIXES, find_videos
+from ..datasets.lists import parse_line, read_lines
 
 
 def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None) -> list[str]:
@@ -78,50 +72,3 @@ def _read_list(path: Path, root: Path) -> Iterator[Path]:
             raise ValueError(f'{path}, line {number}: {error}') from None
         if name:
             yield root / name
-
-
-class VideoFiles(Dataset):
-    """Clips of videos that may be unreadable (Sec. 4.1: 10 clips of 32 frames, stride 2).
-
-    Args:
-        paths: Paths of the videos.
-        clip_input: Length, frame interval and size of the clips; see :func:`clip_steps`.
-        num_clips: Number of clips per video, evenly spaced.
-        timeout_seconds: Longest time for opening or decoding one file.
-    """
-
-    def __init__(
-        self,
-        paths: Sequence[str],
-        clip_input: ClipInput,
-        num_clips: int = 10,
-        timeout_seconds: float = 60,
-    ) -> None:
-        self.paths = paths
-        self.timeout_seconds = timeout_seconds
-        steps = decoding_steps(clip_steps(clip_input, num_clips))
-        self.pipeline = [TRANSFORMS.build(step) for step in steps]
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: int) -> dict:
-        """Load the clips of a video.
-
-        Returns:
-            A dict with ``inputs``, (num_clips, C, T, H, W) uint8, and ``data_samples``, whose
-            ``gt_label`` is the index of the video. For an unreadable video, a dict with ``index``
-            and ``error``, the reason in one line.
-        """
-        results = dict(filename=self.paths[index], label=index, start_index=0, modality='RGB')
-        try:
-            for transform in self.pipeline:
-                if reads_files(transform):
-                    results = read(transform, results, self.timeout_seconds)
-                else:
-                    results = transform(results)
-        except UnreadableVideoError as error:
-            return dict(index=index, error=error.reason)
-        except Exception as error:  # transforms raise many kinds of errors for unusual frames
-            return dict(index=index, error=one_line(error))
-        return results

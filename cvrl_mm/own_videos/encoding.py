@@ -11,11 +11,10 @@ from torch.utils.data import DataLoader
 
 from ..convert.clip_input import ClipInput
 from ..convert.description import architecture_of
-from ..evaluation.encoder import Encoder, load_encoder
-from ..evaluation.feature_file import FeatureFile
-from ..evaluation.features import build_recognizer
-from ..evaluation.video_files import VideoFiles
 from ..io import printable
+from ..evaluation import features
+from ..evaluation.encoder import Encoder, VideoClips, load_encoder
+from ..evaluation.features import build_recognizer
 from .network import Network
 
 NUM_CLIPS = 4  # per video, evenly spaced
@@ -86,7 +85,7 @@ def encode(
         ValueError: No video can be read, or features are not finite.
     """
     clip_input = next(iter(encoders.values())).clip_input
-    clips = VideoFiles([str(root / name) for name in names], clip_input, NUM_CLIPS)
+    clips = VideoClips([str(root / name) for name in names], clip_input, NUM_CLIPS)
     loader = DataLoader(clips, BATCH_VIDEOS, num_workers=num_workers, collate_fn=list)
     for encoder in encoders.values():
         encoder.to(device)
@@ -139,6 +138,5 @@ def write_features(folder: Path, names: Sequence[str], feats: np.ndarray) -> lis
     except ImportError:
         paths.pop()
     for path in paths:
-        with FeatureFile(path) as file:
-            file.append(list(names), feats)
+        features.write_features(path, names, feats)
     return paths

@@ -10,8 +10,8 @@ from scipy.stats import binomtest
 from torch import Tensor
 
 from ..evaluation.collapse import alignment, effective_rank, uniformity
+from ..evaluation.knn import knn_classify, nearest_neighbours
 from ..evaluation.linear_probe import linear_probe
-from ..evaluation.nearest_neighbours import knn_classify, nearest_neighbours
 
 SPLITS = 20
 TRAIN_SHARE = 0.7

@@ -6,11 +6,12 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from ..io import printable
 from ..evaluation.encoder import load_encoder
-from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours
+from ..evaluation.knn import leave_one_out, nearest_neighbours
 from ..evaluation.video_files import gather_videos
-from ..io import evenly_spaced, printable, progress
-from ..visualization.neighbours import Neighbour, Query, write_neighbour_page
+from ..io import evenly_spaced, progress
+from ..visualization.pages import Neighbour, Query, write_neighbour_page
 from .encoding import encode
 from .trained import FEATURES, Trained, how_to_write_again
 

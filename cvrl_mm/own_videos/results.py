@@ -13,10 +13,11 @@ from sklearn.cluster import KMeans
 from sklearn.manifold import TSNE
 from torch import Tensor
 
+from ..io import printable
+from ..evaluation import features
 from ..evaluation.encoder import load_encoder
-from ..evaluation.feature_file import FeatureFile
-from ..evaluation.nearest_neighbours import leave_one_out
-from ..io import evenly_spaced, printable, progress, replacing
+from ..evaluation.knn import leave_one_out
+from ..io import evenly_spaced, progress, replacing
 from ..visualization.curves import plot_curves, read_curves
 from ..visualization.feature_page import Point, Row, write_feature_page
 from .config_file import INIT
@@ -65,8 +66,7 @@ def write_results(folder: Path, cfg: Config, console: Console, init: str | None 
         )
     check_readable(lists, names, failed)
     write_features(folder, names, feats[AFTER].mean(1).numpy())
-    with FeatureFile(folder / FEATURES_BEFORE) as file:
-        file.append(names, feats[BEFORE].mean(1).numpy())
+    features.write_features(folder / FEATURES_BEFORE, names, feats[BEFORE].mean(1))
     unseen = lists.held_out(names)
     curves = {'training': read_curves(cfg.work_dir)}
     plot_curves(curves, folder / 'curves.png', _panels(bool(unseen)))

@@ -1,12 +1,11 @@
 """The files in a folder of repacked videos that describe them: settings and failures."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from ..io import replacing
-from ..visualization.curves import complete_lines
 from .repack_video import RepackSettings
 
 SETTINGS, FAILURES = 'repack.json', 'repack_failures.jsonl'
@@ -95,3 +94,11 @@ def append_failure(path: Path, video: str, reason: str) -> None:
 
 def _line(failure: tuple[str, str]) -> str:
     return json.dumps(failure) + '\n'
+
+
+def complete_lines(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Read the lines of a file to which lines are appended, without an incomplete last one."""
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if not line.endswith(b'\n'):
+            return
+        yield f'{path}, line {number}', line

@@ -1,5 +1,5 @@
-"""Visualization of training runs, data and features.
+"""Pictures and pages.
 
-In: logs, videos, features. Out: pictures and HTML pages. Start with ``curves.py`` (training curves)
-or ``feature_page.py`` (a page about the features of videos).
+In: logs of trainings, clips, videos. Out: PNG files (``curves.py``) and HTML pages (``pages.py``).
+Start with ``curves.py``.
 """

@@ -1,22 +1,29 @@
-"""Training curves."""
+"""Figures of training curves and of augmented clips."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from mmaction.datasets import BaseActionDataset
 
-# Panels for the scalars of CVRL (Figure 5) and of the hooks: title, unit, names of scalars.
+from ..augmentation import ConsistentAugment
+
+# Panels: title, unit, names of scalars. The first four are Figure 5.
 PANELS = (
-    ('contrastive loss', 'nats', ('loss',)),
+    ('loss', 'nats', ('loss',)),
     ('contrastive accuracy', '%', ('accuracy', 'accuracy_top5')),
     ('entropy', 'nats', ('entropy',)),
     ('learning rate', '', ('lr',)),
     ('regularization loss', 'nats', ('regularization_loss',)),
+    ('training accuracy', '%', ('top1_acc', 'top5_acc')),
+    ('validation accuracy', '%', ('acc/top1', 'acc/top5')),
     ('clip retrieval of watched videos', '%', ('representation/clip_retrieval',)),
     ('k-NN accuracy of watched videos', '%', ('representation/knn_top1',)),
 )
-LOOKS = 'representation/'
+TITLE_INCHES = 0.44
 Curve = dict[int, float]
 
 
@@ -35,26 +42,21 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
     """
     curves: dict[str, Curve] = {}
     for path in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
-        for place, line in complete_lines(path):  # the last one may just be being written
-            scalars = _parse(line, place)
-            step = scalars.pop('step')
+        for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+            if not line.endswith(b'\n'):  # the last one may just be being written
+                continue
+            try:
+                scalars = json.loads(line)
+                if wrong := [k for k, v in scalars.items() if type(v) not in (int, float)]:
+                    raise ValueError(f'{wrong[0]} is not a number')
+                step = int(scalars.pop('step'))
+            except (ValueError, AttributeError, KeyError) as error:
+                raise ValueError(
+                    f'{path}, line {number} is damaged ({error!r}); correct or remove this line.'
+                ) from None
             for name, value in scalars.items():
                 curves.setdefault(name, {})[step] = value
     return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
-
-
-def _parse(line: bytes, place: str) -> dict:
-    """Parse a line of a log; ``place`` names it in the message of an error."""
-    try:
-        scalars = json.loads(line)
-        if not isinstance(scalars, dict) or type(scalars.get('step')) is not int:
-            raise ValueError('it is not an object with an integer "step"')
-        for name, value in scalars.items():
-            if type(value) not in (int, float):
-                raise ValueError(f'"{name}" is {json.dumps(value)}, not a number')
-    except ValueError as error:  # also of a wrong encoding
-        raise ValueError(f'{place} is damaged: {error}. Correct or remove this line.') from None
-    return scalars
 
 
 def plot_curves(
@@ -62,7 +64,7 @@ def plot_curves(
     path: str | Path,
     panels: Sequence[tuple[str, str, Sequence[str]]] = PANELS,
 ) -> None:
-    """Plot the curves of pre-training runs.
+    """Plot the curves of trainings.
 
     Args:
         runs: Curves of each run by its name in the legend.
@@ -74,7 +76,7 @@ def plot_curves(
     """
     for run, curves in runs.items():
         if not any(name in curves for _, _, names in panels for name in names):
-            raise ValueError(f'{run} has no curves of pre-training, only {list(curves)}.')
+            raise ValueError(f'{run} has no curves of a training, only {list(curves)}.')
     logged = {name for curves in runs.values() for name in curves}
     panels = [panel for panel in panels if logged.intersection(panel[2])]
     num_columns = 3 if len(panels) > 4 else 2
@@ -91,40 +93,73 @@ def plot_curves(
                 label = run if name == names[0] else f'{run}, {name}'
                 style = dict(color=f'C{colour}', markersize=3, label=label)
                 axes.plot(list(curve), values, dash, **style)
-        is_look = names[0].startswith(LOOKS)
-        over = unit_of_looks(runs.values()) if is_look else 'step'
-        axes.set(title=title, xlabel=over, ylabel=unit)
+        axes.set(title=title, xlabel=counted(runs, names[0]), ylabel=unit)
         axes.grid(alpha=0.3)
         if len(runs) * len(names) > 1:
             axes.legend()
     figure.savefig(path, dpi=120)
 
 
-def unit_of_looks(runs: Iterable[Mapping[str, Curve]]) -> str:
-    """Return the unit in which RepresentationHook counts, 'step' or 'epoch'.
+def counted(runs: Mapping[str, Mapping[str, Curve]], name: str) -> str:
+    """Return what a scalar is logged over: 'step', 'epoch', or 'epoch or step'.
 
-    The hook always measures at the end of a training. If it counts steps, its last measurement is
-    therefore at the last logged step.
+    The validation and the k-NN monitor may count epochs. They also measure at the end of a
+    training: if they count steps, their last measurement is at the last logged step.
     """
     units = set()
-    for curves in runs:
-        looks = [max(curve) for name, curve in curves.items() if name.startswith(LOOKS) and curve]
-        steps = [max(curve) for name, curve in curves.items() if not name.startswith(LOOKS)]
-        if looks:
-            units.add('step' if max(looks) > max(steps, default=0) / 2 else 'epoch')
-    return ' or '.join(sorted(units))
+    for curves in runs.values():
+        if last := max(curves.get(name, ()), default=0):
+            units.add('step' if last > max(curves.get('loss', ()), default=0) / 2 else 'epoch')
+    return ' or '.join(sorted(units)) or 'step'
 
 
-def complete_lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Read the lines of a file to which lines are appended, without an incomplete last one.
+def trace_augmentation(
+    dataset: BaseActionDataset, index: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Load a sample and return its clips before and after ``ConsistentAugment``.
 
     Args:
-        path: The file.
+        dataset: Dataset with ``ConsistentAugment`` in its pipeline. The draws come from
+            ``np.random``.
+        index: Index of the sample.
 
-    Yields:
-        Path and number of a line, for messages, and the line with its end.
+    Returns:
+        The clips before, (num_clips, T, H, W, 3), and after, (num_clips, T, H', W', 3), uint8,
+        and the indices of their frames, (num_clips, T).
+
+    Raises:
+        ValueError: The pipeline has no ``ConsistentAugment``.
     """
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
-        if not line.endswith(b'\n'):
-            return
-        yield f'{path}, line {number}', line
+    results = dataset.get_data_info(index)
+    for transform in dataset.pipeline.transforms:
+        if not isinstance(transform, ConsistentAugment):
+            results = transform(results)
+            continue
+        before = np.stack(results['imgs'])
+        results = transform(results)
+        clips, split = (before, results['imgs'], results['frame_inds']), (results['num_clips'], -1)
+        first, second, inds = (np.asarray(x).reshape(*split, *x.shape[1:]) for x in clips)
+        return first, second, inds
+    raise ValueError('The pipeline has no ConsistentAugment, so there is nothing to show.')
+
+
+def plot_clips(rows: Mapping[str, np.ndarray], path: str | Path) -> None:
+    """Plot clips, one per row.
+
+    Args:
+        rows: Clips by their titles, (T, H, W, 3) uint8.
+        path: Path of the picture; its suffix determines the format.
+    """
+    num_frames = max(len(clip) for clip in rows.values())
+    layout = ConstrainedLayoutEngine(h_pad=TITLE_INCHES / 2)
+    figure = Figure(figsize=(1.2 * num_frames, 1.5 * len(rows)), layout=layout)
+    grid = figure.subplots(len(rows), num_frames, squeeze=False)
+    for line, (title, clip) in zip(grid, rows.items(), strict=True):
+        # excluded from the layout, because a long title would widen its column
+        text = line[0].text(0, 1.06, title, transform=line[0].transAxes, fontsize=10)
+        text.set_in_layout(False)
+        for axes in line:
+            axes.set_axis_off()
+        for axes, frame in zip(line, clip, strict=False):
+            axes.imshow(frame)
+    figure.savefig(path, dpi=120)

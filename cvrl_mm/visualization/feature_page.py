@@ -1,15 +1,13 @@
 """A self-contained HTML page about the features of videos."""
 
-import base64
 import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ..io import evenly_spaced
-from .neighbours import write_preview
+from .pages import preview
 
 # Colours that can be distinguished with colour-blindness (Okabe & Ito)
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#999999', '#F0E442')
@@ -117,10 +115,8 @@ def write_feature_page(
     """
     moving = {n for row in rows for n in (row.name, *(name for name, _ in row.neighbours))}
     still = {points[i].name for i in evenly_spaced(len(points), MAX_PICTURES)}
-    with TemporaryDirectory() as folder:
-        scratch = Path(folder)
-        pictures = {n: embed_preview(root / n, scratch, frames=16) for n in sorted(moving)}
-        stills = {n: embed_preview(root / n, scratch, frames=1) for n in sorted(still)}
+    pictures = {n: preview(root / n, PREVIEW_PIXELS) for n in sorted(moving)}
+    stills = {n: preview(root / n, PREVIEW_PIXELS, 1) for n in sorted(still)}
     data = dict(
         groups=list(groups),
         points=[dict(name=p.name, group=p.group, picture=stills.get(p.name, '')) for p in points],
@@ -146,14 +142,6 @@ def write_feature_page(
         f'<script>{SCRIPT}</script>\n</html>\n',
     ]
     path.write_text('\n'.join(parts), encoding='utf-8')
-
-
-def embed_preview(video: Path, scratch: Path, frames: int) -> str:
-    """Return a preview of a video as a data URL, or '' if the video cannot be read."""
-    picture = scratch / 'picture.webp'
-    if not write_preview(video, picture, PREVIEW_PIXELS, frames):
-        return ''
-    return f'data:image/webp;base64,{base64.b64encode(picture.read_bytes()).decode()}'
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

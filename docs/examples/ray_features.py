@@ -18,7 +18,7 @@ import ray
 import torch
 
 import cvrl_mm
-from cvrl_mm.evaluation.video_files import VideoFiles
+from cvrl_mm.evaluation.encoder import VideoClips
 
 
 class Encode:
@@ -33,7 +33,7 @@ class Encode:
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Encode the videos of a batch, (n,) paths."""
         paths = [str(path) for path in batch['text']]
-        videos = VideoFiles(paths, self.encoder.clip_input, self.num_clips)
+        videos = VideoClips(paths, self.encoder.clip_input, self.num_clips)
         feats = np.full((len(paths), self.num_channels), np.nan, np.float32)
         errors = [''] * len(paths)
         for i in range(len(paths)):

@@ -12,7 +12,6 @@ import torch
 from mmaction.registry import MODELS
 from mmengine.config import Config
 
-import cvrl_mm
 from cvrl_mm import load_encoder
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.convert.clip_input import ClipInput
@@ -60,6 +59,7 @@ def test_features_are_the_backbone_s_pooled_over_normalised_clips(tmp_path, net)
         expected = net((clips - mean) / std).mean((2, 3, 4))
     torch.testing.assert_close(encoder.features(clips), expected)
     torch.testing.assert_close(encoder.features(clips / 255), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(encoder.features(clips.numpy()), expected)
     assert not encoder.training and not encoder.features(clips).requires_grad
     assert encoder(clips).requires_grad
     assert encoder.features(clips.repeat(1, 1, 2, 2, 2)).shape == (2, 64)
@@ -149,43 +149,6 @@ def test_transform_takes_files_and_frames(tmp_path, net):
     assert torch.equal(clip[:, 1], torch.from_numpy(whole[2]).permute(2, 0, 1))
 
 
-def test_wrong_clips_and_frames_are_refused(tmp_path, net):
-    encoder = load_encoder(save(tmp_path / 'a.pth', net, **TOLD))
-    for clips, message in (
-        (torch.zeros(3, 4, 32, 32), r'\(N, 3, T, H, W\)'),
-        (torch.zeros(1, 4, 3, 32, 32), r'\(N, 3, T, H, W\)'),
-        (torch.full((1, 3, 4, 32, 32), 255.0), 'divide by 255'),
-        (torch.full((1, 3, 4, 32, 32), float('nan')), 'divide by 255'),
-        (torch.zeros(1, 3, 4, 32, 32, dtype=torch.int64), 'int64'),
-    ):
-        with pytest.raises(ValueError, match=message):
-            encoder.features(clips)
-    with pytest.raises(ValueError, match=r'\(T, H, W, 3\)'):
-        encoder.transform(np.zeros((4, 3, 32, 32), np.uint8))
-    with pytest.raises(ValueError, match='uint8'):
-        encoder.transform(np.zeros((4, 32, 32, 3)))
-    with pytest.raises(FileNotFoundError, match='nowhere'):
-        encoder.transform('nowhere.mp4')
-
-
-def test_what_is_neither_clips_nor_a_video_is_named(net):
-    encoder = encoder_module.Encoder(net, ClipInput(4, 2, 32))
-    with pytest.raises(TypeError, match=r'must be a torch\.Tensor, got ndarray'):
-        encoder.features(np.zeros((1, 3, 4, 32, 32), np.uint8))
-    with pytest.raises(TypeError, match=r'must be a path .* got bytes'):
-        encoder.transform(b'video.mp4')
-    frames = np.zeros((9, 32, 40, 3), np.uint8)
-    assert encoder.transform(frames, np.int64(2)).shape == (2, 3, 4, 32, 32)
-
-
-def test_integer_weights_are_refused(tmp_path, net):
-    state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
-    state['backbone.conv1.conv.weight'] = state['backbone.conv1.conv.weight'].to(torch.int8)
-    torch.save(dict(state_dict=state, meta=TOLD), tmp_path / 'x.pth')
-    with pytest.raises(ValueError, match=r'conv1\.conv\.weight is torch\.int8 instead of float'):
-        load_encoder(tmp_path / 'x.pth')
-
-
 def test_half_precision_stays_close(tmp_path, net):
     encoder = load_encoder(save(tmp_path / 'a.pth', net, **TOLD))
     clips = torch.randint(0, 256, (2, 3, 4, 32, 32), dtype=torch.uint8)
@@ -232,26 +195,6 @@ def test_folders_addresses_and_the_hub(tmp_path, net, monkeypatch):
         load_encoder('hf://someone')
 
 
-def test_what_a_checkpoint_does_not_tell_is_asked_for(tmp_path, net):
-    path = save(tmp_path / 'run.pth', net, depth=18, width=0.125)
-    with pytest.raises(ValueError, match=r'depth, width and padding\); name the config'):
-        load_encoder(path)
-
-
-@pytest.mark.parametrize('config', [{}, Config(), Config(dict(model=dict(type='CVRL')))])
-def test_a_config_without_a_backbone_is_refused(tmp_path, net, config):
-    path = save(tmp_path / 'run.pth', net, depth=18, width=0.125)
-    with pytest.raises(ValueError, match=r'config must be an mmengine Config with model\.backbone'):
-        load_encoder(path, config)
-
-
-def test_a_damaged_video_is_named(tmp_path, net):
-    (tmp_path / 'broken.mp4').write_bytes(b'no video')
-    encoder = load_encoder(save(tmp_path / 'run.pth', net), small_config())
-    with pytest.raises(UnreadableVideoError, match=r'broken\.mp4 cannot be read'):
-        encoder.transform(tmp_path / 'broken.mp4')
-
-
 @pytest.mark.parametrize(
     ('meta', 'message'),
     [
@@ -280,13 +223,42 @@ def test_descriptions_are_not_trusted(tmp_path, monkeypatch, net, meta, message)
     assert not Path('pwned').exists()
 
 
-def test_a_network_that_does_not_fit_is_named(tmp_path):
-    path = save(tmp_path / 'run.pth', R3DSlow(34, width=0.125))
-    with pytest.raises(ValueError, match=r"does not fit .*'depth': 18"):
-        load_encoder(path, small_config())
-
-
-def test_a_foreign_pickle_is_refused(tmp_path):
+def test_weights_that_cannot_be_used_are_refused(tmp_path, net):
+    path = save(tmp_path / 'run.pth', net, depth=18, width=0.125)
+    state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
     torch.save(dict(state_dict={}, meta=Path()), tmp_path / 'foreign.pth')
-    with pytest.raises(ValueError, match='holds more than weights'):
-        cvrl_mm.load_encoder(tmp_path / 'foreign.pth')
+    state['backbone.conv1.conv.weight'] = state['backbone.conv1.conv.weight'].to(torch.int8)
+    torch.save(dict(state_dict=state, meta=TOLD), tmp_path / 'integer.pth')
+    save(tmp_path / 'deep.pth', R3DSlow(34, width=0.125))
+    for file, config, message in (
+        (path, None, 'depth, width and padding'),
+        (path, {}, r'model\.backbone'),
+        (path, Config(dict(model=dict(type='CVRL'))), r'model\.backbone'),
+        (tmp_path / 'deep.pth', small_config(), r"does not fit .*'depth': 18"),
+        (tmp_path / 'foreign.pth', None, 'more than weights'),
+        (tmp_path / 'integer.pth', None, r'conv1\.conv\.weight is torch\.int8'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_encoder(file, config)
+
+
+@pytest.mark.parametrize(
+    ('call', 'argument', 'error', 'message'),
+    [
+        ('features', torch.zeros(3, 4, 32, 32), ValueError, r'\(N, 3, T, H, W\)'),
+        ('features', torch.zeros(1, 4, 3, 32, 32), ValueError, r'\(N, 3, T, H, W\)'),
+        ('features', torch.full((1, 3, 4, 32, 32), 255.0), ValueError, 'divide by 255'),
+        ('features', torch.full((1, 3, 4, 32, 32), float('nan')), ValueError, 'divide by 255'),
+        ('features', np.zeros((1, 3, 4, 32, 32), np.int64), ValueError, 'int64'),
+        ('transform', np.zeros((4, 3, 32, 32), np.uint8), ValueError, r'\(T, H, W, 3\)'),
+        ('transform', np.zeros((4, 32, 32, 3)), ValueError, 'uint8'),
+        ('transform', b'video.mp4', ValueError, r'\(T, H, W, 3\)'),
+        ('transform', 'nowhere.mp4', FileNotFoundError, 'nowhere'),
+        ('transform', 'broken.mp4', UnreadableVideoError, r'broken\.mp4'),
+    ],
+)
+def test_bad_arguments_are_refused(call, argument, error, message, net, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path('broken.mp4').write_bytes(b'no video')
+    with pytest.raises(error, match=message):
+        getattr(encoder_module.Encoder(net, ClipInput(4, 2, 32)), call)(argument)

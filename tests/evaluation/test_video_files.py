@@ -1,9 +1,6 @@
-import numpy as np
 import pytest
 
-from cvrl_mm.convert.clip_input import ClipInput
-from cvrl_mm.evaluation.video_files import VideoFiles, gather_videos
-from cvrl_mm.synthetic.motion_videos import encode
+from cvrl_mm.evaluation.video_files import gather_videos
 
 
 def test_files_folders_and_lists_are_found(tmp_path):
@@ -59,25 +56,3 @@ def test_an_endless_label_is_named(tmp_path):
         ValueError, match=r"list\.txt, line 2: The label of 'b\.mp4' has 5000 digits"
     ):
         gather_videos([tmp_path / 'list.txt'])
-
-
-def test_clips_cover_the_video_and_show_its_middle(tmp_path):
-    frames = np.zeros((20, 64, 96, 3), np.uint8)
-    frames[:, :, 16:80] = 12 * np.arange(20, dtype=np.uint8)[:, None, None, None]
-    encode(tmp_path / 'video.mp4', frames)
-    clips = VideoFiles([str(tmp_path / 'video.mp4')], ClipInput(4, 2, 64), num_clips=3)
-    sample = clips[0]
-    assert sample['inputs'].shape == (3, 3, 4, 64, 64)
-    assert int(sample['data_samples'].gt_label) == 0
-    seen = sample['inputs'].float().mean((1, 3, 4)) / 12  # (num_clips, T), which frame it was
-    expected = np.array([0, 6, 12])[:, None] + np.array([0, 2, 4, 6])
-    np.testing.assert_allclose(seen, expected, atol=0.4)
-
-
-def test_an_unreadable_video_gives_its_reason(tmp_path):
-    (tmp_path / 'text.mp4').write_text('no video')
-    clips = VideoFiles([str(tmp_path / 'gone.mp4'), str(tmp_path / 'text.mp4')], ClipInput())
-    for index in range(2):
-        sample = clips[index]
-        assert sample['index'] == index
-        assert sample['error'] and '\n' not in sample['error']

@@ -70,19 +70,6 @@ def test_show_augmentations(run, tmp_path: Path, capsys):
         run('show_augmentations.py', '--video', tmp_path / 'none.mp4')
 
 
-def test_show_augmentations_of_decord_prints_no_log(run, tmp_path: Path, new_logger, capfd):
-    pytest.importorskip('decord')
-    (tmp_path / 'decord.py').write_text(
-        f"_base_ = '{TOOLS.parent}/configs/cvrl/pretrain_k400.py'\n"
-        'steps = _base_.train_pipeline\n'
-        "steps[0], steps[2] = dict(type='DecordInit'), dict(type='DecordDecode')\n"
-        'train_dataloader = dict(dataset=dict(pipeline=steps))\n'
-    )
-    config = ['--config', tmp_path / 'decord.py', '--columns', 2]
-    run('show_augmentations.py', *config, '--out', tmp_path / 'a.png')
-    assert 'mmengine' not in ''.join(capfd.readouterr())
-
-
 def test_plot_curves(run, tmp_path: Path, capsys):
     for name in ('a/seed0', 'b/seed0', 'c/training'):
         folder = tmp_path / name / '20261120' / 'vis_data'

@@ -1,4 +1,4 @@
-"""Nearest-neighbour search in feature space for k-NN classification and retrieval."""
+"""Nearest neighbours in feature space: k-NN classification and retrieval."""
 
 from collections.abc import Sequence
 

@@ -1,0 +1,104 @@
+import math
+from collections import Counter
+
+import pytest
+import torch
+from torch import Tensor
+
+from cvrl_mm.evaluation import knn
+from cvrl_mm.evaluation.knn import knn_classify, leave_one_out, nearest_neighbours
+from cvrl_mm.evaluation.retrieval import neighbour_report
+
+
+def features(num: int, seed: int, dim: int = 5) -> Tensor:
+    return torch.randn(num, dim, generator=torch.Generator().manual_seed(seed))
+
+
+def labels(num: int, seed: int, classes: int = 4) -> Tensor:
+    return torch.randint(classes, (num,), generator=torch.Generator().manual_seed(seed))
+
+
+def cosines(query: Tensor, gallery: Tensor) -> list[float]:
+    return [float(query @ other / query.norm() / other.norm()) for other in gallery]
+
+
+@pytest.mark.parametrize('chunk_size', [1, 3, 100])
+def test_neighbours_are_those_of_a_loop(chunk_size: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(knn, 'CHUNK_SIZE', chunk_size)
+    queries, gallery = features(7, 0), features(20, 1)
+    sims, indices = nearest_neighbours(queries, gallery, k=6)
+    for query, sim, index in zip(queries, sims, indices, strict=True):
+        every = cosines(query, gallery)
+        expected = sorted(range(20), key=every.__getitem__, reverse=True)[:6]
+        assert index.tolist() == expected
+        assert sim.tolist() == pytest.approx([every[i] for i in expected], abs=1e-6)
+    scaled = gallery * torch.linspace(0.01, 100, 20)[:, None]
+    assert torch.equal(nearest_neighbours(3 * queries, scaled, k=6)[1], indices)
+
+
+def test_votes_and_recalls_are_those_of_a_loop():
+    queries, gallery, wanted, known = features(31, 0), features(70, 1), labels(31, 2), labels(70, 3)
+    right: Counter = Counter()
+    for query, label in zip(queries, wanted.tolist(), strict=True):
+        every = cosines(query, gallery)
+        order = sorted(range(70), key=every.__getitem__, reverse=True)
+        for k in (1, 5, 10, 20, 50):
+            right[f'R@{k}'] += label in known[order[:k]].tolist()
+        votes: Counter = Counter()
+        for i in order[:20]:
+            votes[int(known[i])] += math.exp(every[i] / 0.07)
+        right['knn_top1'] += max(votes, key=votes.get) == label
+    expected = {name: number / 31 for name, number in right.items()}
+    assert neighbour_report(queries, wanted, gallery, known) == pytest.approx(expected)
+    predicted = knn_classify(queries, gallery, known, k=20)
+    assert (predicted == wanted).double().mean() == pytest.approx(expected['knn_top1'])
+    few = neighbour_report(queries, wanted, gallery[:20], known[:20])
+    assert list(few) == ['R@1', 'R@5', 'R@10', 'R@20', 'knn_top1']
+
+
+def test_labels_may_be_large_numbers():
+    queries, gallery, known = features(30, 0), features(40, 1), labels(40, 2)
+    dates = torch.tensor([20200115, 10**15, 7, 20191231])
+    predicted = knn_classify(queries, gallery, dates[known], k=9)
+    assert torch.equal(predicted, dates[knn_classify(queries, gallery, known, k=9)])
+
+
+def test_low_temperature_lets_the_nearest_decide_and_a_high_one_the_majority():
+    query = torch.tensor([[1.0, 0.0]])
+    gallery = torch.tensor([[1.0, 0.1], [1.0, 0.5], [1.0, -0.5]])
+    known = torch.tensor([2, 1, 1])
+    assert knn_classify(query, gallery, known, k=3, temperature=0.01).item() == 2
+    assert knn_classify(query, gallery, known, k=3, temperature=100).item() == 1
+
+
+def test_leave_one_out_finds_the_others():
+    feats = features(30, seed=0)
+    sims, indices = leave_one_out(feats, 4)
+    for i in range(30):
+        every = cosines(feats[i], feats)
+        others = sorted((j for j in range(30) if j != i), key=every.__getitem__)[:-5:-1]
+        assert indices[i].tolist() == others
+        assert sims[i].tolist() == pytest.approx([every[j] for j in others], abs=1e-6)
+    _, indices = leave_one_out(torch.ones(30, 5), 4)  # equal features
+    assert indices.shape == (30, 4) and not (indices == torch.arange(30)[:, None]).any()
+
+
+X, Y = features(8, 0), labels(8, 1)
+
+
+@pytest.mark.parametrize(
+    ('call', 'named'),
+    [
+        (lambda: nearest_neighbours(X, X, k=9), 'k must'),
+        (lambda: nearest_neighbours(X, X, k=0), 'k must'),
+        (lambda: nearest_neighbours(X, X[:, :3], k=1), r'\(8, 3\)'),
+        (lambda: knn_classify(X, X, Y, k=1, temperature=0), 'temperature'),
+        (lambda: knn_classify(X, X, Y[:7], k=1), 'labels'),
+        (lambda: knn_classify(X, X, torch.full((8,), -1), k=1), 'label'),
+        (lambda: neighbour_report(X, Y, X, Y), '20 training videos'),
+        (lambda: neighbour_report(X, Y - 9, features(30, 0), labels(30, 0)), 'lowest label'),
+    ],
+)
+def test_bad_arguments_are_refused(call, named: str):
+    with pytest.raises(ValueError, match=named):
+        call()

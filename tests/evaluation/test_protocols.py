@@ -1,0 +1,174 @@
+"""The linear probe and retrieval on the videos of a config."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mmaction.registry import MODELS
+from mmaction.utils import register_all_modules
+from mmengine.config import Config, ConfigDict
+
+from cvrl_mm.evaluation import retrieval as retrieval_module
+from cvrl_mm.evaluation.linear_probe import cached_linear_probe
+from cvrl_mm.evaluation.retrieval import retrieval
+from cvrl_mm.models.weights import CheckpointMisfitError
+from tests.ranks import run_ranks
+from tests.tiny import linear_config, save_backbone
+
+
+@pytest.fixture(scope='module')
+def lists(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """More than 20 videos to train on, half of which are the test videos, too."""
+    folder = tmp_path_factory.mktemp('lists')
+    train, test = ((motion_set / f'{name}.txt').read_text() for name in ('train', 'test'))
+    for name, content in (('train', train + test), ('val', test), ('test', test)):
+        (folder / f'{name}.txt').write_text(content)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_backbone(tmp_path_factory.mktemp('checkpoint') / 'epoch_1.pth'))
+
+
+def both(motion_set: str, lists: str, checkpoint: str, out: str) -> tuple[dict, dict]:
+    register_all_modules()
+    cfg = linear_config(motion_set, lists)
+    probe = cached_linear_probe(cfg, checkpoint, Path(out), lrs=[0.1, 32.0, 64.0])
+    return probe, retrieval(linear_config(motion_set, lists), checkpoint, Path(out))
+
+
+def test_two_ranks_equal_one_process(
+    motion_set: Path, lists: Path, checkpoint: str, tmp_path: Path
+):
+    given, out = (str(motion_set), str(lists), checkpoint), tmp_path / 'one'
+    probe, neighbours = both(*given, str(out))
+    assert probe['protocol'].startswith('cached: 2 fixed views')
+    assert '6 views of each test video; not the online protocol' in probe['protocol']
+    for scores in (probe['train'], probe['val']):
+        assert 0 <= scores['top1'] <= scores['top5'] <= 1
+    assert set(probe['held_out_top1']) == {'0.1', '32.0', '64.0'}
+    assert json.loads((out / 'cached_probe.json').read_text()) == probe
+    assert json.loads((out / 'retrieval.json').read_text()) == neighbours
+    feats = np.load(out / 'train/feats_000000000.npz')['feats.backbone']
+    assert feats.shape == (32, 2, 64) and feats.dtype == np.float16
+    assert not np.array_equal(feats[:, 0], feats[:, 1])  # each view is drawn anew
+
+    of_ranks = run_ranks(both, 2, tmp_path, *given, str(tmp_path / 'two'))
+    assert of_ranks == [(probe, neighbours)] * 2
+
+
+def test_mistakes_are_found_before_the_work(lists: Path, checkpoint: str, tmp_path: Path):
+    def run(name: str = '', **change: object) -> None:
+        cfg = linear_config('', name or str(lists))
+        cfg.model.cls_head.update(num_classes=change.pop('num_classes', 16))
+        cached_linear_probe(cfg, checkpoint, tmp_path / 'out', **change)
+
+    for folder, train, test in (('one', 'a 3\nb 3', 'a 3'), ('none', 'a 1\nb 2', 'a 1\nb')):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'train.txt').write_text(f'{train}\n')
+        (tmp_path / folder / 'test.txt').write_text(f'{test}\n')
+    with pytest.raises(ValueError, match='train_views'):
+        run(train_views=0)
+    with pytest.raises(ValueError, match='num_classes=15'):
+        run(num_classes=15)
+    with pytest.raises(ValueError, match='two classes'):
+        run(str(tmp_path / 'one'))
+    with pytest.raises(ValueError, match='no label'):
+        run(str(tmp_path / 'none'))
+    with pytest.raises(ValueError, match='no label'):
+        retrieval(linear_config('', str(tmp_path / 'none')), checkpoint, tmp_path / 'out')
+    assert not (tmp_path / 'out').exists()
+
+
+def test_features_of_other_pixels_videos_or_weights_are_not_mixed_in(
+    motion_set: Path, lists: Path, checkpoint: str, tmp_path: Path
+):
+    (own := tmp_path / 'lists').mkdir()
+    for path in lists.iterdir():
+        (own / path.name).write_text(path.read_text())
+
+    def run(weights: str = checkpoint, **preprocessor: object) -> None:
+        cfg = linear_config(str(motion_set), str(own))
+        cfg.model.data_preprocessor.update(preprocessor)
+        retrieval(cfg, weights, tmp_path)
+
+    run()
+    copy = tmp_path / 'copy.pth'
+    copy.write_bytes(Path(checkpoint).read_bytes())
+    run(str(copy))  # equal weights in another file
+    with pytest.raises(ValueError, match='data_preprocessor'):
+        run(std=[1, 1, 1])
+    with pytest.raises(ValueError, match='weights_sha256'):
+        run('untrained')
+    first, *rest = (own / 'train.txt').read_text().splitlines()
+    (own / 'train.txt').write_text('\n'.join([*rest, first]))
+    with pytest.raises(ValueError, match='list_sha256'):
+        run()
+
+
+def test_an_untrained_encoder_is_that_of_the_seed(motion_set: Path, lists: Path, tmp_path: Path):
+    feats = []
+    for i, seed in enumerate((0, 0, 1)):
+        cfg = linear_config(str(motion_set), str(lists))
+        cfg.randomness = dict(seed=seed)
+        assert cfg.model.backbone.init_cfg.checkpoint  # is not looked for
+        retrieval(cfg, 'untrained', tmp_path / f'{i}')
+        feats.append(np.load(tmp_path / f'{i}/train_mean/feats_000000000.npz')['feats.backbone'])
+    assert np.array_equal(feats[0], feats[1]) and not np.array_equal(feats[0], feats[2])
+
+
+def test_test_videos_among_the_training_videos_are_reported(tmp_path: Path, monkeypatch):
+    lines: list[str] = []
+    monkeypatch.setattr(retrieval_module, 'print_log', lambda line, **kwargs: lines.append(line))
+    (tmp_path / 'train.txt').write_text('a.mp4 0\nb.mp4 1\n')
+    (tmp_path / 'test.txt').write_text('b.mp4,1\nc.mp4,0\nd.mp4,0\n')
+    train, test = (
+        ConfigDict(ann_file=str(tmp_path / f'{name}.txt'), data_prefix=dict(video='videos'))
+        for name in ('train', 'test')
+    )
+    test.delimiter = ','
+    retrieval_module._warn_about_overlap(train, test)
+    assert '1 of 3 videos' in lines[0] and 'videos/b.mp4' in lines[0]
+    test.data_prefix.video = None
+    retrieval_module._warn_about_overlap(train, test)
+    assert len(lines) == 1
+
+
+VIT = dict(
+    type='VisionTransformer',
+    img_size=32,
+    embed_dims=24,
+    depth=1,
+    num_heads=2,
+    num_frames=4,
+    norm_cfg=dict(type='LN', eps=1e-6),
+    return_feat_map=False,
+)
+
+
+@pytest.mark.parametrize(
+    'backbone',
+    [dict(type='X3D', gamma_w=0.25, gamma_d=0.25, frozen_stages=4), VIT],
+    ids=['X3D', 'VideoMAE'],
+)
+def test_any_backbone_of_mmaction2_is_evaluated(
+    motion_set: Path, lists: Path, tmp_path: Path, backbone: dict
+):
+    def config() -> Config:
+        cfg = linear_config(str(motion_set), str(lists))
+        cfg.model.backbone = backbone
+        return cfg
+
+    net, path = MODELS.build(dict(backbone)), str(tmp_path / 'other.pth')
+    state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
+    torch.save(dict(state_dict=state, meta={}), path)
+    probe = cached_linear_probe(config(), path, tmp_path / 'out', lrs=[1.0])
+    assert 0 <= probe['val']['top1'] <= 1
+    assert 0 <= retrieval(config(), path, tmp_path / 'out')['knn_top1'] <= 1
+    del state[next(iter(state))]
+    torch.save(dict(state_dict=state, meta={}), path)
+    with pytest.raises(CheckpointMisfitError, match='1 missing'):
+        retrieval(config(), path, tmp_path / 'out')
