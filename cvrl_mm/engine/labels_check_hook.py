@@ -4,7 +4,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, Runner
 
-from ..evaluation.frozen_features import check_labels
+from ..datasets.lists import check_labels
 from .unwrapped_model import unwrapped_model
 
 

@@ -25,9 +25,9 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from ..datasets.lists import check_labels
 from ..io import progress
 from .features import build_recognizer, extract_features, list_features
-from .frozen_features import check_labels
 from .retrieval import neighbour_report
 
 HELD_OUT = 0.1  # share of the training videos on which learning rates are compared

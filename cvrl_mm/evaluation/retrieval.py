@@ -11,8 +11,8 @@ from mmengine.dist import is_main_process
 from mmengine.logging import print_log
 from torch import Tensor
 
+from ..datasets.lists import check_labels, video_list
 from .features import build_recognizer, list_features
-from .frozen_features import check_labels, video_list
 from .knn import nearest_neighbours, neighbour_hits
 
 RECALLS = (1, 5, 10, 20, 50)

@@ -11,10 +11,10 @@ from torch.utils.data import DataLoader
 
 from ..convert.clip_input import ClipInput
 from ..convert.description import architecture_of
-from ..io import printable
 from ..evaluation import features
 from ..evaluation.encoder import Encoder, VideoClips, load_encoder
 from ..evaluation.features import build_recognizer
+from ..io import printable
 from .network import Network
 
 NUM_CLIPS = 4  # per video, evenly spaced

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..datasets.lists import parse_line, walk
-from ..evaluation.video_files import gather_videos
+from ..datasets.lists import gather_videos, parse_line, walk
 from ..io import is_utf8, printable
 from ..preparation.video_check import find_faults
 from .probe import Probe, probe

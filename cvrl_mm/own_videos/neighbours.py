@@ -6,11 +6,10 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from ..io import printable
+from ..datasets.lists import gather_videos
 from ..evaluation.encoder import load_encoder
 from ..evaluation.knn import leave_one_out, nearest_neighbours
-from ..evaluation.video_files import gather_videos
-from ..io import evenly_spaced, progress
+from ..io import evenly_spaced, printable, progress
 from ..visualization.pages import Neighbour, Query, write_neighbour_page
 from .encoding import encode
 from .trained import FEATURES, Trained, how_to_write_again

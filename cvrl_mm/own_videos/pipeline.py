@@ -23,8 +23,8 @@ from mmengine.utils import is_list_of
 from rich.console import Console
 
 from ..cli import read_config
+from ..datasets.lists import check_not_empty, check_sources
 from ..engine.checkpoint_files import is_whole
-from ..evaluation.video_files import check_not_empty, check_sources
 from ..io import cores_per_process, local_processes, locked, progress, replacing, usable_cores
 from .config_file import INIT, render
 from .encoding import copy_start

@@ -13,11 +13,10 @@ from sklearn.cluster import KMeans
 from sklearn.manifold import TSNE
 from torch import Tensor
 
-from ..io import printable
 from ..evaluation import features
 from ..evaluation.encoder import load_encoder
 from ..evaluation.knn import leave_one_out
-from ..io import evenly_spaced, progress, replacing
+from ..io import evenly_spaced, printable, progress, replacing
 from ..visualization.curves import plot_curves, read_curves
 from ..visualization.feature_page import Point, Row, write_feature_page
 from .config_file import INIT
