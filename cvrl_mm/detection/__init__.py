@@ -1,22 +1,38 @@
-"""Action detection on AVA: annotations, proposals, dataset, clips, detectors, drawing.
+"""Action detection on AVA: annotations, proposals, dataset, clips, detectors, metric.
 
 In: AVA's annotation files and movies. Out: detections and their mAP, from a Faster R-CNN with a
-CVRL backbone. This folder needs mmdet, PyAV, and either a compiled mmcv or torchvision. Configs use
-it with ``custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'])``. Start with
-``ava_keyframe_dataset.py``.
+CVRL backbone. Start with ``dataset.py``. This room needs mmdet, and either a compiled mmcv or
+torchvision; configs use it with ``custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'])``.
 """
 
-from . import requirements  # noqa: F401  # first, because it checks the requirements
-from .action_faster_rcnn import ActionFasterRCNN
-from .ava_keyframe_dataset import AVAKeyframeDataset
-from .ava_keyframe_metric import AVAKeyframeMetric
-from .keep_visible_boxes import KeepVisibleBoxes
-from .read_ava_clip import ReadAVAClip
+import importlib
+import importlib.util
+
+from mmaction.models import roi_heads, task_modules
+
+from ..mmcv_ops import install
+
+if importlib.util.find_spec('mmdet') is None:
+    # mmengine would replace an ImportError's message by "Failed to import cvrl_mm.detection"
+    raise RuntimeError(
+        'AVA detection needs mmdet: run "pip install -c constraints.txt \'.[lite,detection]\'" in '
+        'the repository of cvrl_mm.'
+    )
+install()
+for module in (roi_heads, task_modules):  # loaded without mmcv.ops, they have registered nothing
+    if not hasattr(module, '__all__'):
+        importlib.reload(module)
+
+from .clips import KeepVisibleBoxes, ReadAVAClip  # noqa: E402
+from .dataset import AVAKeyframeDataset  # noqa: E402
+from .detector import ActionFasterRCNN, AllBoxesHeadAVA  # noqa: E402
+from .metric import AVAKeyframeMetric  # noqa: E402
 
 __all__ = [
     'AVAKeyframeDataset',
     'AVAKeyframeMetric',
     'ActionFasterRCNN',
+    'AllBoxesHeadAVA',
     'KeepVisibleBoxes',
     'ReadAVAClip',
 ]

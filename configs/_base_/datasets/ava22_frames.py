@@ -61,7 +61,6 @@ val_evaluator = dict(
     ann_file=annotations + 'ava_val_v2.2.csv',
     exclude_file=annotations + 'ava_val_excluded_timestamps_v2.2.csv',
     label_file=annotations + 'ava_action_list_v2.2_for_activitynet_2019.pbtxt',
-    # Above 0, a class without detections would be excluded from the mean instead of counting as 0
-    action_thr=0.0,
+    action_thr=0.0,  # detections of all scores count
 )
 test_evaluator = val_evaluator

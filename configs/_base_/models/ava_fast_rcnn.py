@@ -26,11 +26,9 @@ model = dict(
             with_temporal_pool=True,
         ),
         bbox_head=dict(
-            type='BBoxHeadAVA',
-            background_class=True,
+            type='AllBoxesHeadAVA',  # detected people without an action train as such (SlowFast)
             in_channels=2048,
             num_classes=81,
-            multilabel=True,
             spatial_pool_type='max',
             dropout_ratio=0.5,  # SlowFast, which drops features after pooling
             dropout_before_pool=False,

@@ -36,7 +36,11 @@ model = dict(
         ),
         rpn_proposal=dict(nms_pre=1000, max_per_img=100, nms=dict(type='nms', iou_threshold=0.7)),
         # The IoU of the evaluation: this network finds the boxes of training and testing
-        rcnn=dict(assigner=dict(pos_iou_thr=0.5, neg_iou_thr=0.5, min_pos_iou=0.5)),
+        # Other proposals than people are not trained as people without an action
+        rcnn=dict(
+            assigner=dict(pos_iou_thr=0.5, neg_iou_thr=0.5, min_pos_iou=0.5),
+            sampler=dict(neg_pos_ub=0),
+        ),
     ),
     # No second stage refines the boxes or removes duplicates
     test_cfg=dict(rpn=dict(nms_pre=1000, max_per_img=20, nms=dict(type='nms', iou_threshold=0.5))),

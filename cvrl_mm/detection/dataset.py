@@ -3,7 +3,7 @@
 import os.path as osp
 from collections import Counter, defaultdict
 from itertools import product
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from mmaction.datasets import AVADataset
@@ -11,9 +11,9 @@ from mmaction.registry import DATASETS
 from mmengine.logging import MMLogger
 
 from ..datasets.sample_index import SampleIndex, seeded_draws
-from .ava_annotations import ActionRow, read_actions, read_exclusions
-from .ava_proposals import load_proposals, select_people
-from .ava_sources import Source, find_frames, find_movies, probe_video
+from .annotations import read_actions, read_exclusions
+from .proposals import load_proposals, select_people
+from .sources import Source, find_frames, find_movies, probe_video
 
 MAX_MISSING = 0.05  # share of the movies
 
@@ -44,13 +44,15 @@ class AVAKeyframeDataset(AVADataset):
         proposal_file: File of person boxes. None for detectors that propose their own.
         use_frames: Whether to read extracted frames from one folder per movie. If False, video
             files ``MOVIE.*`` are read by ``ReadAVAClip`` in the pipeline.
+        start_index: Number of the first frame. Default: 1 for extracted frames, else 0.
         key_seconds: First and last second of the range in which, in test mode, each second is a
             key frame, annotated or not. AVA evaluates 902 to 1798 (``AVA_VALID_FRAMES``
             in SlowFast's ``ava_helper.py``) without the excluded seconds. None tests only annotated
             key frames, as in MMAction2.
-        timestamp_start: Second of the movie at which its file starts: 900 for files that were cut
-            at this second, 0 for whole movies.
-        **kwargs: Further arguments of ``AVADataset``.
+        **kwargs: Further arguments of ``AVADataset``. ``timestamp_start`` is the second of the
+            movie at which its file starts: 900 for files that were cut at this second, 0 for whole
+            movies. In test mode, a key frame without a person with a score of
+            ``person_det_score_thr`` uses the best one.
 
     Raises:
         FileNotFoundError: A file or more than 5 % of the movies are missing.
@@ -67,10 +69,7 @@ class AVAKeyframeDataset(AVADataset):
         **kwargs: Any,
     ) -> None:
         if key_seconds is not None and (len(key_seconds) != 2 or key_seconds[0] > key_seconds[1]):
-            raise ValueError(
-                f'key_seconds must be the first and the last second, such as (902, 1798), got '
-                f'{key_seconds}.'
-            )
+            raise ValueError(f'key_seconds={key_seconds}; give a first and last second.')
         self.key_seconds = key_seconds
         self.person_boxes = None if proposal_file is None else load_proposals(proposal_file)
         if start_index is None:
@@ -78,7 +77,6 @@ class AVAKeyframeDataset(AVADataset):
         super().__init__(
             ann_file, use_frames=use_frames, start_index=start_index, proposal_file=None, **kwargs
         )
-        self.proposal_file = proposal_file
 
     def __getitem__(self, idx: int) -> dict:
         """Load a key frame."""
@@ -92,27 +90,42 @@ class AVAKeyframeDataset(AVADataset):
 
         Raises:
             FileNotFoundError: See the class.
-            ValueError: A line is malformed, has a coordinate that is not from 0 to 1, or names an
-                action that does not exist.
+            ValueError: A line is malformed, or names an action that does not exist.
         """
         self.left_out: Counter[str] = Counter()
         by_frame: dict[tuple[str, int], list[dict]] = defaultdict(list)
         for row in read_actions(self.ann_file):
-            action = self._action_index(row)
-            if action:
-                record = self._record(row, action)
-                by_frame[row.video, row.second] += [record] if record else []
+            if self.custom_classes is None and row.action >= self.num_classes:
+                raise ValueError(
+                    f'{self.ann_file}: {row} has no class; num_classes={self.num_classes}.'
+                )
+            if self.custom_classes is None or row.action in self.custom_classes:
+                records = by_frame[row.video, row.second]
+                box = np.clip(row.box, 0, 1)
+                if (box[2:] > box[:2]).all():
+                    classes = self.custom_classes or range(self.num_classes)
+                    label = classes.index(row.action)
+                    records.append(dict(entity_box=box, label=label, entity_id=row.person))
+                else:
+                    self.left_out['single boxes outside the frame or without area'] += 1
         videos = sorted({video for video, _ in by_frame})
         if self.test_mode and self.key_seconds is not None:
             first, last = self.key_seconds
             for frame in product(videos, range(first, last + 1)):
                 by_frame[frame]  # adds an empty list for a key frame without annotations
         sources = self._find_sources(videos)
-        return [
-            self._frame(source, video, second, records)
-            for (video, second), records in by_frame.items()
-            if self._is_usable(source := sources[video], second, records)
-        ]
+        frames = []
+        for (video, second), records in by_frame.items():
+            source = sources[video]
+            if source is None:
+                self.left_out['movie missing'] += 1
+            elif not 0 <= second - self.timestamp_start < source.seconds:
+                self.left_out['outside the duration of the movie'] += 1
+            elif not records and not (self.test_mode and self.key_seconds):
+                self.left_out['no box within the frame'] += 1
+            else:
+                frames.append(self._frame(source, video, second, records))
+        return frames
 
     def filter_data(self) -> list[dict]:
         """Omit key frames that AVA excludes and, in test mode, those without a detected person.
@@ -123,9 +136,10 @@ class AVAKeyframeDataset(AVADataset):
         excluded = read_exclusions(self.exclude_file) if self.exclude_file else set()
         kept = []
         for frame in self.data_list:
+            people = self._proposals(frame['img_key'])
             if (frame['video_id'], frame['timestamp']) in excluded:
                 self.left_out['excluded by AVA'] += 1
-            elif self._lacks_people(frame['img_key']) and self.test_mode:
+            elif self.test_mode and people is not None and not len(people):
                 self.left_out['nobody detected'] += 1
             else:
                 kept.append(frame)
@@ -143,38 +157,15 @@ class AVAKeyframeDataset(AVADataset):
     def get_data_info(self, idx: int) -> dict:
         """Return a key frame; boxes and ``proposals``, (N, 4), are fractions of the frame."""
         info = super().get_data_info(idx)
-        if self.person_boxes is not None:
-            info['proposals'] = self._proposals(info['img_key'])
-        return info
-
-    def _action_index(self, row: ActionRow) -> int:
-        """Return the class index of a row's action, or 0 if it is not in ``custom_classes``."""
-        if self.custom_classes is not None:
-            return self.custom_classes.index(row.action) if row.action in self.custom_classes else 0
-        if row.action >= self.num_classes:
-            raise ValueError(
-                f'{self.ann_file}: action {row.action} of {row.video},{row.second} does not exist; '
-                f'num_classes={self.num_classes} allows 1 to {self.num_classes - 1}.'
-            )
-        return row.action
-
-    def _record(self, row: ActionRow, action: int) -> dict | None:
-        box = np.clip(row.box, 0, 1)
-        if not (box[2:] > box[:2]).all():
-            self.left_out['single boxes outside the frame or without area'] += 1
-            return None
-        return dict(entity_box=box, label=action, entity_id=row.person)
+        people = self._proposals(info['img_key'])
+        return info if people is None else {**info, 'proposals': people}
 
     def _find_sources(self, videos: list[str]) -> dict[str, Source | None]:
         folder = self.data_prefix['img'] or ''
         if self.use_frames:
             most = (self.timestamp_end - self.timestamp_start) * self._FPS
-            sources = {
-                v: find_frames(
-                    osp.join(folder, v), self.filename_tmpl, self.start_index, most, self._FPS
-                )
-                for v in videos
-            }
+            names = self.filename_tmpl, self.start_index
+            sources = {v: find_frames(osp.join(folder, v), *names, most, self._FPS) for v in videos}
         else:
             files = find_movies(folder)
             sources = {v: probe_video(files.get(v)) for v in videos}
@@ -187,25 +178,11 @@ class AVAKeyframeDataset(AVADataset):
             )
         return sources
 
-    def _is_usable(
-        self, source: Source | None, second: int, records: list[dict]
-    ) -> TypeGuard[Source]:
-        if source is None:
-            self.left_out['movie missing'] += 1
-        elif not 0 <= second - self.timestamp_start < source.seconds:
-            self.left_out['outside the duration of the movie'] += 1
-        elif not records and not (self.test_mode and self.key_seconds):
-            self.left_out['no box within the frame'] += 1
-        else:
-            return True
-        return False
-
     def _frame(self, source: Source, video: str, second: int, records: list[dict]) -> dict:
+        boxes, labels = np.zeros((0, 4)), np.zeros((0, self.num_classes))
+        people = np.zeros(0, int)
         if records:
             boxes, labels, people = self.parse_img_record(records)
-        else:
-            boxes, labels = np.zeros((0, 4)), np.zeros((0, self.num_classes))
-            people = np.zeros((0,), int)
         return {
             'frame_dir' if self.use_frames else 'filename': source.path,
             'video_id': video,
@@ -216,10 +193,11 @@ class AVAKeyframeDataset(AVADataset):
             'ann': dict(gt_bboxes=boxes, gt_labels=labels, entity_ids=people),
         }
 
-    def _lacks_people(self, key: str) -> bool:
-        return self.person_boxes is not None and not len(self._proposals(key))
-
-    def _proposals(self, key: str) -> np.ndarray:
-        """Return the person boxes of a key frame that are used, (N, 4)."""
-        boxes = (self.person_boxes or {}).get(key, np.zeros((0, 5), np.float32))
-        return select_people(boxes, self.person_det_score_thr, self.num_max_proposals)
+    def _proposals(self, key: str) -> np.ndarray | None:
+        """Return the person boxes of a key frame that are used, (N, 4), if there is a file."""
+        if self.person_boxes is None:
+            return None
+        boxes = self.person_boxes.get(key, np.zeros((0, 5)))
+        thr, most = self.person_det_score_thr, self.num_max_proposals
+        # SlowFast trains no boxes below the threshold
+        return select_people(boxes, thr, most, at_least_one=self.test_mode)

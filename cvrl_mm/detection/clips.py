@@ -1,4 +1,4 @@
-"""Read clips around one second of a long video."""
+"""Transforms of a clip with boxes: read it around a key frame, and keep what a crop shows of it."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ import numpy as np
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
-from cvrl_mm.datasets import VideoFile
-from cvrl_mm.datasets.video_file_decode import add_frames
+from ..datasets import VideoFile
+from ..datasets.video_file_decode import add_frames
 
 
 @TRANSFORMS.register_module()
@@ -35,11 +35,8 @@ class ReadAVAClip(BaseTransform):
     """
 
     def __init__(self, clip_len: int, frame_interval: int) -> None:
-        if clip_len < 1 or frame_interval < 1:
-            raise ValueError(
-                f'clip_len and frame_interval must be at least 1, got {clip_len} and '
-                f'{frame_interval}.'
-            )
+        if min(clip_len, frame_interval) < 1:
+            raise ValueError(f'clip_len={clip_len}, frame_interval={frame_interval}; 1 or more.')
         self.clip_len = clip_len
         self.frame_interval = frame_interval
 
@@ -47,7 +44,7 @@ class ReadAVAClip(BaseTransform):
         """Add the frames and convert the boxes to pixels.
 
         Raises:
-            RuntimeError: The video cannot be read.
+            UnreadableVideoError: The video cannot be read.
         """
         steps = (np.arange(self.clip_len) - self.clip_len // 2) * self.frame_interval
         centre = results['timestamp'] - results['timestamp_start']
@@ -78,3 +75,34 @@ def read_frames(path: str, seconds: Sequence[float]) -> list[np.ndarray]:
     """
     with VideoFile(path) as video:
         return video.read_at(seconds)
+
+
+@TRANSFORMS.register_module()
+class KeepVisibleBoxes(BaseTransform):
+    """Remove annotated and proposed boxes that are too small after a crop.
+
+    MMAction2's ``RandomCrop`` clips boxes outside the crop to a width or height of 0, and a region
+    proposal network takes the logarithm of their size. A clip without any remaining annotated box
+    is rejected, and mmengine's dataset draws another one.
+
+    Args:
+        min_size: Smallest width and height of a box that is kept, in pixels.
+    """
+
+    def __init__(self, min_size: float = 4) -> None:
+        self.min_size = min_size
+
+    def transform(self, results: dict) -> dict | None:
+        """Filter gt_bboxes, gt_labels and entity_ids together, and proposals."""
+        seen = self._visible(results['gt_bboxes'])
+        if not seen.any():
+            return None
+        for key in ('gt_bboxes', 'gt_labels', 'entity_ids'):
+            if key in results:
+                results[key] = results[key][seen]
+        if 'proposals' in results:
+            results['proposals'] = results['proposals'][self._visible(results['proposals'])]
+        return results
+
+    def _visible(self, boxes: np.ndarray) -> np.ndarray:
+        return (boxes[:, 2:] - boxes[:, :2] >= self.min_size).all(1)

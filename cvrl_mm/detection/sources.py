@@ -54,17 +54,13 @@ def find_movies(folder: str) -> dict[str, str]:
     Raises:
         ValueError: Two videos have the same name.
     """
-    if not exists(folder):
-        return {}
     videos: dict[str, str] = {}
-    for file in sorted(list_dir_or_file(folder, list_dir=False)):
+    for file in sorted(list_dir_or_file(folder, list_dir=False)) if exists(folder) else ():
         name, suffix = osp.splitext(file)
         if suffix.lower() not in VIDEO_SUFFIXES:
             continue
         if name in videos:
-            raise ValueError(
-                f'{videos[name]} and {file} are both videos of the movie {name!r}; move one away.'
-            )
+            raise ValueError(f'{videos[name]} and {file} are both videos of the movie {name!r}.')
         videos[name] = osp.join(folder, file)
     return videos
 
@@ -74,9 +70,6 @@ def probe_video(path: str | None) -> Source | None:
     if path is None:
         return None
     capture = cv2.VideoCapture(path)
-    try:
-        frames = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
-        fps = capture.get(cv2.CAP_PROP_FPS)
-    finally:
-        capture.release()
+    frames, fps = int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), capture.get(cv2.CAP_PROP_FPS)
+    capture.release()
     return Source(path, frames, frames / fps) if frames > 0 and fps > 0 else None

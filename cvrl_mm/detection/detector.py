@@ -1,10 +1,45 @@
-"""An action detector that needs no person boxes."""
+"""The parts of the detectors that MMAction2 and mmdet lack."""
 
+from typing import Any
+
+import torch.nn.functional as F
+from mmaction.models.roi_heads import BBoxHeadAVA
 from mmaction.structures import ActionDataSample
 from mmdet.models.detectors import TwoStageDetector
 from mmdet.registry import MODELS
 from mmengine.structures import InstanceData
 from torch import Tensor
+
+
+@MODELS.register_module()
+class AllBoxesHeadAVA(BBoxHeadAVA):
+    """The action head of AVA, trained on all sampled boxes, as in SlowFast.
+
+    MMAction2's head trains only boxes with an action. SlowFast also trains detected people that
+    match no annotated person, with no action as their target (``label == -1`` in
+    ``load_boxes_and_labels`` of its ``ava_helper.py``). The arguments are those of
+    ``BBoxHeadAVA``, whose sigmoid classifier of all classes but the first is used.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(background_class=True, multilabel=True, **kwargs)
+
+    def loss_and_target(self, cls_score: Tensor, *args: Any, **kwargs: Any) -> dict:
+        """Compute the loss over all boxes, and the recall and precision over those with actions.
+
+        Args:
+            cls_score: Logits of the boxes, (K, num_classes).
+            *args: Those of ``BBoxHeadAVA``, as **kwargs.
+
+        Returns:
+            Losses, and the targets, (K, num_classes), with their weights.
+        """
+        result = super().loss_and_target(cls_score, *args, **kwargs)
+        targets = result['bbox_targets'][0][:, 1:]
+        loss = F.binary_cross_entropy_with_logits(cls_score[:, 1:], targets, reduction='none')
+        focal = self.focal_alpha * (1 - (-loss).exp()) ** self.focal_gamma
+        result['loss_bbox']['loss_action_cls'] = (focal * loss).mean()
+        return result
 
 
 @MODELS.register_module()
