@@ -1,8 +1,8 @@
 """Action detection on AVA: annotations, proposals, dataset, clips, detectors, metric.
 
 In: AVA's annotation files and movies. Out: detections and their mAP, from a Faster R-CNN with a
-CVRL backbone. Start with ``dataset.py``. This room needs mmdet, and either a compiled mmcv or
-torchvision; configs use it with ``custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'])``.
+CVRL backbone. Start with ``dataset.py``. It needs mmdet, and either a compiled mmcv or torchvision.
+In a config, use ``custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'])``.
 """
 
 import importlib

@@ -29,7 +29,8 @@ class AllBoxesHeadAVA(BBoxHeadAVA):
 
         Args:
             cls_score: Logits of the boxes, (K, num_classes).
-            *args: Those of ``BBoxHeadAVA``, as **kwargs.
+            *args: Further arguments of ``BBoxHeadAVA``.
+            **kwargs: Further arguments of ``BBoxHeadAVA``.
 
         Returns:
             Losses, and the targets, (K, num_classes), with their weights.

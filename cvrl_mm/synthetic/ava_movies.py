@@ -10,7 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from ..detection.ava_proposals import save_proposals
+from ..detection.proposals import save_proposals
 
 # One action of each of the three groups for which MMAction2 reports a mean, with the axes of motion
 ACTIONS = {12: ('sway', (1, 0)), 17: ('bounce', (0, 1)), 64: ('turn', (1, 1))}

@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cvrl_mm.detection.ava_annotations import read_actions
-from cvrl_mm.detection.ava_proposals import load_proposals
-from cvrl_mm.detection.ava_sources import find_frames, probe_video
+from cvrl_mm.detection.annotations import read_actions
+from cvrl_mm.detection.proposals import load_proposals
+from cvrl_mm.detection.sources import find_frames, probe_video
 from cvrl_mm.synthetic.ava_movies import (
     ACTIONS,
     FPS,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cvrl_mm.detection.ava_proposals import load_proposals, save_proposals
+from cvrl_mm.detection.proposals import load_proposals, save_proposals, select_people
 
 BOXES = {
     'm0,0902': np.array([[0.1, 0.2, 0.3, 0.4, 0.9], [0.5, 0.5, 0.75, 1.0, 0.25]]),
@@ -48,6 +48,9 @@ def test_mmaction2_reads_what_is_saved(tmp_path: Path):
     save_proposals(BOXES, tmp_path / 'p.pkl')
     assert same(mmengine.load(tmp_path / 'p.pkl'), BOXES)
     assert same(load_proposals(tmp_path / 'p.pkl'), BOXES)
+    for wrong in ({'m0': np.zeros((1, 5))}, {'m0,0902': np.zeros((1, 6))}):
+        with pytest.raises(ValueError, match="'m0"):
+            save_proposals(wrong, tmp_path / 'p.pkl')
 
 
 class Bomb:
@@ -63,51 +66,33 @@ def test_a_file_that_would_run_something_runs_nothing(tmp_path: Path, nested: bo
     bomb = Bomb(tmp_path / 'ran')
     content = {'m0,0902': np.array([[bomb]], object) if nested else bomb}
     (tmp_path / 'p.pkl').write_bytes(pickle.dumps(content))
-    with pytest.raises(ValueError, match=r"p\.pkl is refused .* (asks for posix|type 'O8')"):
+    with pytest.raises(ValueError, match=r'p\.pkl'):
         load_proposals(tmp_path / 'p.pkl')
     assert not (tmp_path / 'ran').exists()
 
 
 @pytest.mark.parametrize(
-    ('content', 'message'),
+    'content',
     [
-        ({'m0,0902': [[0.1, 0.2, 0.3, 0.4]]}, 'holds list'),
-        ({'m0,0902': 'text'}, 'holds str'),
-        ({'m0,0902': np.zeros((2, 3))}, r'shape \(2, 3\)'),
-        ({'m0,0902': np.full((1, 4), np.nan)}, 'not finite'),
-        ({'m0,0902': np.array(['a'])}, "type 'U1'"),
-        ({902: np.zeros((1, 4))}, 'key 902'),
-        ({'m0': np.zeros((1, 4))}, "key 'm0'"),
-        ([np.zeros((1, 4))], 'it is damaged or not such a pickle'),
+        {'m0,0902': [[0.1, 0.2, 0.3, 0.4]]},
+        {'m0,0902': 'text'},
+        {'m0,0902': np.zeros((2, 3))},
+        {'m0,0902': np.full((1, 4), np.nan)},
+        {'m0,0902': np.array([['a'] * 4])},
+        {902: np.zeros((1, 4))},
+        {'m0': np.zeros((1, 4))},
+        [np.zeros((1, 4))],
     ],
 )
-def test_anything_else_is_refused(tmp_path: Path, content: object, message: str):
+def test_anything_else_is_refused(tmp_path: Path, content: object):
     (tmp_path / 'p.pkl').write_bytes(pickle.dumps(content))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r'p\.pkl'):
         load_proposals(tmp_path / 'p.pkl')
-
-
-def test_a_file_that_was_cut_is_damaged(tmp_path: Path):
-    for end in (0, 20, -1):
-        (tmp_path / 'p.pkl').write_bytes(pickle.dumps(BOXES)[:end])
-        with pytest.raises(ValueError, match=r': it is damaged or not such a pickle \(.*\)\. Exp'):
-            load_proposals(tmp_path / 'p.pkl')
-
-
-def test_damaged_files_are_refused(tmp_path: Path):
-    stream = pickle.dumps(BOXES)
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        damaged = bytearray(stream[: rng.integers(1, len(stream))])
-        damaged[rng.integers(len(damaged))] = rng.integers(256)
-        (tmp_path / 'p.pkl').write_bytes(damaged)
-        with pytest.raises(ValueError, match='is refused'):
-            load_proposals(tmp_path / 'p.pkl')
 
 
 @settings(
     derandomize=True,
-    max_examples=200,
+    max_examples=300,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -116,36 +101,33 @@ def test_any_file_holds_boxes_or_is_refused(data: st.DataObject, protocol: int, 
     stream = pickle.dumps(BOXES, protocol)
     start = data.draw(st.integers(0, len(stream)))
     damage = data.draw(st.binary(max_size=30))
-    cut = data.draw(st.integers(0, 30))
+    cut = data.draw(st.integers(0, 30) | st.just(len(stream)))
     (tmp_path / 'p.pkl').write_bytes(stream[:start] + damage + stream[start + cut :])
     try:
         boxes = load_proposals(tmp_path / 'p.pkl')
     except ValueError as error:
-        assert 'p.pkl is refused' in str(error)
+        assert 'p.pkl' in str(error)
     else:
         assert all(v.shape[1] in (4, 5) and np.isfinite(v).all() for v in boxes.values())
 
 
-def test_a_missing_file_is_named():
-    with pytest.raises(FileNotFoundError, match='proposal file /nowhere does not exist'):
-        load_proposals('/nowhere')
-
-
-def test_saving_checks_the_format(tmp_path: Path):
-    with pytest.raises(ValueError, match="key 'm0'"):
-        save_proposals({'m0': np.zeros((1, 5))}, tmp_path / 'p.pkl')
-    with pytest.raises(ValueError, match='shape'):
-        save_proposals({'m0,0902': np.zeros((1, 6))}, tmp_path / 'p.pkl')
-
-
 def test_a_small_file_takes_no_large_memory(tmp_path: Path):
-    """The index of a stored object may be up to 2^32, whatever the size of the file."""
-    bomb = b'\x80\x02Nr' + (2**27).to_bytes(4, 'little') + b'.'  # store None at this index
-    (tmp_path / 'bomb.pkl').write_bytes(bomb)
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match='refused as a proposal file'):
-            load_proposals(tmp_path / 'bomb.pkl')
-        assert tracemalloc.get_traced_memory()[1] < 2**20
-    finally:
-        tracemalloc.stop()
+    """The index of a stored object and the length of a string may be large in any file."""
+    for bomb in (b'Nr' + (2**27).to_bytes(4, 'little'), b'\x8e' + (2**33).to_bytes(8, 'little')):
+        (tmp_path / 'bomb.pkl').write_bytes(b'\x80\x04' + bomb + b'.')
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match=r'bomb\.pkl'):
+                load_proposals(tmp_path / 'bomb.pkl')
+            assert tracemalloc.get_traced_memory()[1] < 2**20
+        finally:
+            tracemalloc.stop()
+
+
+def test_selects_people():
+    boxes = np.array([[-0.1, 0.2, 0.5, 1.2, 0.7], [0.5, 0.1, 0.8, 0.7, 0.6], [1.1, 0, 1.2, 1, 0.9]])
+    assert select_people(boxes, 0.65).tolist() == [[0, 0.2, 0.5, 1]]
+    assert len(select_people(boxes, 0.5)) == 2 and len(select_people(boxes, 0.5, most=1)) == 1
+    assert select_people(boxes[1:2], 0.65).tolist() == [[0.5, 0.1, 0.8, 0.7]]
+    assert select_people(boxes[1:2], 0.65, at_least_one=False).shape == (0, 4)
+    assert len(select_people(boxes[:, :4], 0.65)) == 2  # without scores

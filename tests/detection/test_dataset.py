@@ -10,7 +10,7 @@ from mmengine.logging import MMLogger
 
 from cvrl_mm.datasets.sample_index import SampleIndex
 from cvrl_mm.detection import AVAKeyframeDataset
-from cvrl_mm.detection.ava_proposals import save_proposals
+from cvrl_mm.detection.proposals import save_proposals
 
 FPS, SECONDS = 10, 4
 MOVIES = [f'm{i}' for i in range(3)]
@@ -88,7 +88,7 @@ def keys(data: AVAKeyframeDataset) -> list[str]:
 def test_a_sound_set_is_what_the_stock_dataset_reads(build: Builder, movies: Path):
     proposals = {
         'm0,0901': np.array([SURE, DOUBTFUL]),
-        'm1,0902': np.array([DOUBTFUL]),
+        'm1,0902': np.array([SURE, SURE]),
         'm2,0900': np.array([SURE]),
     }
     ours = build(proposals=proposals)
@@ -98,7 +98,7 @@ def test_a_sound_set_is_what_the_stock_dataset_reads(build: Builder, movies: Pat
         num_classes=4,
         fps=FPS,
         data_prefix=dict(img=str(movies / 'frames')),
-        proposal_file=ours.proposal_file,
+        proposal_file=str(build.folder / 'p.pkl'),
     )
     assert len(ours) == len(stock) == 3
     for i in range(3):
@@ -109,15 +109,13 @@ def test_a_sound_set_is_what_the_stock_dataset_reads(build: Builder, movies: Pat
             np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-6)
 
 
-def test_clips_do_not_reach_behind_the_last_frame(build: Builder):
-    assert build().get_data_info(0)['shot_info'] == (0, SECONDS * FPS)
-
-
 def test_videos_are_found_by_name(build: Builder, movies: Path):
     data = build(use_frames=False, data_prefix=dict(img=str(movies / 'videos')))
     info = data.get_data_info(0)
     assert info['filename'] == str(movies / 'videos' / 'm0.mp4')
     assert info['timestamp_start'] == 900 and 'frame_dir' not in info
+    # clips do not reach behind the last frame
+    assert info['shot_info'] == build().get_data_info(0)['shot_info'] == (0, SECONDS * FPS)
 
 
 @pytest.mark.parametrize('use_frames', [True, False])
@@ -152,16 +150,12 @@ def test_excluded_frames_are_left_out(
     assert 'left out 1: excluded by AVA' in log.text
 
 
-def test_without_proposals_training_takes_the_annotated_boxes_alone(build: Builder):
-    data = build(proposals={'m0,0901': np.array([SURE]), 'm1,0902': np.zeros((0, 5))})
-    assert [len(data.get_data_info(i)['proposals']) for i in range(3)] == [1, 0, 0]
-    assert data.get_data_info(1)['proposals'].shape == (0, 4)
-
-
-def test_without_proposals_frames_are_not_tested(build: Builder, log: pytest.LogCaptureFixture):
-    proposals = {'m0,0901': np.array([SURE]), 'm1,0902': np.zeros((0, 5))}
-    assert keys(build(proposals=proposals, test_mode=True)) == ['m0,0901']
-    assert 'left out 2: nobody detected' in log.text
+def test_key_frames_without_proposals(build: Builder, log: pytest.LogCaptureFixture):
+    proposals = {'m0,0901': np.array([SURE]), 'm1,0902': np.zeros((0, 5)), 'm2,0900': [DOUBTFUL]}
+    data = build(proposals=proposals)  # training takes their annotated boxes alone
+    assert [data.get_data_info(i)['proposals'].shape for i in range(3)] == [(1, 4), (0, 4), (0, 4)]
+    assert keys(build(proposals=proposals, test_mode=True)) == ['m0,0901', 'm2,0900']
+    assert 'left out 1: nobody detected' in log.text
 
 
 def test_testing_takes_every_second_of_the_benchmark(build: Builder, tmp_path: Path):
@@ -184,36 +178,12 @@ def test_key_frames_without_annotations_have_no_boxes(build: Builder):
     np.testing.assert_allclose(info['proposals'], [BOX])
 
 
-@pytest.mark.parametrize('key_seconds', [(903, 901), (901,)])
-def test_key_seconds_that_are_no_range_are_refused(build: Builder, key_seconds: tuple):
-    with pytest.raises(ValueError, match=r'key_seconds must be the first and the last second'):
-        build(key_seconds=key_seconds)
-
-
-def test_proposals_outside_the_frame_are_cut_or_dropped(build: Builder):
-    boxes = np.array([[-0.1, 0.2, 0.5, 1.2], [1.1, 0.1, 1.2, 0.5]])
-    data = build(proposals={'m0,0901': boxes})
-    np.testing.assert_allclose(data.get_data_info(0)['proposals'], [[0, 0.2, 0.5, 1]])
-
-
 def test_custom_classes_are_numbered_anew(build: Builder, tmp_path: Path):
     names = ''.join(f'item {{\n  name: "a{i}"\n  id: {i}\n}}\n' for i in (1, 2, 3))
     (tmp_path / 'names.pbtxt').write_text(names)
     data = build(custom_classes=[2, 3], num_classes=3, label_file=str(tmp_path / 'names.pbtxt'))
     assert keys(data) == ['m0,0901']
     assert data.get_data_info(0)['gt_labels'].tolist() == [[0, 0, 1], [0, 1, 0]]
-
-
-def test_actions_that_do_not_exist_are_named(build: Builder):
-    with pytest.raises(ValueError, match=r'action 4 of m0,901 .* 1 to 3'):
-        build([row('m0', 901, action=4)])
-
-
-def test_missing_movies_are_named(build: Builder, tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match=r'1 of 2 movies .* the first one is gone'):
-        build([row('m0', 901), row('gone', 901)])
-    with pytest.raises(FileNotFoundError, match=r"3 of 3 .* no readable video in '/nowhere'"):
-        build(use_frames=False, data_prefix=dict(img='/nowhere'))
 
 
 def test_a_few_missing_movies_are_left_out_and_counted(
@@ -227,9 +197,23 @@ def test_a_few_missing_movies_are_left_out_and_counted(
     assert 'left out 1: movie missing' in log.text
 
 
-def test_a_set_without_a_frame_is_refused(build: Builder):
-    with pytest.raises(ValueError, match=r'leaves no key frame: .*outside the duration'):
-        build([row('m0', 1000)])
+@pytest.mark.parametrize(
+    ('settings', 'error', 'named'),
+    [
+        (dict(key_seconds=(903, 901)), ValueError, 'key_seconds'),
+        (dict(key_seconds=(901,)), ValueError, 'key_seconds'),
+        (dict(rows=[row('m0', 901, action=4)]), ValueError, 'num_classes'),
+        (dict(rows=[row('m0', 901), 'm0,901']), ValueError, r'rows\.csv, line 2'),
+        (dict(rows=[row('m0', 901), row('gone', 901)]), FileNotFoundError, 'gone'),
+        (dict(use_frames=False, data_prefix=dict(img='/nowhere')), FileNotFoundError, '/nowhere'),
+        (dict(rows=[row('m0', 1000)]), ValueError, 'timestamp_start'),
+        (dict(proposal_file='/no.pkl'), FileNotFoundError, 'no.pkl'),
+        (dict(exclude_file='/no.csv'), FileNotFoundError, 'no.csv'),
+    ],
+)
+def test_mistakes_are_named(build: Builder, settings: dict, error: type, named: str):
+    with pytest.raises(error, match=named):
+        build(**settings)
 
 
 def test_draws_depend_on_seed_epoch_and_index_alone(build: Builder):

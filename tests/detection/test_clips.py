@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from mmaction.registry import TRANSFORMS
 
-from cvrl_mm.detection import ReadAVAClip
-from cvrl_mm.detection.read_ava_clip import read_frames
+from cvrl_mm.detection import KeepVisibleBoxes, ReadAVAClip
+from cvrl_mm.detection.clips import read_frames
 from tests.videos import encode, turn
 
 SHADES = 200  # frames of the video, told apart by their brightness
@@ -84,17 +84,12 @@ def test_frames_are_upright_as_decord_gives_them(tmp_path: Path, degrees: int):
     assert ReadAVAClip(2, 1)(results)['original_shape'] == size
 
 
-def test_boxes_become_pixels(videos: dict[int, Path]):
+def test_boxes_become_pixels_and_the_transforms_behind_run(videos: dict[int, Path]):
     boxes = np.array([[0.25, 0.5, 0.75, 1.0]])
-    results = dict(filename=str(videos[30]), timestamp=1, timestamp_start=0, fps=30)
+    results = dict(filename=str(videos[30]), timestamp=1, timestamp_start=0, fps=30, modality='RGB')
     out = ReadAVAClip(4, 2)(dict(results, gt_bboxes=boxes, proposals=boxes))
     assert out['gt_bboxes'].tolist() == out['proposals'].tolist() == [[8, 16, 24, 32]]
-
-
-def test_gives_what_the_transforms_behind_need(videos: dict[int, Path]):
-    out = ReadAVAClip(4, 2)(
-        dict(filename=str(videos[30]), timestamp=1, timestamp_start=0, fps=30, modality='RGB')
-    )
+    out['gt_labels'] = np.ones((1, 4))
     for step in (
         dict(type='Resize', scale=(-1, 16)),
         dict(type='FormatShape', input_format='NCTHW', collapse=True),
@@ -102,15 +97,31 @@ def test_gives_what_the_transforms_behind_need(videos: dict[int, Path]):
     ):
         out = TRANSFORMS.build(step)(out)
     assert out['inputs'].shape == (3, 4, 16, 16)
+    assert out['data_samples'].proposals.bboxes.tolist() == [[4, 8, 12, 16]]
 
 
 def test_unreadable_files_are_named(tmp_path: Path):
     (tmp_path / 'broken.mp4').write_bytes(b'no video')
     for name in ('broken.mp4', 'missing.mp4'):
-        with pytest.raises(RuntimeError, match=f'{name} cannot be read'):
+        with pytest.raises(RuntimeError, match=name):
             read_frames(str(tmp_path / name), [1.0])
-
-
-def test_clips_have_a_length():
-    with pytest.raises(ValueError, match='at least 1, got 0'):
+    with pytest.raises(ValueError, match='clip_len=0'):
         ReadAVAClip(clip_len=0, frame_interval=2)
+
+
+WIDE, FLAT, SMALL = [0, 0, 40, 30], [63, 0, 63, 30], [0, 0, 3, 30]
+
+
+def boxes_of(*boxes: list) -> dict:
+    array = np.array(boxes, np.float32)
+    return dict(gt_bboxes=array, gt_labels=np.eye(len(array)), entity_ids=np.arange(len(array)))
+
+
+def test_what_a_crop_has_left_beside_itself_is_dropped():
+    proposals = np.array([SMALL, FLAT, WIDE], np.float32)
+    out = KeepVisibleBoxes()(dict(boxes_of(FLAT, WIDE, SMALL), proposals=proposals))
+    assert out['gt_bboxes'].tolist() == out['proposals'].tolist() == [WIDE]
+    assert out['gt_labels'].tolist() == [[0, 1, 0]]
+    assert out['entity_ids'].tolist() == [1]
+    assert len(KeepVisibleBoxes(min_size=3)(boxes_of(SMALL, WIDE))['gt_bboxes']) == 2
+    assert KeepVisibleBoxes()(boxes_of(FLAT)) is None  # another clip is drawn

@@ -1,0 +1,100 @@
+"""AVA's csv files and the videos and frames of its movies."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cvrl_mm.detection.annotations import read_actions, read_exclusions
+from cvrl_mm.detection.sources import Source, find_frames, find_movies, probe_video
+from tests.videos import encode
+
+GOOD = 'm0,0902,0.1,0.2,0.3,0.4,12,7'
+
+
+def write(folder: Path, *lines: str) -> str:
+    (folder / 'rows.csv').write_text('\n'.join(lines) + '\n')
+    return str(folder / 'rows.csv')
+
+
+def test_reads_rows(tmp_path: Path):
+    # rounding may put a coordinate beyond the border
+    rows = read_actions(write(tmp_path, GOOD, '', ' m1 ,1798,-0.001,0,1,1.002,80, 3'))
+    assert [(r.video, r.second, r.action, r.person) for r in rows] == [
+        ('m0', 902, 12, 7),
+        ('m1', 1798, 80, 3),
+    ]
+    assert rows[0].box.tolist() == [0.1, 0.2, 0.3, 0.4]
+    assert rows[1].box.tolist() == [-0.001, 0, 1, 1.002]
+    assert read_exclusions(write(tmp_path, 'm0,0902', 'm1,1000')) == {('m0', 902), ('m1', 1000)}
+    assert read_exclusions(write(tmp_path)) == set()
+
+
+@pytest.mark.parametrize(
+    'line',
+    [
+        'm0,0902,0.1,0.2,0.3,0.4,12',
+        GOOD + ',9',
+        'm0,now,0.1,0.2,0.3,0.4,12,7',
+        'm0,0902,0.1,0.2,0.3,,12,7',
+        'm0,0902,0.1,0.2,0.3,nan,12,7',
+        'm0,0902,0.1,0.2,0.3,0.4,0,7',
+        'm0,0902,0.1,0.2,0.3,0.4,12,',
+        'm0,0902,0,0,64,48,12,7',  # pixels
+        'm0,0902,-3.5,0,1,1,12,7',
+        'm0',
+    ],
+)
+def test_malformed_lines_are_named(tmp_path: Path, line: str):
+    with pytest.raises(ValueError, match=r'rows\.csv, line 2: '):
+        read_actions(write(tmp_path, GOOD, line, GOOD))
+
+
+CELLS = st.sampled_from(['m0', '', '"', '0902', '-1', '1e999', 'nan', '\0', '٣', ' ', '9' * 30])
+
+
+@settings(
+    derandomize=True,
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    content=st.binary(max_size=200)
+    | st.lists(st.lists(CELLS, max_size=9).map(','.join), max_size=4).map('\n'.join).map(str.encode)
+)
+def test_any_file_is_read_or_named(content: bytes, tmp_path: Path):
+    (tmp_path / 'rows.csv').write_bytes(content)
+    for reads in (read_actions, read_exclusions):
+        try:
+            reads(str(tmp_path / 'rows.csv'))
+        except ValueError as error:
+            assert 'rows.csv' in str(error)
+
+
+@pytest.mark.parametrize('count', [0, 1, 2, 29, 30])
+@pytest.mark.parametrize('start', [0, 1])
+def test_counts_frames(tmp_path: Path, count: int, start: int):
+    for i in range(count):
+        (tmp_path / f'img_{i + start:05}.jpg').touch()
+    source = find_frames(str(tmp_path), 'img_{:05}.jpg', start, most=30, fps=10)
+    assert source == (Source(str(tmp_path), count, count / 10) if count else None)
+
+
+def test_finds_videos_whatever_lies_beside_them(tmp_path: Path):
+    for name in ('a.mp4', 'b.c.webm', '-d.MKV', 'a.json', 'a', 'notes.txt'):
+        (tmp_path / name).touch()
+    files = {name: Path(path).name for name, path in find_movies(str(tmp_path)).items()}
+    assert files == {'a': 'a.mp4', 'b.c': 'b.c.webm', '-d': '-d.MKV'}
+    assert find_movies(str(tmp_path / 'nowhere')) == {}
+    (tmp_path / 'a.webm').touch()
+    with pytest.raises(ValueError, match=r'a\.mp4 and a\.webm'):
+        find_movies(str(tmp_path))
+
+
+def test_probes_a_video(tmp_path: Path):
+    encode(tmp_path / 'v.mp4', num_frames=60)
+    (tmp_path / 'no.mp4').write_bytes(b'text')
+    assert probe_video(str(tmp_path / 'v.mp4')) == Source(str(tmp_path / 'v.mp4'), 60, 2)
+    assert probe_video(str(tmp_path / 'no.mp4')) is probe_video(None) is None

@@ -1,0 +1,191 @@
+"""The detectors as the configs compose them: with a proposal network and on given boxes."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from mmaction.registry import MODELS
+from mmaction.structures import ActionDataSample
+from mmengine.config import Config
+from mmengine.structures import InstanceData
+from torch import nn
+
+from cvrl_mm.detection import ActionFasterRCNN
+from cvrl_mm.detection.detector import as_people
+from cvrl_mm.mmcv_ops import roi_align
+
+CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
+BOXES = torch.tensor([[8.0, 8.0, 24.0, 36.0], [36.0, 20.0, 56.0, 48.0]])
+ACTIONS = torch.tensor([[0.0, 1, 0, 1], [0, 0, 1, 0]])
+
+
+def build(name: str) -> nn.Module:
+    torch.manual_seed(0)
+    model = MODELS.build(Config.fromfile(CONFIGS / f'{name}.py').model)
+    model.init_weights()
+    return model
+
+
+@pytest.fixture
+def model() -> ActionFasterRCNN:
+    return build('synthetic_ava_faster_rcnn')
+
+
+@pytest.fixture
+def given() -> nn.Module:
+    """The detector on given boxes, with batch norm as in what it is compared with."""
+    return build('synthetic_ava_fast_rcnn').eval()
+
+
+def sample(**boxes: torch.Tensor) -> ActionDataSample:
+    sample = ActionDataSample(metainfo=dict(img_shape=(64, 64)))
+    sample.gt_instances = InstanceData(**{'bboxes': BOXES, 'labels': ACTIONS, **boxes})
+    return sample
+
+
+def test_people_are_one_class_with_the_same_boxes():
+    people = as_people(sample())
+    assert torch.equal(people.gt_instances.bboxes, BOXES)
+    assert people.gt_instances.labels.tolist() == [0, 0]
+    assert people.gt_instances.labels.dtype == torch.int64
+    assert people.metainfo == dict(img_shape=(64, 64), pad_shape=(64, 64))
+
+
+def test_one_backbone_learns_from_both_heads(model: ActionFasterRCNN):
+    clips = torch.rand(2, 3, 8, 64, 64)
+    losses = model.loss(clips, [sample(), sample()])
+    parts = dict(rpn=losses['loss_rpn_cls'][0] + losses['loss_rpn_bbox'][0])
+    parts['action'] = losses['loss_action_cls']
+    stem = next(model.backbone.parameters())
+    own = dict(rpn=model.rpn_head.rpn_cls.weight, action=model.roi_head.bbox_head.fc_cls.weight)
+    for name, loss in parts.items():
+        for head, weight in own.items():
+            grads = torch.autograd.grad(loss, [stem, weight], retain_graph=True, allow_unused=True)
+            assert grads[0].abs().sum() > 0
+            assert (grads[1] is not None and grads[1].abs().sum() > 0) == (name == head)
+
+
+def test_the_proposal_network_sees_the_mean_over_the_clip(model: ActionFasterRCNN):
+    seen = []
+    model.rpn_head.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    model.eval()
+    clip = torch.rand(1, 3, 8, 64, 64)
+    with torch.no_grad():
+        model.predict(clip, [sample()])
+        feats = model.backbone(clip)
+    assert feats.shape == (1, 64, 4, 4, 4)
+    assert len(seen) == len(seen[0]) == 1
+    torch.testing.assert_close(seen[0][0], feats.sum(2) / 4)
+
+
+def test_scores_are_of_the_action_and_of_being_a_person(model: ActionFasterRCNN):
+    people = InstanceData(bboxes=BOXES.clone(), scores=torch.tensor([0.5, 0.125]))
+    model.rpn_head.predict = lambda *args, **kwargs: [people]
+    model.eval()
+    clip = torch.rand(1, 3, 8, 64, 64)
+    with torch.no_grad():
+        result = model.predict(clip, [sample()])[0].pred_instances
+        feats, rois = model.backbone(clip), torch.cat([torch.zeros(2, 1), BOXES], 1)
+        logits = model.roi_head._bbox_forward(feats, rois, [])['cls_score']
+    torch.testing.assert_close(result.bboxes, BOXES / 64)
+    torch.testing.assert_close(result.scores, logits.sigmoid() * torch.tensor([[0.5], [0.125]]))
+
+
+def test_finds_at_least_one_box_in_anything(model: ActionFasterRCNN):
+    model.eval()
+    with torch.no_grad():
+        result = model.predict(torch.zeros(1, 3, 8, 48, 80), [sample()])[0].pred_instances
+    assert 1 <= len(result.bboxes) <= 20
+    assert (result.bboxes >= 0).all() and (result.bboxes[:, 2:] > result.bboxes[:, :2]).any()
+
+
+def proposed(proposals: torch.Tensor) -> ActionDataSample:
+    given = sample()
+    given.proposals = InstanceData(bboxes=proposals)
+    return given
+
+
+def test_scores_are_of_the_mean_over_time_then_the_maximum_over_space(given: nn.Module):
+    """Section 4.1, with a 3D RoIAlign: one of every time step."""
+    clip = torch.rand(1, 3, 8, 64, 64)
+    with torch.no_grad():
+        scores = given.predict(clip, [proposed(BOXES.clone())])[0].pred_instances.scores
+        feats = given.backbone(clip)
+        assert feats.shape[2:] == (4, 4, 4)  # stride 16, as stage 5 does not stride
+        rois = torch.cat([torch.zeros(2, 1), BOXES], 1)
+        steps = [f.contiguous() for f in feats.unbind(2)]
+        aligned = [roi_align(f, rois, (7, 7), 1 / 16, 0, 'avg', True) for f in steps]
+        pooled = torch.stack(aligned).mean(0).amax((2, 3))
+        expected = given.roi_head.bbox_head.fc_cls(pooled).sigmoid()
+    torch.testing.assert_close(scores, expected)
+
+
+FITTING, BESIDE = BOXES[:1] + 0.2, BOXES[:1] + 10
+
+
+@pytest.mark.parametrize(
+    ('proposals', 'rows', 'targets'),
+    [
+        (FITTING, FITTING, ACTIONS[:1]),
+        (BESIDE, BESIDE, torch.zeros(1, 4)),  # in no annotated box: no action, as in SlowFast
+        (torch.cat([BESIDE, FITTING]), torch.cat([FITTING, BESIDE]), [[0.0, 1, 0, 1], [0] * 4]),
+        (torch.zeros(0, 4), torch.zeros(0, 4), torch.zeros(0, 4)),
+    ],
+)
+def test_the_loss_is_of_annotated_and_of_all_proposed_boxes(
+    given: nn.Module, proposals: torch.Tensor, rows: torch.Tensor, targets: torch.Tensor
+):
+    clips = torch.rand(1, 3, 8, 64, 64)
+    loss = given.loss(clips, [proposed(proposals)])['loss_action_cls']
+    boxes = torch.cat([BOXES, rows])
+    rois = torch.cat([torch.zeros(len(boxes), 1), boxes], 1)
+    logits = given.roi_head._bbox_forward(given.backbone(clips), rois, [])['cls_score']
+    wanted = torch.cat([ACTIONS, torch.as_tensor(targets)])
+    expected = F.binary_cross_entropy_with_logits(logits[:, 1:], wanted[:, 1:])
+    torch.testing.assert_close(loss, expected)
+
+
+def test_the_focal_loss_is_mmactions():
+    cfg = Config.fromfile(CONFIGS / 'synthetic_ava_fast_rcnn.py').model.roi_head.bbox_head
+    cfg.update(focal_gamma=2.0, focal_alpha=0.5)
+    heads = [
+        MODELS.build({**cfg, 'type': f'mmdet.{name}', **more})
+        for name, more in (('AllBoxesHeadAVA', {}), ('BBoxHeadAVA', dict(background_class=True)))
+    ]
+    logits = torch.randn(2, 4)
+    found = SimpleNamespace(pos_priors=BOXES, neg_priors=BOXES[:0], pos_gt_labels=ACTIONS)
+    train_cfg = Config(dict(pos_weight=1.0))
+    ours, theirs = (
+        head.loss_and_target(logits, None, [found], train_cfg)['loss_bbox'] for head in heads
+    )
+    assert ours == theirs
+
+
+def test_a_proposal_network_trains_its_actions_on_people_alone(model: ActionFasterRCNN):
+    seen = []
+    head = model.roi_head.bbox_head
+    head.register_forward_hook(lambda module, args, logits: seen.append(logits))
+    targets = []
+    get_targets = head.get_targets
+    head.get_targets = lambda *args: targets.append(get_targets(*args)) or targets[-1]
+    model.loss(torch.rand(2, 3, 8, 64, 64), [sample(), sample()])
+    assert len(seen[0]) == len(targets[0][0]) >= 4
+    assert (targets[0][0].sum(1) > 0).all()
+
+
+def test_dropout_drops_pooled_features():
+    """As SlowFast does; before the maximum over 7 x 7, it would drop next to nothing."""
+    cfg = Config.fromfile(CONFIGS / 'ava22_videos_cvrl.py').model.roi_head.bbox_head
+    torch.manual_seed(0)
+    head = MODELS.build({**cfg, 'type': f'mmdet.{cfg.type}'})
+    seen = []
+    head.fc_cls.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    feats = torch.rand(64, cfg.in_channels, 1, 7, 7)
+    head.train()(feats)
+    head.eval()(feats)
+    training, testing = seen
+    dropped = training == 0
+    assert 0.45 < dropped.float().mean() < 0.55
+    torch.testing.assert_close(training[~dropped], 2 * testing[~dropped])
