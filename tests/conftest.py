@@ -18,7 +18,7 @@ import torch
 from mmaction.utils import register_all_modules
 from mmengine.logging import MMLogger
 
-from cvrl_mm.synthetic.motion_videos import write_motion_videos
+from cvrl_mm.synthetic.motion import write_motion_videos
 
 # On cores that other tests or jobs share, waiting threads cost several times what they compute.
 torch.set_num_threads(int(os.environ.setdefault('OMP_NUM_THREADS', '1')))

@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.dataset import Compose, pseudo_collate
 from torch import nn
 
-from cvrl_mm.synthetic.motion_videos import encode
+from cvrl_mm.synthetic.motion import encode
 
 SLOWONLY = 'recognition/slowonly/slowonly_r50_8xb16-4x16x1-256e_kinetics400-rgb.py'
 TSN = 'recognition/tsn/tsn_imagenet-pretrained-r50_8xb32-1x1x3-100e_kinetics400-rgb.py'

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cvrl_mm.synthetic.motion_videos import encode
+from cvrl_mm.synthetic.motion import encode
 from tests.processes import run_program
 
 ROOT = Path(__file__).parents[1]

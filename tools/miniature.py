@@ -33,7 +33,7 @@ from cvrl_mm.miniature.run import Run
 from cvrl_mm.miniature.tables import TABLES, TRANSFER, measures_by_run
 from cvrl_mm.miniature.training_process import training_pool
 from cvrl_mm.preparation.subset import draw_subset
-from cvrl_mm.synthetic.motion_videos import VERSION, write_motion_videos
+from cvrl_mm.synthetic.motion import VERSION, write_motion_videos
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CORES = usable_cores()

@@ -1,5 +1,5 @@
-"""Synthetic data: small generated sets of videos for trying the method within minutes.
+"""Generated videos for trying the method within minutes.
 
-Out: encoded video files with lists (``motion_videos.py``, classes are motions of shapes) or with
-AVA's annotation files (``ava_movies.py``). Start with ``motion_videos.py``.
+In: numbers of videos and a seed. Out: encoded videos with lists (``motion``: classes are motions of
+shapes) or with the annotation files of AVA (``ava_movies``). Read ``motion`` first.
 """

@@ -41,10 +41,8 @@ class Figure:
     def centre(self, frame: int) -> np.ndarray:
         """Return the centre of the figure at a frame, x and y in pixels."""
         angle = 2 * np.pi * self.turns * frame / FPS + self.phase
-        return self.home + REACH * np.array(ACTIONS[self.action][1]) * [
-            np.cos(angle),
-            np.sin(angle),
-        ]
+        offset = np.array(ACTIONS[self.action][1]) * [np.cos(angle), np.sin(angle)]
+        return self.home + REACH * offset
 
     def box(self, frame: int) -> np.ndarray:
         """Return the box of the figure at a frame, as fractions of the frame, (4,)."""
@@ -62,24 +60,18 @@ def write_synthetic_ava(root: Path, num_train: int = 64, num_val: int = 16, seed
         seed: Seed of all draws.
 
     Raises:
-        ValueError: A number is out of range.
+        ValueError: There would be no movies.
         FileExistsError: One of the subfolders exists already.
         OSError: A file cannot be written.
     """
-    for name, number in dict(num_train=num_train, num_val=num_val).items():
-        if number < 1:
-            raise ValueError(f'{name} must be at least 1, got {number}.')
-    if seed < 0:
-        raise ValueError(f'seed must not be negative, got {seed}.')
+    if min(num_train, num_val) < 1:
+        raise ValueError(f'num_train and num_val must be at least 1, got {num_train}, {num_val}.')
     rng = np.random.default_rng(seed)
-    folders = [root / name for name in ('annotations', 'rawframes', 'videos')]
-    for folder in folders:
-        if folder.exists():
-            raise FileExistsError(f'{folder} exists already; name a new folder.')
-    for folder in folders:
-        folder.mkdir(parents=True)
+    for name in ('annotations', 'rawframes', 'videos'):
+        (root / name).mkdir(parents=True)
+    annotations = root / 'annotations'
     labels = [f'item {{\n  name: "{name}"\n  id: {i}\n}}\n' for i, (name, _) in ACTIONS.items()]
-    (root / 'annotations' / 'actions.pbtxt').write_text(''.join(labels))
+    (annotations / 'actions.pbtxt').write_text(''.join(labels))
     for split, count in (('train', num_train), ('val', num_val)):
         rows, proposals = [], {}
         for movie in (f'{split}_{i}' for i in range(count)):
@@ -91,7 +83,6 @@ def write_synthetic_ava(root: Path, num_train: int = 64, num_val: int = 16, seed
                     corners = ','.join(f'{x:.3f}' for x in box)
                     rows.append(f'{movie},{second:04d},{corners},{figure.action},{person}')
                 proposals[f'{movie},{second:04d}'] = draw_detections(rng, boxes)
-        annotations = root / 'annotations'
         (annotations / f'{split}.csv').write_text('\n'.join(rows) + '\n')
         (annotations / f'{split}_excluded.csv').write_text(f'{split}_0,{KEY_SECONDS[-1]:04d}\n')
         save_proposals(proposals, annotations / f'{split}_proposals.pkl')
@@ -100,11 +91,11 @@ def write_synthetic_ava(root: Path, num_train: int = 64, num_val: int = 16, seed
 def draw_figure(rng: np.random.Generator, half: int) -> Figure:
     """Draw a figure in the left (0) or right (1) half of the frame."""
     room = FIGURE[1] / 2 + REACH
+    action = int(rng.choice(list(ACTIONS)))
+    x, y = (half + 0.5) * SIZE / 2 + rng.uniform(-3, 3), rng.uniform(room, SIZE - room)
     return Figure(
-        action=int(rng.choice(list(ACTIONS))),
-        home=np.array(
-            [(half + 0.5) * SIZE / 2 + rng.uniform(-3, 3), rng.uniform(room, SIZE - room)]
-        ),
+        action=action,
+        home=np.array([x, y]),
         turns=rng.uniform(1.2, 1.8) * rng.choice([-1, 1]),
         phase=rng.uniform(0, 2 * np.pi),
         colour=tuple(rng.uniform(170, 255, 3).tolist()),
@@ -136,19 +127,14 @@ def render(rng: np.random.Generator, figures: list[Figure]) -> list[np.ndarray]:
 
 
 def write_movie(root: Path, movie: str, frames: list[np.ndarray]) -> None:
-    """Write the frames of a movie as image files and as a video file.
-
-    Raises:
-        OSError: A file cannot be written.
-    """
+    """Write the frames of a movie as image files and as a video file."""
     folder, video = root / 'rawframes' / movie, root / 'videos' / f'{movie}.mp4'
     folder.mkdir()
     writer = cv2.VideoWriter(str(video), cv2.VideoWriter.fourcc(*'mp4v'), FPS, (SIZE, SIZE))
-    if not writer.isOpened():
-        raise OSError(f'OpenCV cannot write {video}.')
+    written = writer.isOpened()
     for number, frame in enumerate(frames, 1):
-        image = folder / f'img_{number:05}.jpg'
-        if not cv2.imwrite(str(image), frame):
-            raise OSError(f'OpenCV cannot write {image}.')
+        written &= cv2.imwrite(str(folder / f'img_{number:05}.jpg'), frame)
         writer.write(frame)
     writer.release()
+    if not written:  # OpenCV raises no errors
+        raise OSError(f'OpenCV cannot write {video} and {folder}.')

@@ -15,7 +15,7 @@ from cvrl_mm.io import locked, replacing
 from cvrl_mm.own_videos import pipeline
 from cvrl_mm.own_videos.options import Options
 from cvrl_mm.own_videos.training import final_checkpoint
-from cvrl_mm.synthetic.motion_videos import write_motion_videos
+from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.processes import exit_codes, start_ranks
 
 # The smallest training that goes through all stages: 8 steps, after those that measure the time

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cvrl_mm.own_videos.probe import Probe, is_grey, probe
-from cvrl_mm.synthetic.motion_videos import encode as write_frames
+from cvrl_mm.synthetic.motion import encode as write_frames
 from tests.videos import encode, encode_sound, turn
 
 

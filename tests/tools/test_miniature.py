@@ -10,7 +10,7 @@ import pytest
 
 from cvrl_mm.miniature.origin import origin
 from cvrl_mm.miniature.run import Run
-from cvrl_mm.synthetic.motion_videos import encode
+from cvrl_mm.synthetic.motion import encode
 from tests.processes import run_program
 from tests.script import TOOLS, run_script
 

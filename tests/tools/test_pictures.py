@@ -11,7 +11,7 @@ import pytest
 import torch
 from mmaction.registry import MODELS
 
-from cvrl_mm.synthetic.motion_videos import encode, write_motion_videos
+from cvrl_mm.synthetic.motion import encode, write_motion_videos
 
 TOOLS = Path(__file__).parents[2] / 'tools'
 CONFIG = """

@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from cvrl_mm.io import progress, usable_cores
-from cvrl_mm.synthetic.motion_videos import SETS, write_motion_videos
+from cvrl_mm.synthetic.motion import SETS, write_motion_videos
 
 
 def main() -> None:
