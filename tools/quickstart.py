@@ -29,8 +29,7 @@ from cvrl_mm.evaluation.linear_probe import frozen_accuracy
 from cvrl_mm.evaluation.retrieval import NUM_NEIGHBOURS
 from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.miniature.training_process import LOG, training_process
-from cvrl_mm.synthetic.motion_scene import CLASSES
-from cvrl_mm.synthetic.motion_videos import write_motion_videos
+from cvrl_mm.synthetic.motion import CLASSES, write_motion_videos
 from cvrl_mm.visualization.curves import (
     plot_clips,
     plot_curves,

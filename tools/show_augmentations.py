@@ -20,8 +20,7 @@ from mmengine.config import Config
 import cvrl_mm
 from cvrl_mm.cli import check_videos, plain_errors, read_config
 from cvrl_mm.engine.terminal_log import print_warnings_only
-from cvrl_mm.synthetic.motion_scene import MotionScene
-from cvrl_mm.synthetic.motion_videos import NUM_FRAMES, encode
+from cvrl_mm.synthetic.motion import NUM_FRAMES, MotionScene, encode
 from cvrl_mm.visualization.curves import plot_clips, trace_augmentation
 
 CONFIG = Path(cvrl_mm.__file__).parent / '.mim/configs/cvrl/pretrain_k400.py'

@@ -10,7 +10,7 @@ import torch
 from cvrl_mm.convert.clip_input import ClipInput
 from cvrl_mm.evaluation import features
 from cvrl_mm.evaluation.encoder import Encoder, VideoClips, extract_to_file
-from cvrl_mm.synthetic.motion_videos import encode as encode_frames
+from cvrl_mm.synthetic.motion import encode as encode_frames
 from tests.processes import end, start
 from tests.videos import encode, make_pipe
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cvrl_mm.synthetic.motion_videos import encode
+from cvrl_mm.synthetic.motion import encode
 from cvrl_mm.visualization.pages import Neighbour, Query, preview, write_neighbour_page
 
 
