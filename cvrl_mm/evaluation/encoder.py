@@ -234,7 +234,11 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
             f'{cfg!r:.80}.'
         )
     if str(checkpoint) == UNTRAINED:
-        return _untrained(cfg)
+        if cfg is None:
+            raise ValueError('An untrained encoder needs a config that defines its architecture.')
+        meta = dict(source=UNTRAINED, backbone=architecture_of(cfg.model.backbone.to_dict()))
+        backbone = build_recognizer(cfg, UNTRAINED).backbone
+        return Encoder(backbone, ClipInput.from_config(cfg), meta).eval()
     path = locate_weights(checkpoint)
     found = extract_backbone(path)
     meta = found['meta']
@@ -257,15 +261,6 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
     clip_input = ClipInput.from_dict(meta.setdefault('input', {}))
     backbone = build_backbone(meta['backbone'], found, str(checkpoint))
     return Encoder(backbone, clip_input, meta).eval()
-
-
-def _untrained(config: Config | None) -> Encoder:
-    """Build an encoder with the random weights of ``randomness.seed``."""
-    if config is None:
-        raise ValueError('An untrained encoder needs a config that defines its architecture.')
-    meta = dict(source=UNTRAINED, backbone=architecture_of(config.model.backbone.to_dict()))
-    backbone = build_recognizer(config, UNTRAINED).backbone
-    return Encoder(backbone, ClipInput.from_config(config), meta).eval()
 
 
 class VideoClips(Dataset):

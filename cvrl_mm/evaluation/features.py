@@ -5,7 +5,7 @@ several processes can fill and an interrupted job continues::
 
     meta.json                what the features depend on, and the number of videos
     feats_000000000.npz      a block of n videos: feats.NAME (n, V, C) for each encoder,
-    feats_000000256.npz ...  indices (n,), labels (n,), errors; named by its first video
+    feats_000000064.npz ...  indices (n,), labels (n,), errors; named by its first video
 """
 
 import copy
@@ -13,8 +13,7 @@ import hashlib
 import json
 import logging
 import shutil
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,8 +43,8 @@ from ..models.pooling import global_average_pool
 from ..models.weights import is_counter
 
 UNTRAINED = 'untrained'  # instead of a checkpoint: random weights with the config's seed
-BLOCK_VIDEOS = 256  # a file of the store holds at most so many videos,
-BLOCK_SECONDS = 60  # and is written after this time at the latest
+BLOCK_VIDEOS = 64  # per file of the store, rounded up to whole batches: what a kill may cost
+Encode = Callable[[Tensor], Mapping[str, Tensor]]
 
 
 def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> BaseRecognizer:
@@ -92,20 +91,14 @@ def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> N
     if described is None:
         return
     trained, given = ClipInput.from_dict(described), ClipInput.from_config(config)
-    differing = [
-        name
-        for name in ('frame_interval', 'mean', 'std')
-        if not np.allclose(getattr(trained, name), getattr(given, name), rtol=1e-3)
-    ]
+    equal = ('frame_interval', 'mean', 'std')
+    differing = [n for n in equal if not np.allclose(getattr(trained, n), getattr(given, n), 1e-3)]
     differing += [n for n in ('clip_len', 'size') if getattr(given, n) < getattr(trained, n)]
-    if differing:
-        expected, found = (
-            ', '.join(f'{name}={getattr(clips, name)}' for name in differing)
-            for clips in (trained, given)
-        )
+    changes = [f'{name}={getattr(given, name)}, not {getattr(trained, name)}' for name in differing]
+    if changes:
         print_log(
-            f'{checkpoint} was trained on clips with {expected}, but the config samples clips with '
-            f'{found}. The features may be worse; adapt the pipelines of the config.',
+            f'The config samples other clips than those that {checkpoint} was trained on: '
+            f'{"; ".join(changes)}. The features may be worse; adapt the pipelines of the config.',
             logger='current',
             level=logging.WARNING,
         )
@@ -121,16 +114,11 @@ def extract_features(model: BaseRecognizer, batches: Iterable[dict]) -> tuple[Te
 
     Returns:
         Features, (N, C) float32, and labels, (N,), both on the CPU and in the order of the videos.
-
-    Raises:
-        ValueError: There are no batches.
     """
     was_training = model.training
     model.eval()
-    found = [(clips.mean(1).cpu(), labels) for clips, labels in clip_features(model, batches)]
+    found = [(feats.mean(1).cpu(), labels) for feats, labels in clip_features(model, batches)]
     model.train(was_training)
-    if not found:
-        raise ValueError('The data loader is empty; there are no videos to compute features of.')
     feats, labels = zip(*found, strict=True)
     return torch.cat(feats), torch.cat(labels)
 
@@ -186,6 +174,9 @@ class Features:
     labels: Tensor
     errors: dict[int, str] = field(default_factory=dict)
 
+    def __len__(self) -> int:
+        return len(self.indices) + len(self.errors)
+
 
 def join_features(parts: Iterable[Features]) -> Features:
     """Concatenate features and sort them by index; of several for one video, keep the first."""
@@ -217,7 +208,7 @@ class FeatureStore:
     def fill(
         self,
         dataset: Dataset,
-        encode: Callable[[Tensor], Mapping[str, Tensor]],
+        encode: Encode,
         batch_size: int,
         num_workers: int,
         rank: int = 0,
@@ -241,27 +232,24 @@ class FeatureStore:
         Raises:
             ValueError: The folder holds other features.
         """
-        assert isinstance(dataset, Sized)
-        self._claim(len(dataset))
-        finished = self._finished()
-        share = range(rank, len(dataset), size)
+        num_videos = len(dataset)  # type: ignore[arg-type]
+        self._claim(num_videos)
+        finished, share = self._finished(), range(rank, num_videos, size)
         left = [i for i in share if i not in finished]
         done = len(share) - len(left)
         on_progress(done, len(share))
         block: list[Features] = []
-        in_block, start = 0, time.monotonic()
         try:
             for part in _encode(dataset, left, encode, batch_size, num_workers):
                 block.append(part)
-                in_block += len(part.indices) + len(part.errors)
-                on_progress(done + in_block, len(share))
-                if in_block >= BLOCK_VIDEOS or time.monotonic() - start > BLOCK_SECONDS:
-                    self._write(join_features(block))
-                    done += in_block
-                    block, in_block, start = [], 0, time.monotonic()
+                done += len(part)
+                on_progress(done, len(share))
+                if sum(map(len, block)) >= BLOCK_VIDEOS:
+                    self._write(block)
+                    block.clear()
         finally:  # also after an error, such as a killed worker
             if block:
-                self._write(join_features(block))
+                self._write(block)
 
     def load(self) -> Features:
         """Read all features.
@@ -294,18 +282,14 @@ class FeatureStore:
                 part.write_text(json.dumps(dict(self.meta, num_videos=num_videos)))
         if not path.exists():
             raise FileNotFoundError(f'{self.folder} holds no features.')
-        try:
-            written = dict(json.loads(path.read_text()))
-            stored = int(written['num_videos'])
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ValueError(f'{path} is damaged; remove {self.folder}.') from error
-        wanted = dict(self.meta, num_videos=stored if num_videos is None else num_videos)
+        written = json.loads(path.read_text())
+        wanted = self.meta | dict(num_videos=num_videos or written['num_videos'])
         if differing := [k for k in {**wanted, **written} if wanted.get(k) != written.get(k)]:
             raise ValueError(
                 f'{self.folder} holds features with other {", ".join(differing)}; finish that run, '
                 'remove the folder, or choose another output.'
             )
-        return stored
+        return written['num_videos']
 
     def _blocks(self) -> list[Path]:
         return sorted(self.folder.glob('feats_*.npz'))
@@ -313,19 +297,19 @@ class FeatureStore:
     def _finished(self) -> set[int]:
         return {i for path in self._blocks() for i in _read_indices(path)}
 
-    def _write(self, block: Features) -> None:
+    def _write(self, parts: Sequence[Features]) -> None:
+        block = join_features(parts)
         arrays: dict[str, Any] = {f'feats.{name}': x.numpy() for name, x in block.feats.items()}
         arrays |= dict(indices=block.indices.numpy(), labels=block.labels.numpy())
-        arrays |= dict(errors=np.array(json.dumps(block.errors)))
         first = min([*block.indices.tolist(), *block.errors])
         with replacing(self.folder / f'feats_{first:09d}.npz') as part:
-            np.savez(part, **arrays)
+            np.savez(part, errors=np.array(json.dumps(block.errors)), **arrays)
 
 
 def _encode(
     dataset: Dataset,
     indices: Sequence[int],
-    encode: Callable[[Tensor], Mapping[str, Tensor]],
+    encode: Encode,
     batch_size: int,
     num_workers: int,
 ) -> Iterator[Features]:
@@ -333,19 +317,19 @@ def _encode(
     loader = DataLoader(
         Subset(dataset, indices), batch_size, num_workers=num_workers, collate_fn=list
     )
-    start = 0
+    places = iter(indices)
     for samples in loader:
-        numbered = dict(zip(indices[start : start + len(samples)], samples, strict=True))
-        start += len(samples)
-        read = {i: sample for i, sample in numbered.items() if 'error' not in sample}
+        numbered = [(next(places), sample) for sample in samples]
+        read = {i: sample for i, sample in numbered if 'error' not in sample}
+        labels = [int(sample['data_samples'].gt_label) for sample in read.values()]
         feats: Mapping[str, Tensor] = {}
         if read:
             feats = encode(torch.stack([sample['inputs'] for sample in read.values()]))
         yield Features(
             {name: x.cpu() for name, x in feats.items()},
             torch.tensor(list(read), dtype=torch.long),
-            torch.tensor([int(s['data_samples'].gt_label) for s in read.values()]).long(),
-            {i: sample['error'] for i, sample in numbered.items() if 'error' in sample},
+            torch.tensor(labels, dtype=torch.long),
+            {i: sample['error'] for i, sample in numbered if 'error' in sample},
         )
 
 
@@ -478,11 +462,8 @@ def check_features_path(path: str | Path, names: Iterable[str] = ()) -> None:
         raise ValueError(f'Features need a file ending in .npz or .parquet, got {path}.')
     check_target(path)
     if path.suffix == '.parquet':
-        try:
-            import pyarrow.parquet  # noqa: F401
-        except ImportError as error:
-            # pyarrow 26 needs numpy 2, which older versions of the stack do not support
-            raise ImportError('Parquet files need pyarrow: pip install "pyarrow<26".') from error
+        import pyarrow.parquet  # noqa: F401
+
         if bad := next((name for name in names if not is_utf8(name)), None):
             raise ValueError(
                 f'The name {printable(bad)} is not UTF-8, which Parquet files need; rename the '

@@ -53,11 +53,6 @@ def test_extraction_leaves_the_model_as_it_was():
         assert torch.equal(value, before[name]), name
 
 
-def test_an_empty_loader_is_refused():
-    with pytest.raises(ValueError, match='data loader is empty'):
-        extract_features(build_recognizer(CONFIG), [])
-
-
 def test_the_seed_decides_the_untrained_weights():
     first, again = build_recognizer(CONFIG), build_recognizer(CONFIG)
     other = build_recognizer(ConfigDict(CONFIG, randomness=dict(seed=4)))
@@ -93,8 +88,8 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path):
     [
         (dict(), None),
         (dict(clip_len=4, size=16), None),  # the paper, too, trains on shorter and smaller clips
-        (dict(frame_interval=3), 'trained on clips with frame_interval=3, but .* frame_interval=2'),
-        (dict(size=64, std=[1.0] * 3), r'std=\(1.0, 1.0, 1.0\), size=64, but .* size=32'),
+        (dict(frame_interval=3), 'frame_interval=2, not 3'),
+        (dict(size=64, std=[1.0] * 3), 'size=32, not 64'),
     ],
     ids=str,
 )
