@@ -9,7 +9,7 @@ from mmaction.utils import SampleList
 from torch import Tensor
 
 from cvrl_mm.datasets.random_source import RandomSource
-from cvrl_mm.models.clip_data_preprocessor import ClipDataPreprocessor
+from ..models.preprocessor import ClipDataPreprocessor
 
 from .clip_transform import ClipTransform
 from .operations import apply_on_device

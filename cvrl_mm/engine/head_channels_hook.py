@@ -4,7 +4,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from cvrl_mm.models.head_channels import check_head_channels
+from ..models.heads import check_head_channels
 
 from .unwrapped_model import unwrapped_model
 

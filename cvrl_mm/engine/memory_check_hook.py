@@ -5,7 +5,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from cvrl_mm.models.r3d_slow import MAX_ELEMENTS
+from ..models.backbone import MAX_ELEMENTS
 from cvrl_mm.models.training_memory import (
     GIB,
     USABLE_SHARE,

@@ -22,15 +22,12 @@ def gather_rows(x: Tensor, equal: bool = False) -> tuple[Tensor, int]:
     """
     if get_world_size() == 1:
         return x, 0
-    sizes = [len(x)] * get_world_size() if equal else _row_counts(x)
-    rows = _Gather.apply(x, sizes)
-    return rows, sum(sizes[: get_rank()])
-
-
-def _row_counts(x: Tensor) -> list[int]:
-    counts = [x.new_empty(1, dtype=torch.long) for _ in range(get_world_size())]
-    dist.all_gather(counts, x.new_tensor([len(x)], dtype=torch.long))
-    return torch.cat(counts).tolist()
+    sizes = [len(x)] * get_world_size()
+    if not equal:
+        counts = [x.new_empty(1, dtype=torch.long) for _ in sizes]
+        dist.all_gather(counts, x.new_tensor([len(x)], dtype=torch.long))
+        sizes = torch.cat(counts).tolist()
+    return _Gather.apply(x, sizes), sum(sizes[: get_rank()])
 
 
 def mean_over_ranks(sums: Tensor, count: int) -> Tensor:
@@ -53,15 +50,15 @@ def mean_over_ranks(sums: Tensor, count: int) -> Tensor:
 class _Gather(torch.autograd.Function):
     """All-gather forward, all-reduce backward.
 
-    The sum over ranks in the backward pass gives each embedding the gradient that it receives as
-    a negative of the videos of other ranks. Each rank keeps only its own rows of the result; the
-    additional cost is negligible because embeddings are small.
+    The sum over ranks gives each embedding the gradient that it receives as a negative of the
+    videos of other ranks. ``torch.distributed.nn.functional.all_gather`` computes the same, but
+    needs equal sizes and is deprecated since torch 2.15.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, sizes: list[int]) -> Tensor:
         ctx.sizes = sizes
-        padded = x.new_zeros(max(sizes), *x.shape[1:])  # collectives need equal shapes
+        padded = x.new_zeros(max(sizes), *x.shape[1:])
         padded[: len(x)] = x
         rows = [torch.empty_like(padded) for _ in sizes]
         dist.all_gather(rows, padded)

@@ -15,8 +15,7 @@ from torch.utils._pytree import tree_flatten
 
 from cvrl_mm.datasets.sample_shape import sample_shape
 
-from .pooling import global_average_pool
-from .r3d_slow import MAX_ELEMENTS
+from .backbone import MAX_ELEMENTS, global_average_pool
 
 GIB = 2**30
 # Largest share of a GPU's memory that a step may use by this count: 72 GiB on a GPU with 80 GB.

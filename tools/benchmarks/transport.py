@@ -35,7 +35,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import cvrl_mm
 from cvrl_mm.datasets import stack_collate
-from cvrl_mm.models.batch_transfer import BatchTransfer
+from cvrl_mm.models import ClipDataPreprocessor
 
 COLLATES = dict(pseudo_collate=pseudo_collate, stack_collate=stack_collate)
 LOADER_TIMEOUT = 60  # seconds
@@ -70,15 +70,13 @@ def num_files() -> int:
     return len(os.listdir('/dev/fd')) - 1  # without the one that lists them
 
 
-def to_device(inputs: Tensor | list[Tensor], transfer: BatchTransfer) -> Tensor:
+def to_device(inputs: Tensor | list[Tensor], preprocessor: ClipDataPreprocessor) -> Tensor:
     """Convert a batch to one tensor on the device, like the data preprocessor of each collate."""
-    device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
-    if isinstance(inputs, Tensor):
-        return transfer(inputs, device)
-    return stack_batch([x.to(device) for x in inputs])
+    on_device = preprocessor.cast_data(dict(inputs=inputs))['inputs']
+    return on_device if isinstance(on_device, Tensor) else stack_batch(on_device)
 
 
-def receive(batches: object, transfer: BatchTransfer) -> dict[str, float]:
+def receive(batches: object, preprocessor: ClipDataPreprocessor) -> dict[str, float]:
     """Receive and release one batch.
 
     Returns:
@@ -90,7 +88,7 @@ def receive(batches: object, transfer: BatchTransfer) -> dict[str, float]:
     times.append(time.process_time())
     files = num_files() - files
     times.append(time.process_time())
-    on_device = to_device(batch['inputs'], transfer)
+    on_device = to_device(batch['inputs'], preprocessor)
     times.append(time.process_time())
     del batch, on_device
     times.append(time.process_time())
@@ -124,11 +122,11 @@ def measure(
         )
         for name, collate in COLLATES.items()
     }
-    transfer = BatchTransfer()
+    preprocessor = ClipDataPreprocessor().to('cuda' if torch.cuda.is_available() else 'cpu')
     results: dict[str, list] = {name: [] for name in COLLATES}
     for _ in range(batches):
         for name, loader in loaders.items():
-            results[name].append(receive(loader, transfer))
+            results[name].append(receive(loader, preprocessor))
     return results
 
 

@@ -57,3 +57,23 @@ def test_blends_in_training_alone():
     expected = stock(dict(data, inputs=list(data['inputs'])), training=True)
     assert torch.equal(out['inputs'], expected['inputs'])
     assert not torch.equal(ours(data)['inputs'], expected['inputs'])
+
+
+def test_in_chunks_a_training_batch_stays_uint8():
+    ours, stock = preprocessors(**IMAGENET)
+    ours.in_chunks = True
+    data = batch()
+    listed = {**data, 'inputs': list(data['inputs'])}
+    expected = stock(dict(listed))['inputs']
+    assert torch.equal(ours(dict(listed))['inputs'], expected)  # in tests, at once
+    waiting = ours(dict(listed), training=True)['inputs']
+    assert torch.equal(waiting, data['inputs'])
+    assert torch.equal(ours.preprocess(waiting[1:], None, True)[0], expected[1:])
+
+
+def test_the_layout_of_the_loader_is_kept():
+    clips = torch.randint(256, (4, 2, 4, 4, 3), dtype=torch.uint8).permute(0, 4, 1, 2, 3)
+    for kwargs in (UNIT, IMAGENET):
+        ours = preprocessors(**kwargs)[0]
+        out = ours(dict(inputs=clips.unflatten(0, (2, 2)), data_samples=[]))['inputs']
+        assert out.flatten(0, 1).is_contiguous(memory_format=torch.channels_last_3d)

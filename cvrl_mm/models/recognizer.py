@@ -1,14 +1,19 @@
 """The CVRL recognizer."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+
+import torch
 from mmaction.models.recognizers import Recognizer3D
 from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from .chunked import embed_in_chunks
-from .deferred_preprocessor import DeferredPreprocessor
-from .head_channels import check_head_channels
-from .pooling import global_average_pool
+from .backbone import global_average_pool, part_of_update
+from .heads import check_head_channels
+from .preprocessor import ClipDataPreprocessor
 
 STOCK_PREPROCESSORS = ('ActionDataPreprocessor', 'mmaction.ActionDataPreprocessor')
 
@@ -30,8 +35,8 @@ class CVRL(Recognizer3D):
             in uint8 and only the activations of one chunk are in memory, at the cost of about
             one more forward pass. The loss still contrasts the whole batch, and its gradients
             are exact. Batch norm in the backbone, however, normalises each chunk by itself
-            (see :func:`.chunked.embed_in_chunks`), so that the training is not the same as
-            without chunks. Replaces ``recompute`` of the backbone.
+            (see :func:`embed_in_chunks`), so that the training is not the same as without
+            chunks. Replaces ``recompute`` of the backbone.
         cls_head: Config of the head. Without ``in_channels`` it gets the channels of the
             backbone's features.
         data_preprocessor: Config of the data preprocessor, by default ``ClipDataPreprocessor``.
@@ -40,8 +45,9 @@ class CVRL(Recognizer3D):
 
     Raises:
         ValueError: ``chunk_size`` is not an integer of at least 1; it is combined with a neck,
-            whose losses need the whole batch, or with ``with_cp``, which would recompute everything
-            twice; or ``in_channels`` of the head does not match the backbone.
+            whose losses need the whole batch, with ``with_cp``, which would recompute everything
+            twice, or with another preprocessor; or ``in_channels`` of the head does not match
+            the backbone.
     """
 
     def __init__(
@@ -53,33 +59,26 @@ class CVRL(Recognizer3D):
         **kwargs: object,
     ) -> None:
         self.chunk_size = chunk_size
-        if data_preprocessor and data_preprocessor.get('type') in STOCK_PREPROCESSORS:
+        data_preprocessor = data_preprocessor or dict(type='ClipDataPreprocessor')
+        if data_preprocessor['type'] in STOCK_PREPROCESSORS:
             data_preprocessor = {**data_preprocessor, 'type': 'ClipDataPreprocessor'}
         if chunk_size is not None:
-            is_count = isinstance(chunk_size, int) and chunk_size >= 1
-            if not is_count or kwargs.get('neck') is not None:
-                raise ValueError(
-                    'chunk_size counts videos, at least 1, and works without a neck, got '
-                    f'chunk_size={chunk_size} and neck={kwargs.get("neck")}.'
-                )
-            if backbone.get('with_cp'):
-                raise ValueError(
-                    'chunk_size recomputes all activations; leave out with_cp of the backbone.'
-                )
+            if not isinstance(chunk_size, int) or chunk_size < 1:
+                raise ValueError(f'chunk_size counts videos, at least 1, got {chunk_size}.')
+            if kwargs.get('neck') is not None or backbone.get('with_cp'):
+                raise ValueError('chunk_size works without a neck and without with_cp.')
             backbone = {k: v for k, v in backbone.items() if k != 'recompute'}
-            preprocessor = data_preprocessor or dict(type='ClipDataPreprocessor')
-            data_preprocessor = DeferredPreprocessor(preprocessor)
         super().__init__(backbone, data_preprocessor=data_preprocessor, **kwargs)
+        if chunk_size is not None:
+            if not isinstance(self.data_preprocessor, ClipDataPreprocessor):
+                raise ValueError('chunk_size needs a data_preprocessor of this package.')
+            self.data_preprocessor.in_chunks = True
         if cls_head is not None:
-            self.cls_head = MODELS.build(self._with_in_channels(cls_head))
-
-    def _with_in_channels(self, cls_head: dict) -> dict:
-        """Set ``in_channels`` in the head's config, or check the given value."""
-        channels = getattr(self.backbone, 'out_channels', None)
-        if channels is None or self.with_neck:
-            return cls_head
-        check_head_channels(self.backbone, cls_head.get('in_channels', channels))
-        return {**cls_head, 'in_channels': channels}
+            channels = getattr(self.backbone, 'out_channels', None)
+            if channels is not None and not self.with_neck:
+                cls_head = {'in_channels': channels, **cls_head}
+                check_head_channels(self.backbone, cls_head['in_channels'])
+            self.cls_head = MODELS.build(cls_head)
 
     def loss(
         self, inputs: Tensor, data_samples: list[ActionDataSample], **kwargs: object
@@ -110,5 +109,37 @@ class CVRL(Recognizer3D):
 
     def _embed(self, videos: Tensor) -> Tensor:
         """Map uint8 pairs of clips, (n, 2, C, T, H, W), to pooled features, (2n, C')."""
-        clips = self.data_preprocessor.finish(videos).flatten(0, 1)
-        return global_average_pool(self.backbone(clips))
+        clips, _ = self.data_preprocessor.preprocess(videos, data_samples=None, training=True)
+        return global_average_pool(self.backbone(clips.flatten(0, 1)))
+
+
+def embed_in_chunks(
+    embed: Callable[[Tensor], Tensor], videos: Tensor, chunk_size: int, network: nn.Module
+) -> Tensor:
+    """Embed a batch while keeping the activations of only one chunk in memory.
+
+    The activations of a chunk are discarded and computed again in the backward pass, with the
+    same random draws. The loss sees the embeddings of the whole batch, and its gradients are
+    exact. In training mode, batch norm normalises each chunk by the statistics of this chunk
+    (over all ranks if it is synchronised). The result therefore differs from that of the whole
+    batch. The running statistics are updated once per step, with the mean over the chunks.
+
+    Args:
+        embed: Maps (n, …) to (m, D) for any n.
+        videos: The batch, (N, …).
+        chunk_size: n; the last chunk may be smaller.
+        network: The network that ``embed`` runs; its batch norms are updated as described.
+
+    Returns:
+        The embeddings of all videos, in the order of the batch.
+    """
+    chunks = videos.split(chunk_size)
+
+    def contexts(index: int) -> tuple[AbstractContextManager, AbstractContextManager]:
+        return part_of_update(network, index, len(chunks)), part_of_update(network, None)
+
+    feats = [
+        checkpoint(embed, chunk, use_reentrant=False, context_fn=partial(contexts, i))
+        for i, chunk in enumerate(chunks)
+    ]
+    return torch.cat(feats)

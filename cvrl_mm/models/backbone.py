@@ -1,23 +1,21 @@
 """The video encoder of CVRL."""
 
-import difflib
-import inspect
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from mmaction.models import ResNet3dSlowOnly
 from mmaction.registry import MODELS
 from mmengine.model import initialize
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.utils import _triple
 from torch.utils.checkpoint import checkpoint
 
-from .running_statistics import unchanged
-from .same_conv3d import SameConv3d
-from .same_max_pool3d import SameMaxPool3d
 from .weights import check_pretrained
 
 # Standard deviation of a standard normal distribution truncated at -2 and 2.
@@ -63,7 +61,7 @@ class R3DSlow(ResNet3dSlowOnly):
             ``frozen_stages``, ``out_indices``, ``init_cfg``, …
 
     Raises:
-        ValueError: An argument is unknown or has a value other than the above.
+        ValueError: An argument has a value other than the above.
     """
 
     paddings = ('symmetric', 'tf_same')
@@ -82,7 +80,7 @@ class R3DSlow(ResNet3dSlowOnly):
         with_cp: bool = False,
         **kwargs: Any,
     ) -> None:
-        self._check(depth, width, padding, kwargs)
+        self._check(width, padding, kwargs)
         if padding == 'tf_same':
             kwargs['conv_cfg'] = dict(type=SameConv3d)
         super().__init__(
@@ -133,7 +131,8 @@ class R3DSlow(ResNet3dSlowOnly):
             x = x.contiguous(memory_format=torch.channels_last_3d)
         elif x.device.type != 'cpu' and self._stem_elements(x) >= MAX_ELEMENTS:
             x = x.contiguous()  # loaders give channels last
-        x = self._run('stem', [self.conv1, self.maxpool] if self.with_pool1 else [self.conv1], x)
+        stem = [self.conv1, self.maxpool] if self.with_pool1 else [self.conv1]
+        x = self._run('stem', stem, x)
         outs = []
         for i, name in enumerate(self.res_layers):
             x = self._run(name, list(getattr(self, name)), x)
@@ -163,7 +162,7 @@ class R3DSlow(ResNet3dSlowOnly):
                 x,
                 use_reentrant=False,
                 preserve_rng_state=False,  # nothing in a ResNet is random
-                context_fn=partial(_recomputation, group),
+                context_fn=partial(_contexts, group),
             )
         return x
 
@@ -199,52 +198,36 @@ class R3DSlow(ResNet3dSlowOnly):
             initialize(self, self.init_cfg)
 
     @staticmethod
-    def _check(depth: int, width: float, padding: str, kwargs: dict) -> None:
-        known = {
-            name for cls in R3DSlow.__mro__ for name in inspect.signature(cls.__init__).parameters
-        }
-        for name in kwargs.keys() - known:
-            close = difflib.get_close_matches(name, known, 1)
-            raise ValueError(
-                f'R3DSlow has no argument {name!r}'
-                + (f'; did you mean {close[0]!r}?' if close else '.')
-            )
-        if depth not in ResNet3dSlowOnly.arch_settings:
-            depths = ', '.join(map(str, ResNet3dSlowOnly.arch_settings))
-            raise ValueError(f'depth must be one of {depths}; got depth={depth}.')
+    def _check(width: float, padding: str, kwargs: dict) -> None:
+        """Check what MMAction2 would not refuse, or not by its name."""
         if not 0.125 <= width <= 4 or 64 * width % 1:
             raise ValueError(
                 'width must be between 0.125 and 4, and 64 * width a whole number; got '
-                f'width={width}. Use 0.125, 0.25, 0.5, 1, 2 or 4.'
-            )
-        blocks = kwargs.get('stage_blocks')
-        if blocks is not None and not (
-            isinstance(blocks, Sequence) and set(blocks) <= set(range(1, LARGEST_STAGE + 1))
-        ):
-            raise ValueError(
-                'stage_blocks must give the number of blocks of each stage, from 1 to '
-                f'{LARGEST_STAGE}; got {blocks!r:.80}.'
+                f'width={width}.'
             )
         if padding not in R3DSlow.paddings:
             raise ValueError(f'padding must be one of {R3DSlow.paddings}, got {padding!r}.')
         if padding == 'tf_same' and 'conv_cfg' in kwargs:
+            raise ValueError("padding='tf_same' sets its own conv_cfg; leave conv_cfg out.")
+        blocks = kwargs.get('stage_blocks') or (1,)
+        if not isinstance(blocks, Sequence) or not set(blocks) <= set(range(1, LARGEST_STAGE + 1)):
             raise ValueError(
-                "padding='tf_same' sets its own conv_cfg, but conv_cfg="
-                f'{kwargs["conv_cfg"]} was given as well. Remove one of them.'
+                f'stage_blocks must be numbers from 1 to {LARGEST_STAGE}; got {blocks!r:.80}.'
             )
 
     def _check_recompute(self) -> None:
         stages = ('stem', *self.res_layers)
         for stage, blocks in self.recompute.items():
-            if stage not in stages:
+            if stage not in stages or not isinstance(blocks, int) or blocks < 1:
                 raise ValueError(
-                    f'recompute must name stages out of {", ".join(stages)}; got {stage!r}.'
+                    f'recompute must give numbers of blocks, at least 1, for stages out of '
+                    f'{stages}; got {stage}={blocks!r}.'
                 )
-            if not isinstance(blocks, int) or blocks < 1:
-                raise ValueError(
-                    'recompute must give the number of blocks that are recomputed together, at '
-                    f'least 1; got {stage}={blocks!r}.'
-                )
+
+
+def _contexts(group: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
+    """Return the contexts of a group's forward pass and of its recomputation."""
+    return nullcontext(), part_of_update(group, None)
 
 
 def truncated_normal_(weight: Tensor) -> Tensor:
@@ -255,6 +238,126 @@ def truncated_normal_(weight: Tensor) -> Tensor:
         return nn.init.trunc_normal_(weight, std=uncut_std, a=-2 * uncut_std, b=2 * uncut_std)
 
 
-def _recomputation(group: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
-    """Return the contexts of a group's forward pass and of its recomputation."""
-    return nullcontext(), unchanged(group)
+def global_average_pool(feats: Tensor | tuple[Tensor, ...]) -> Tensor:
+    """Average features over time and space.
+
+    Args:
+        feats: Features, (N, C, T, H, W) or (N, C, H, W), or already pooled features, (N, C).
+            The channels of several features, as two-pathway backbones return them, are
+            concatenated.
+
+    Returns:
+        Pooled features, (N, C).
+    """
+    if isinstance(feats, (tuple, list)):
+        return torch.cat([global_average_pool(f) for f in feats], dim=1)
+    return feats.flatten(2).mean(2) if feats.ndim > 2 else feats
+
+
+# TensorFlow's ``SAME`` padding
+
+
+def same_padding(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int] = (1, 1, 1),
+) -> list[tuple[int, int]]:
+    """Compute TensorFlow's ``SAME`` padding.
+
+    An axis of length ``size`` yields ``ceil(size / stride)`` outputs. If the number of padded
+    elements is odd, the larger half is appended at the end. With stride 1 and an odd kernel, this
+    is the padding of PyTorch; with stride 2 and an even size, one element less is
+    padded at the start.
+
+    Args:
+        sizes: Size of the input along each axis, (T, H, W).
+        kernel: Kernel size along each axis.
+        stride: Stride along each axis.
+        dilation: Dilation along each axis.
+
+    Returns:
+        Number of elements to pad at the start and at the end of each axis.
+    """
+    pads = []
+    for size, k, s, d in zip(sizes, kernel, stride, dilation, strict=True):
+        total = max((-(-size // s) - 1) * s + d * (k - 1) + 1 - size, 0)
+        pads.append((total // 2, total - total // 2))
+    return pads
+
+
+class SameConv3d(nn.Conv3d):
+    """``Conv3d`` with TensorFlow's ``SAME`` padding; the argument ``padding`` has no effect.
+
+    The padding depends on the size of the input. The convolution applies its symmetric part. The
+    input is copied only if an axis needs one more element at its end.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve (N, C, T, H, W) into (N, C', ceil(T/s), ceil(H/s), ceil(W/s))."""
+        pads = same_padding(x.shape[2:], self.kernel_size, self.stride, self.dilation)
+        start = tuple(front for front, _ in pads)
+        extra = [n for front, end in reversed(pads) for n in (0, end - front)]
+        if any(extra):
+            x = F.pad(x, extra)
+        return F.conv3d(x, self.weight, self.bias, self.stride, start, self.dilation, self.groups)
+
+
+class SameMaxPool3d(nn.MaxPool3d):
+    """``MaxPool3d`` with TensorFlow's ``SAME`` padding; the argument ``padding`` has no effect.
+
+    Padded elements count as minus infinity. ``ceil_mode`` lets the last window extend beyond the
+    end of an axis, so that the input is never copied.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pool (N, C, T, H, W) into (N, C, ceil(T/s), ceil(H/s), ceil(W/s))."""
+        pads = same_padding(x.shape[2:], _triple(self.kernel_size), _triple(self.stride))
+        start = [front for front, _ in pads]
+        return F.max_pool3d(x, self.kernel_size, self.stride, start, ceil_mode=True)
+
+
+# Running statistics of batch norm for several forward passes per step
+
+
+@contextmanager
+def part_of_update(network: nn.Module, index: int | None, count: int = 1) -> Iterator[None]:
+    """Combine several forward passes into one update of the running statistics.
+
+    After all ``count`` passes, the running mean is ``(1 - m) * old + m * mean``, where ``mean``
+    is the average of the batch means of all passes. The same holds for the variance, and
+    ``num_batches_tracked`` is increased by one. m is the momentum, or
+    ``1 / (num_batches_tracked + 1)`` if the momentum is ``None``, as in
+    :class:`torch.nn.BatchNorm3d`.
+
+    Args:
+        network: The network that contains the batch norms.
+        index: Number of this pass, from 0. The passes must run in this order. None for a
+            recomputation: the batch norms normalise by the statistics of the batch and update
+            nothing. (Without buffers, autograd would save other tensors, and
+            :func:`torch.utils.checkpoint.checkpoint` compares these.)
+        count: Number of passes.
+    """
+    norms: Any = [
+        norm
+        for norm in network.modules()
+        if isinstance(norm, _BatchNorm) and norm.training and norm.track_running_stats
+    ]
+    before = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
+    try:
+        for norm, momentum, counter in before:
+            if index is None:
+                norm.momentum = 0.0
+            else:
+                if momentum is None:  # the first pass has increased the counter already
+                    momentum = 1 / (int(counter) + (index == 0))
+                # After this pass, the old value and passes 0 to index have the total weight
+                # (1 - m) + (index + 1) * m / count of the final result, of which this pass has
+                # m / count.
+                norm.momentum = momentum / (count * (1 - momentum) + (index + 1) * momentum)
+            if index != 0:
+                norm.num_batches_tracked = torch.zeros_like(counter)
+        yield
+    finally:  # torch stops a recomputation by an exception as soon as it has all tensors
+        for norm, momentum, counter in before:
+            norm.momentum, norm.num_batches_tracked = momentum, counter

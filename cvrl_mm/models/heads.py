@@ -1,20 +1,24 @@
-"""The projection and the contrastive loss of CVRL.
+"""The projection and contrastive loss of CVRL, and the linear classifier.
 
 To read Eq. 1, start with :meth:`InfoNCEHead.contrast` and :meth:`InfoNCEHead.score`.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
+from mmaction.models import BaseHead
 from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
 from mmcv.cnn import build_norm_layer
 from mmengine.model import BaseModule
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from .blocks import sum_over_blocks
+from .backbone import global_average_pool
 from .gather import gather_rows, mean_over_ranks
-from .pooling import global_average_pool
-from .retrieval_metrics import retrieval_metrics
+
+MAX_SIMILARITIES = 2**26  # in memory at a time: 256 MiB in float32
 
 
 @MODELS.register_module()
@@ -61,7 +65,7 @@ class InfoNCEHead(BaseModule):
                 f'temperature must be positive and finite (the paper: 0.1), got {temperature}.'
             )
         self.temperature = temperature
-        self.equal_batches = False  # over all ranks; set by NegativesCheckHook
+        self.equal_batches = False  # over all ranks; set when the loader is known
         norm_cfg = norm_cfg or dict(type='BN1d', momentum=0.003)
         layers, width = [], in_channels
         for _ in range(num_hidden_layers):
@@ -137,9 +141,9 @@ class InfoNCEHead(BaseModule):
             num_videos = len(k) // 2
             if num_videos < 2:
                 raise ValueError(
-                    'The contrastive loss needs at least two videos over all ranks, but got a '
-                    f'batch of {num_videos} videos, which has no negatives. Set '
-                    'train_dataloader.drop_last=True if the last batch is smaller.'
+                    'The contrastive loss needs at least two videos over all ranks, but got '
+                    f'{num_videos}. If the last batch is smaller, set '
+                    'train_dataloader.drop_last=True.'
                 )
             sums = sum_over_blocks(self.score, q, own, k)
             means = mean_over_ranks(sums, num_videos)
@@ -159,7 +163,7 @@ class InfoNCEHead(BaseModule):
         """
         sim = q @ k.T / self.temperature  # (2m, 2N)
         metrics = retrieval_metrics(sim.detach()[::2, 1::2], own[::2] // 2)  # (m, N)
-        sim[torch.arange(len(q), device=q.device), own] = float('-inf')  # a clip and itself
+        sim.scatter_(1, own[:, None], float('-inf'))  # a clip and itself
         positive = own ^ 1  # the other clip of the same video
         loss = F.cross_entropy(sim, positive, reduction='sum')
         return torch.stack([loss, *metrics])
@@ -201,3 +205,124 @@ def normalize(z: Tensor) -> Tensor:
     """
     too_short = z.detach().norm(dim=1, keepdim=True) < 1e-6
     return F.normalize(torch.where(too_short, z.detach(), z), dim=1)
+
+
+def sum_over_blocks(
+    score: Callable[[Tensor, Tensor, Tensor], Tensor], q: Tensor, own: Tensor, k: Tensor
+) -> Tensor:
+    """Compute ``score(q, own, k)``, in blocks of rows if the similarities need much memory.
+
+    Blocks are exact because the softmax of a row depends only on this row. Each block is
+    computed again in the backward pass.
+
+    Args:
+        score: Function that returns a sum over the rows of ``q``; it computes the similarities of
+            ``q`` and ``k``, (m, N).
+        q: (m, D); rows 2i and 2i + 1 are always in the same block.
+        own: One index per row of ``q``, (m,).
+        k: (N, D).
+
+    Returns:
+        The sum over all rows of ``q``.
+    """
+    rows = max(MAX_SIMILARITIES // len(k) // 2 * 2, 2)
+    if rows >= len(q):
+        return score(q, own, k)
+    blocks = zip(q.split(rows), own.split(rows), strict=True)
+    sums = [checkpoint(score, *block, k, use_reentrant=False) for block in blocks]
+    return torch.stack(sums).sum(0)
+
+
+def retrieval_metrics(sim: Tensor, video: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the metrics of a contrastive batch, summed over its rows.
+
+    Ties and NaN do not count as hits, so that collapsed embeddings do not score as correct.
+
+    Args:
+        sim: Similarities between first and second clips, (m, N), divided by the temperature.
+        video: Column of each row's positive, (m,).
+
+    Returns:
+        The number of rows whose positive is the most similar clip, the number of rows whose
+        positive is among the five most similar clips, and the sum of the entropies of the rows'
+        softmax, in nats.
+    """
+    positive = sim.gather(1, video[:, None])
+    not_below = sim.shape[1] - 1 - (sim < positive).sum(1)  # without the positive itself
+    log_p = sim.log_softmax(1)
+    entropy = -(log_p.exp() * log_p).sum()
+    return (not_below < 1).sum().to(entropy), (not_below < 5).sum().to(entropy), entropy
+
+
+@MODELS.register_module()
+class LinearProbeHead(BaseHead):
+    """Linear classifier on l2-normalised pooled features (CVRL, Sec. 4.1).
+
+    The initialisation follows the released code: Glorot-uniform weights and zero biases. The
+    loss, the accuracy and the average over test views are those of MMAction2's heads. Supervised
+    training and fine-tuning use this head without normalisation and with dropout, because
+    MMAction2's ``I3DHead`` computes its accuracy with numpy and fails under bfloat16.
+
+    Args:
+        num_classes: Number of classes.
+        in_channels: Channels of the backbone's features, 2048 for R3D-50.
+        l2_normalize: Scale the features to unit length. The paper's learning rate of 32 assumes
+            this.
+        dropout_ratio: Probability with which dropout zeroes an element of the features.
+        kwargs: Further arguments of ``BaseHead``, such as ``average_clips``.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        in_channels: int,
+        l2_normalize: bool = True,
+        dropout_ratio: float = 0.0,
+        **kwargs: object,
+    ) -> None:
+        super().__init__(num_classes, in_channels, **kwargs)
+        self.l2_normalize = l2_normalize
+        self.dropout = nn.Dropout(dropout_ratio)
+        self.fc_cls = nn.Linear(in_channels, num_classes)
+
+    def init_weights(self) -> None:
+        """Draw Glorot-uniform weights and set the bias to zero."""
+        nn.init.xavier_uniform_(self.fc_cls.weight)
+        nn.init.zeros_(self.fc_cls.bias)
+        super().init_weights()
+
+    def forward(self, feats: Tensor | tuple[Tensor, ...], **kwargs: object) -> Tensor:
+        """Compute class scores, in float32 also under mixed precision.
+
+        Args:
+            feats: Backbone features, (M, C, T, H, W) or pooled, (M, C).
+            kwargs: Outputs of a neck for heads; unused.
+
+        Returns:
+            Class scores before the softmax, (M, num_classes).
+        """
+        x = global_average_pool(feats)
+        with torch.autocast(x.device.type, enabled=False):
+            x = x.float()
+            if self.l2_normalize:
+                x = F.normalize(x, dim=1)
+            return self.fc_cls(self.dropout(x))
+
+
+def check_head_channels(backbone: nn.Module, in_channels: int) -> None:
+    """Compare the input channels of a head with the channels of the features.
+
+    Args:
+        backbone: A backbone with ``out_channels``; others are not checked.
+        in_channels: Input channels of the head.
+
+    Raises:
+        ValueError: The two differ.
+    """
+    channels = getattr(backbone, 'out_channels', in_channels)
+    if in_channels != channels:
+        raise ValueError(
+            f'model.cls_head.in_channels={in_channels}, but the features of this '
+            f'{type(backbone).__name__} have {channels} channels. Set '
+            f'model.cls_head.in_channels={channels}.'
+        )

@@ -5,12 +5,17 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
+from mmaction.utils import register_all_modules
 from mmengine.dist import get_rank
 from mmengine.model import MMDistributedDataParallel, convert_sync_batchnorm
+from mmengine.optim import build_optim_wrapper
 from torch import Tensor
 
-from cvrl_mm.models import InfoNCEHead, infonce_head
+from cvrl_mm.models import InfoNCEHead, LinearProbeHead, R3DSlow, heads
+from cvrl_mm.models.gather import gather_rows
+from cvrl_mm.models.heads import check_head_channels
 from tests.ranks import run_ranks
 
 GOLDEN = Path(__file__).parents[1] / 'data' / 'loss.npz'
@@ -68,19 +73,6 @@ def test_matches_the_released_code():
     np.testing.assert_allclose(grad, golden['grad'], atol=1e-5 * np.abs(golden['grad']).max())
 
 
-@pytest.mark.parametrize('similarities', [1, 40, 10**6], ids=['row by row', 'blocks', 'whole'])
-def test_blocks_change_nothing(monkeypatch, similarities: int):
-    z = torch.randn(5, 2, 4, dtype=torch.double, generator=torch.Generator().manual_seed(3))
-    results = []
-    for limit in (2**26, similarities):
-        monkeypatch.setattr('cvrl_mm.models.blocks.MAX_SIMILARITIES', limit)
-        leaf = z.clone().requires_grad_()
-        scores = linear_head().contrast(leaf)
-        scores['loss'].backward()
-        results.append({**{k: v.detach() for k, v in scores.items()}, 'grad': leaf.grad})
-    torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-15)
-
-
 def test_top5_looks_at_second_clips_only():
     # the twin comes sixth: five other videos' second clips are nearer to the first clip
     z = torch.zeros(8, 2, 8)
@@ -115,18 +107,6 @@ def test_scores_in_float32_under_autocast():
     assert loss.item() == pytest.approx(loss_by_loops(z.float().view(3, 2, 4), 0.1), rel=1e-5)
 
 
-def test_only_the_loss_has_a_gradient():
-    z = torch.randn(4, 2, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    scores = linear_head().contrast(z)
-    assert [name for name, value in scores.items() if value.requires_grad] == ['loss']
-
-
-def test_zero_embeddings_give_no_nan():
-    z = torch.zeros(3, 2, 4, requires_grad=True)
-    linear_head().contrast(z)['loss'].backward()
-    assert z.grad.isfinite().all()
-
-
 def test_an_embedding_of_zero_gets_no_gradient_and_others_the_same():
     z = torch.randn(3, 2, 4, dtype=torch.double, generator=torch.Generator().manual_seed(0))
     z[1, 0] = 0
@@ -135,21 +115,11 @@ def test_an_embedding_of_zero_gets_no_gradient_and_others_the_same():
     assert (z.grad[1, 0] == 0).all()
     plain = z.detach().clone().requires_grad_()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(infonce_head, 'normalize', lambda x: F.normalize(x, dim=1))
+        patch.setattr(heads, 'normalize', lambda x: F.normalize(x, dim=1))
         linear_head().contrast(plain)['loss'].backward()
     others = torch.arange(6).view(3, 2) != 2
     assert torch.equal(z.grad[others], plain.grad[others])
     assert plain.grad[1, 0].abs().max() > 1e9
-
-
-def test_an_empty_batch_is_called_so():
-    with pytest.raises(ValueError, match='batch of 0 videos'):
-        linear_head().contrast(torch.zeros(0, 2, 4))
-
-
-def test_what_is_not_a_number_finds_no_twin():
-    scores = linear_head().contrast(torch.full((6, 2, 4), torch.nan))
-    assert scores['accuracy'] == 0 and scores['loss'].isnan()
 
 
 def test_predict_averages_the_views_of_a_video():
@@ -157,6 +127,30 @@ def test_predict_averages_the_views_of_a_video():
     samples = head.predict(feats, [ActionDataSample() for _ in range(2)])
     z = torch.nn.functional.normalize(head(feats), dim=1)[3:].mean(0)
     torch.testing.assert_close(samples[1].embedding, z / z.norm())
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    z = torch.randn(5, 2, 4, dtype=torch.double, generator=torch.Generator().manual_seed(3))
+    results = []
+    for limit in (2**26, 1, 40):  # whole, row by row, blocks
+        monkeypatch.setattr(heads, 'MAX_SIMILARITIES', limit)
+        leaf = z.clone().requires_grad_()
+        scores = linear_head().contrast(leaf)
+        scores['loss'].backward()
+        results.append({**{k: v.detach() for k, v in scores.items()}, 'grad': leaf.grad})
+    torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(results[2], results[0], rtol=1e-12, atol=1e-15)
+
+
+def test_neither_nan_nor_zeros_count_as_learned():
+    scores = linear_head().contrast(torch.full((6, 2, 4), torch.nan))
+    assert scores['accuracy'] == 0 and scores['loss'].isnan()
+
+
+@pytest.mark.parametrize('num_videos', [0, 1])
+def test_a_batch_without_negatives_is_refused(num_videos: int):
+    with pytest.raises(ValueError, match='at least two videos'):
+        linear_head().contrast(torch.randn(num_videos, 2, 4))
 
 
 @pytest.mark.parametrize(
@@ -168,14 +162,116 @@ def test_predict_averages_the_views_of_a_video():
         dict(out_channels=0),
     ],
 )
-def test_refuses_arguments_out_of_range(wrong: dict):
+def test_bad_arguments_are_named(wrong: dict):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         InfoNCEHead(8, **wrong)
 
 
-def test_refuses_a_batch_without_negatives():
-    with pytest.raises(ValueError, match='batch of 1 videos'):
-        linear_head().contrast(torch.randn(1, 2, 4))
+def test_channels_of_a_head_are_those_of_the_backbone():
+    backbone = R3DSlow(depth=18, width=0.125)
+    check_head_channels(backbone, 64)
+    check_head_channels(torch.nn.Identity(), 7)  # does not tell its channels
+    with pytest.raises(ValueError, match='in_channels=2048'):
+        check_head_channels(backbone, 2048)
+
+
+# -- the linear classifier ---------------------------------------------------------------------
+
+
+OPTIM = dict(optimizer=dict(type='SGD', lr=32.0, momentum=0.9))
+
+
+def samples(*labels: int) -> list[ActionDataSample]:
+    return [ActionDataSample().set_gt_label(label) for label in labels]
+
+
+def recognizer() -> torch.nn.Module:
+    register_all_modules()  # in the processes of ranks
+    torch.manual_seed(0)
+    model = MODELS.build(
+        dict(
+            type='Recognizer3D',
+            backbone=dict(type='R3DSlow', depth=18, width=0.125, frozen_stages=4, norm_eval=True),
+            cls_head=dict(type='LinearProbeHead', num_classes=3, in_channels=64),
+        )
+    )
+    model.init_weights()
+    return model
+
+
+def labelled(seed: int = 0) -> dict:
+    inputs = torch.rand(4, 1, 3, 4, 32, 32, generator=torch.Generator().manual_seed(seed))
+    return dict(inputs=list(inputs), data_samples=samples(0, 1, 2, 0))
+
+
+def test_scores_and_loss_are_those_of_the_formula():
+    torch.manual_seed(0)
+    head = LinearProbeHead(5, 8)
+    head.init_weights()
+    feats = torch.randn(4, 8, 2, 3, 3)
+    pooled = feats.mean((2, 3, 4))
+    unit = pooled / pooled.pow(2).sum(1, keepdim=True).sqrt()
+    scores = unit @ head.fc_cls.weight.T
+    torch.testing.assert_close(head(feats), scores)
+    losses = head.loss(feats, samples(0, 4, 2, 2))
+    expected = -scores.log_softmax(1)[range(4), [0, 4, 2, 2]].mean()
+    torch.testing.assert_close(losses['loss_cls'], expected)
+    assert losses['top5_acc'] == 1
+    with torch.autocast('cpu', dtype=torch.bfloat16):
+        torch.testing.assert_close(head.loss(feats, samples(0, 4, 2, 2)), losses)
+
+
+def test_dropout_is_of_training_alone():
+    torch.manual_seed(0)
+    head = LinearProbeHead(5, 400, l2_normalize=False, dropout_ratio=0.5)
+    head.init_weights()
+    feats = torch.rand(4000, 400)
+    expected = feats @ head.fc_cls.weight.T
+    torch.testing.assert_close(head.eval()(feats), expected)
+    scores = head.train()(feats)
+    assert (scores - expected).abs().max() > 0.1
+    torch.testing.assert_close(scores.mean(0), expected.mean(0), rtol=0, atol=0.06)
+
+
+def test_probabilities_are_averaged_over_the_views_of_a_video():
+    head = LinearProbeHead(5, 8, average_clips='prob')
+    head.init_weights()
+    feats = 9 * torch.randn(6, 8)
+    predicted = head.predict(feats, samples(0, 1))
+    expected = F.softmax(head(feats), 1).view(2, 3, 5).mean(1)
+    torch.testing.assert_close(torch.stack([s.pred_score for s in predicted]), expected)
+
+
+def test_training_moves_the_classifier_alone():
+    model = recognizer()
+    wrapper = build_optim_wrapper(model, OPTIM)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    model.train()
+    for step in range(3):
+        model.train_step(labelled(step), wrapper)
+    after = model.state_dict()
+    moved = {k for k in before if not torch.equal(before[k], after[k])}
+    assert moved == {'cls_head.fc_cls.weight', 'cls_head.fc_cls.bias'}
+    assert len(wrapper.optimizer.state) == 2
+
+
+def _two_ranks() -> dict:
+    wrapped = MMDistributedDataParallel(recognizer())
+    optimizer = build_optim_wrapper(wrapped, OPTIM)
+    wrapped.train()
+    for step in range(2):
+        wrapped.train_step(labelled(2 * step + get_rank()), optimizer)
+    return wrapped.module.state_dict()
+
+
+def test_two_ranks_train_one_classifier(tmp_path: Path):
+    first, second = run_ranks(_two_ranks, 2, tmp_path)
+    start = recognizer().state_dict()
+    for key, value in first.items():
+        torch.testing.assert_close(value, second[key], rtol=0, atol=0)
+        if key.startswith('backbone'):
+            torch.testing.assert_close(value, start[key], rtol=0, atol=0)
+    assert not torch.equal(first['cls_head.fc_cls.weight'], start['cls_head.fc_cls.weight'])
 
 
 # -- several ranks -------------------------------------------------------------------------
@@ -224,3 +320,28 @@ def test_two_ranks_equal_one_process(shares: list[int], tmp_path: Path):
                 atol=1e-12,
                 msg=lambda m, n=name: f'{n}: {m}',
             )
+
+
+SIZES = [2, 3, 1]
+ONES = torch.ones(1, 2)
+
+
+def gather_and_differentiate() -> dict[str, Tensor]:
+    """Gather rows that say whose they are; every rank's loss weighs them by its own weights."""
+    rank = get_rank()
+    x = torch.full((SIZES[rank], 2), float(rank), requires_grad=True)
+    rows, first = gather_rows(x)
+    weights = torch.arange(rows.numel(), dtype=torch.float).view_as(rows) * (rank + 1)
+    (rows * weights).sum().backward()
+    return dict(rows=rows.detach(), first=torch.tensor(first), grad=x.grad)
+
+
+def test_rows_stand_in_order_and_gradients_are_summed(tmp_path: Path):
+    results = run_ranks(gather_and_differentiate, 3, tmp_path)
+    whose = torch.repeat_interleave(torch.arange(3.0), torch.tensor(SIZES))[:, None].expand(6, 2)
+    summed = torch.arange(12.0).view(6, 2) * (1 + 2 + 3)
+    for rank, result in enumerate(results):
+        torch.testing.assert_close(result['rows'], whose.contiguous())
+        first = sum(SIZES[:rank])
+        assert result['first'] == first
+        torch.testing.assert_close(result['grad'], summed[first : first + SIZES[rank]])

@@ -9,7 +9,7 @@ from mmengine.model import MMDistributedDataParallel, convert_sync_batchnorm
 from torch import Tensor, nn
 
 from cvrl_mm.models import InfoNCEHead
-from cvrl_mm.models.chunked import embed_in_chunks
+from cvrl_mm.models.recognizer import embed_in_chunks
 from tests.ranks import run_ranks
 
 
@@ -60,13 +60,13 @@ def test_random_draws_are_those_of_the_first_pass():
     assert sorted(draws[:3]) == sorted(draws[3:])
 
 
-def recognizer(chunk_size: int | None) -> nn.Module:
+def recognizer(chunk_size: int | None = None, norm_eval: bool = True) -> nn.Module:
     torch.manual_seed(0)
     model = MODELS.build(
         dict(
             type='CVRL',
             chunk_size=chunk_size,
-            backbone=dict(type='R3DSlow', depth=18, width=0.125, norm_eval=True),
+            backbone=dict(type='R3DSlow', depth=18, width=0.125, norm_eval=norm_eval),
             cls_head=dict(type='InfoNCEHead', in_channels=64, hidden_channels=16, out_channels=8),
             data_preprocessor=dict(
                 type='ActionDataPreprocessor',
@@ -106,16 +106,90 @@ def test_recognizer_gives_the_unchunked_loss_and_gradients(autocast: bool):
 
 
 @pytest.mark.parametrize(
-    'wrong', [dict(chunk_size=0), dict(chunk_size=1.5), dict(chunk_size=2, neck=dict(type='TPN'))]
+    ('wrong', 'seen'),
+    [
+        (dict(chunk_size=0), 'chunk_size'),
+        (dict(chunk_size=1.5), 'chunk_size'),
+        (dict(chunk_size=2, neck=dict(type='TPN')), 'neck'),
+        (dict(chunk_size=2, backbone=dict(type='R3DSlow', with_cp=True)), 'with_cp'),
+        (dict(cls_head=dict(type='InfoNCEHead', in_channels=7)), 'in_channels=7'),
+    ],
 )
-def test_refuses_what_cannot_be_chunked(wrong: dict):
-    with pytest.raises(ValueError, match='chunk_size counts videos'):
-        MODELS.build(dict(type='CVRL', backbone=dict(type='R3DSlow'), **wrong))
+def test_bad_arguments_are_named(wrong: dict, seen: str):
+    with pytest.raises(ValueError, match=seen):
+        MODELS.build(dict(type='CVRL', backbone=dict(type='R3DSlow', depth=18)) | wrong)
 
 
-def test_refuses_to_recompute_twice():
-    with pytest.raises(ValueError, match='leave out with_cp'):
-        MODELS.build(dict(type='CVRL', backbone=dict(type='R3DSlow', with_cp=True), chunk_size=2))
+def videos(num: int, clips: int = 2) -> dict:
+    inputs = [torch.randint(256, (clips, 3, 4, 32, 32), dtype=torch.uint8) for _ in range(num)]
+    return dict(inputs=inputs, data_samples=[ActionDataSample() for _ in range(num)])
+
+
+def test_training_lowers_the_loss():
+    model = recognizer(norm_eval=False)
+    data = model.data_preprocessor(videos(4), training=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    losses = []
+    for _ in range(12):
+        loss = model(**data, mode='loss')['loss']
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_predict_embeds_a_video_of_any_number_of_clips():
+    model = recognizer(norm_eval=False)
+    model.eval()
+    data = model.data_preprocessor(videos(2, clips=3), training=False)
+    samples = model(**data, mode='predict')
+    assert [s.embedding.shape for s in samples] == [(8,), (8,)]
+    torch.testing.assert_close(samples[0].embedding.norm(), torch.tensor(1.0))
+    one = model(data['inputs'][1:], data['data_samples'][1:], mode='predict')[0]
+    torch.testing.assert_close(one.embedding, samples[1].embedding)
+
+
+def test_refuses_other_than_two_clips():
+    model = recognizer(norm_eval=False)
+    data = model.data_preprocessor(videos(2, clips=3), training=True)
+    with pytest.raises(ValueError, match='two clips per video'):
+        model(**data, mode='loss')
+
+
+@pytest.mark.parametrize('chunk_size', [None, 2])
+@pytest.mark.parametrize('preprocessor', ['ActionDataPreprocessor', 'ClipDataPreprocessor'])
+def test_a_stacked_batch_gives_the_loss_of_a_list(preprocessor: str, chunk_size: int | None):
+    model = MODELS.build(
+        dict(
+            type='CVRL',
+            chunk_size=chunk_size,
+            backbone=dict(type='R3DSlow', depth=18, width=0.125),
+            cls_head=dict(type='InfoNCEHead', in_channels=64, hidden_channels=16),
+            data_preprocessor=dict(
+                type=preprocessor, mean=[0] * 3, std=[255] * 3, format_shape='NCTHW'
+            ),
+        )
+    )
+    listed = videos(4)
+    stacked = {**listed, 'inputs': torch.stack(listed['inputs'])}
+    losses = [
+        model(**model.data_preprocessor(data, training=True), mode='loss')['loss']
+        for data in (listed, stacked)
+    ]
+    assert torch.equal(*losses)
+
+
+def config(**head) -> dict:
+    backbone = dict(type='R3DSlow', depth=18, width=0.125)
+    return dict(type='CVRL', backbone=backbone, cls_head=dict(type='InfoNCEHead', **head))
+
+
+def test_head_takes_the_channels_of_the_backbone():
+    assert MODELS.build(config()).cls_head.projection[0].in_features == 64
+    several = config()
+    several['backbone']['out_indices'] = (2, 3)
+    assert MODELS.build(several).cls_head.projection[0].in_features == 32 + 64
 
 
 # -- several ranks -------------------------------------------------------------------------

@@ -9,8 +9,6 @@ from mmaction.utils import SampleList
 from mmengine.model import stack_batch
 from torch import Tensor
 
-from .batch_transfer import BatchTransfer
-
 
 @MODELS.register_module()
 class ClipDataPreprocessor(ActionDataPreprocessor):
@@ -20,24 +18,45 @@ class ClipDataPreprocessor(ActionDataPreprocessor):
     with four differences. A batch may be one tensor, as ``stack_collate`` returns it. The copy is
     asynchronous if the batch is in page-locked memory. The data samples stay on the host. Under
     autocast, the result has autocast's dtype, to which the first convolution would otherwise
-    cast it.
+    cast it. The memory layout of the clips is kept.
 
     Args:
         kwargs: Arguments of ``ActionDataPreprocessor``: ``mean``, ``std``, ``format_shape``, …
+
+    Attributes:
+        in_chunks: Leave a training batch in uint8; the recognizer calls :meth:`preprocess` for
+            one chunk at a time. Set by ``CVRL(chunk_size=…)``.
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.subtracts = any(kwargs.get('mean') or ())
-        self._transfer = BatchTransfer()
+        self.in_chunks = False
+        self._copied: tuple[Tensor, torch.cuda.Event] | None = None
+
+    def forward(self, data: Any, training: bool = False) -> Any:
+        """Copy a batch to the device and normalise it, or leave this to the recognizer."""
+        if not (training and self.in_chunks):
+            return super().forward(data, training)
+        data = self.cast_data(data)
+        return {**data, 'inputs': _stack(data['inputs'])}
 
     def cast_data(self, data: Any) -> Any:
         """Copy the inputs of a batch to the device."""
-        if isinstance(data, dict) and isinstance(data.get('inputs'), Tensor | list):
-            return {**data, 'inputs': self._transfer(data['inputs'], self.device)}
-        if isinstance(data, list | tuple):
-            return [self.cast_data(part) for part in data]
-        return super().cast_data(data)
+        if not isinstance(data, dict) or not isinstance(data.get('inputs'), Tensor | list):
+            return super().cast_data(data)
+        inputs = data['inputs']
+        if not isinstance(inputs, Tensor):
+            return {**data, 'inputs': [x.to(self.device, non_blocking=True) for x in inputs]}
+        copy = inputs.to(self.device, non_blocking=True)
+        if copy.is_cuda and not inputs.is_cuda:
+            if self._copied is not None:
+                self._copied[1].synchronize()
+            # The batch on the host is kept until the copy has finished: it may lie in memory of
+            # the workers, which they would reuse
+            self._copied = inputs, torch.cuda.Event()
+            self._copied[1].record()
+        return {**data, 'inputs': copy}
 
     def preprocess(
         self, inputs: Tensor | list[Tensor], data_samples: SampleList, training: bool = False
@@ -52,22 +71,16 @@ class ClipDataPreprocessor(ActionDataPreprocessor):
         Returns:
             The normalised batch, (N, …), and the samples.
         """
-        batch: Tensor = inputs if isinstance(inputs, Tensor) else stack_batch(list(inputs))
+        batch = _stack(inputs)
         blends = training and self.blending is not None
         if blends or self.to_rgb or not self._enable_normalize or self.format_shape == 'MIX2d3d':
             return super().preprocess(list(batch), data_samples, training)
-        normalised = torch.empty_like(batch, dtype=_compute_dtype(batch.device))
+        device = batch.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+        normalised = torch.empty_like(batch, dtype=dtype or torch.float32)
         centred = batch - self.mean if self.subtracts else batch
         return torch.div(centred, self.std, out=normalised), data_samples
 
 
-def _compute_dtype(device: torch.device) -> torch.dtype:
-    """Return the dtype of convolutions: autocast's, or float32 without autocast."""
-    if hasattr(torch, 'get_autocast_dtype'):  # torch >= 2.4
-        enabled, dtype = torch.is_autocast_enabled(device.type), torch.get_autocast_dtype
-        return dtype(device.type) if enabled else torch.float32
-    if device.type == 'cpu':
-        enabled, old_dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype
-    else:
-        enabled, old_dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype
-    return old_dtype() if enabled else torch.float32
+def _stack(inputs: Tensor | list[Tensor]) -> Tensor:
+    return inputs if isinstance(inputs, Tensor) else stack_batch(list(inputs))
