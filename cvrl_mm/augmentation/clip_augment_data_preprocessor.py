@@ -9,8 +9,8 @@ from mmaction.utils import SampleList
 from torch import Tensor
 
 from cvrl_mm.datasets.random_source import RandomSource
-from ..models.preprocessor import ClipDataPreprocessor
 
+from ..models.preprocessor import ClipDataPreprocessor
 from .clip_transform import ClipTransform
 from .operations import apply_on_device
 from .step import Step, merge_steps

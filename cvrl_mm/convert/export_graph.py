@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.utils import _triple
 
 from ..io import check_target, replacing
-from ..models.backbone import SameConv3d
-from ..models.backbone import SameMaxPool3d
+from ..models.backbone import SameConv3d, SameMaxPool3d
 
 SUFFIXES = ('.onnx', '.pt2')
 DTYPES = dict(float32=torch.float32, float16=torch.float16, bfloat16=torch.bfloat16)

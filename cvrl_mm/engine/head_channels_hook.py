@@ -5,7 +5,6 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 from ..models.heads import check_head_channels
-
 from .unwrapped_model import unwrapped_model
 
 

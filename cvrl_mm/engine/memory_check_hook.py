@@ -5,7 +5,6 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from ..models.backbone import MAX_ELEMENTS
 from cvrl_mm.models.training_memory import (
     GIB,
     USABLE_SHARE,
@@ -13,6 +12,8 @@ from cvrl_mm.models.training_memory import (
     memory_advice,
     training_memory,
 )
+
+from ..models.backbone import MAX_ELEMENTS
 
 
 @HOOKS.register_module()

@@ -26,7 +26,7 @@ from ..convert.files import save_weights
 from ..convert.locate_weights import locate_weights
 from ..datasets.reader import UnreadableVideoError, read, reads_files
 from ..io import locked, one_line, printable
-from ..models.pooling import global_average_pool
+from ..models.backbone import global_average_pool
 from .features import (
     UNTRAINED,
     FeatureStore,

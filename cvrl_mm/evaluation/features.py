@@ -39,7 +39,7 @@ from ..convert.export import extract_backbone
 from ..convert.locate_weights import locate_weights
 from ..datasets.sample_index import seeded_draws
 from ..io import check_target, is_utf8, printable, progress, replacing
-from ..models.pooling import global_average_pool
+from ..models.backbone import global_average_pool
 from ..models.weights import is_counter
 
 UNTRAINED = 'untrained'  # instead of a checkpoint: random weights with the config's seed
