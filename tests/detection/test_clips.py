@@ -7,7 +7,6 @@ from mmaction.registry import TRANSFORMS
 
 from cvrl_mm.detection import KeepVisibleBoxes, ReadAVAClip
 from cvrl_mm.detection.clips import read_frames
-from tests.videos import encode, turn
 
 SHADES = 200  # frames of the video, told apart by their brightness
 
@@ -52,16 +51,6 @@ def test_another_frame_rate_shows_the_same_times(videos: dict[int, Path]):
     assert close(shades(read_frames(str(videos[25]), seconds)), [50 + 5 * i for i in range(10)])
 
 
-@pytest.mark.parametrize('fps', [25, 30])
-def test_seeking_gives_what_decoding_from_the_start_gives(videos: dict[int, Path], fps: int):
-    with av.open(str(videos[fps])) as container:
-        all_frames = [f.to_ndarray(format='rgb24') for f in container.decode(video=0)]
-    for first in (0, 1, 24, 25, 26, 99, 180):
-        inds = np.arange(first, first + 16, 3)
-        frames = read_frames(str(videos[fps]), inds / fps)
-        assert all(np.array_equal(f, all_frames[i]) for f, i in zip(frames, inds, strict=True))
-
-
 def test_ends_repeat_the_outermost_frame(videos: dict[int, Path]):
     assert close(shades(read_frames(str(videos[30]), [-1, -0.5, 0, 0.1])), [0, 0, 0, 3])
     end = SHADES / 30
@@ -69,19 +58,6 @@ def test_ends_repeat_the_outermost_frame(videos: dict[int, Path]):
         shades(read_frames(str(videos[30]), [end - 0.1, end, end + 1])),
         [SHADES - 3, SHADES - 1, SHADES - 1],
     )
-
-
-@pytest.mark.parametrize('degrees', [0, 90, 180, 270])
-def test_frames_are_upright_as_decord_gives_them(tmp_path: Path, degrees: int):
-    decord = pytest.importorskip('decord')
-    path = str(tmp_path / 'v.mp4')
-    encode(Path(path))
-    turn(Path(path), degrees)
-    frames = read_frames(path, [0.1, 0.2, 9])
-    assert np.array_equal(frames, decord.VideoReader(path).get_batch([3, 6, 11]).asnumpy())
-    size = (64, 32) if degrees in (90, 270) else (32, 64)
-    results = dict(filename=path, timestamp=0, timestamp_start=0, fps=30)
-    assert ReadAVAClip(2, 1)(results)['original_shape'] == size
 
 
 def test_boxes_become_pixels_and_the_transforms_behind_run(videos: dict[int, Path]):

@@ -1,6 +1,5 @@
 """The detection configs follow the paper and differ only in what their names say."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -60,20 +59,6 @@ def test_table_5s_columns_differ_in_their_weights_and_the_pixels_of_pretraining(
     assert random == load('ava22_videos_cvrl')
 
 
-def test_other_versions_and_sources_get_another_start_as_the_documentation_says(tmp_path: Path):
-    """The leaf of docs/detection.md."""
-    text = (ROOT / 'docs' / 'detection.md').read_text(encoding='utf-8')
-    (leaf,) = re.findall(r'^_base_ = \[.*?^\)\n', text, re.DOTALL | re.MULTILINE)
-    assert 'ava21_frames_cvrl' in leaf and len(leaf.splitlines()) < 8
-    configs = tmp_path / 'configs'
-    configs.symlink_to(ROOT / 'configs', target_is_directory=True)
-    (tmp_path / 'leaf.py').write_text(leaf)
-    cfg = Config.fromfile(tmp_path / 'leaf.py').to_dict()
-    imagenet = load('ava22_videos_imagenet')
-    assert cfg['model'] == imagenet['model']
-    assert cfg['train_dataloader'] == load('ava21_frames_cvrl')['train_dataloader']
-
-
 @pytest.mark.parametrize('start', ['cvrl', 'imagenet', 'rpn_cvrl'])
 def test_a_backbone_sees_the_pixels_it_was_trained_on(start: str):
     preprocessor = MODELS.build(load(f'ava22_videos_{start}')['model']['data_preprocessor'])
@@ -120,7 +105,9 @@ def test_the_schedule_is_the_papers():
     backbone = cfg['model']['backbone']
     assert backbone['spatial_strides'] == (1, 2, 2, 1)  # stage 5 keeps the resolution
     assert 'frozen_stages' not in backbone and 'norm_eval' not in backbone  # all layers train
-    assert cfg['model']['roi_head']['bbox_head']['dropout_ratio'] == 0.5
+    head = cfg['model']['roi_head']['bbox_head']
+    # SlowFast; before the maximum over 7 x 7, it would drop next to nothing
+    assert head['dropout_ratio'] == 0.5 and not head['dropout_before_pool']
     assert cfg['test_dataloader']['dataset']['key_seconds'] == (902, 1798)  # all of the benchmark
     assert 'key_seconds' not in cfg['train_dataloader']['dataset']
 

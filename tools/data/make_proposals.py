@@ -4,9 +4,9 @@ Any detector of mmdet with a class 'person' can be used. "mim download mmdet --c
 faster-rcnn_r50_fpn_1x_coco --dest ." downloads the two files of the example.
 
 Example:
-    python tools/data/make_proposals.py data/ava/videos data/ava/annotations/ava_val_v2.2.csv \
-        proposals.pkl faster-rcnn_r50_fpn_1x_coco.py faster_rcnn_r50_fpn_1x_coco.pth \
-        --seconds 902 1798 --device cuda:0
+    python tools/data/make_proposals.py data/ava/videos proposals.pkl \
+        faster-rcnn_r50_fpn_1x_coco.py faster_rcnn_r50_fpn_1x_coco.pth \
+        --csv data/ava/annotations/ava_val_v2.2.csv --seconds 902 1798 --device cuda:0
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def parse_args() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('videos', help='folder of video files')
-    parser.add_argument('csv', help="AVA's csv file of annotated boxes")
     parser.add_argument('out', type=Path, help='file to write')
     parser.add_argument('config', help='config of a detector of mmdet')
     parser.add_argument('checkpoint', help='weights of this detector')
+    parser.add_argument('--csv', required=True, help='annotated boxes; their movies and seconds')
     parser.add_argument(
         '--seconds',
         type=int,
