@@ -60,7 +60,8 @@ class AVAKeyframeMetric(AVAMetric):
         for row in read_actions(self.ann_file):
             if (row.video, row.second) not in excluded and row.action in columns:
                 annotated[row.video, row.second][row.action].append(row.box)
-        scores, hits = [np.zeros((0, self.num_classes))], [np.zeros((0, self.num_classes), bool)]
+        empty = np.zeros((0, self.num_classes), np.float32)
+        scores, hits = [empty], [empty > 0]
         for result in results:
             if result['frame'] in excluded:
                 continue
