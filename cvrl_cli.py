@@ -194,7 +194,7 @@ def neighbours(arguments: Sequence[str]) -> None:
     parser.add_argument('--neighbours', type=int, default=5, help='of each (%(default)s)')
 
     def run(args: argparse.Namespace) -> None:
-        from cvrl_mm.own_videos.neighbours import show_neighbours
+        from cvrl_mm.own_videos.page import show_neighbours
 
         page, notes = show_neighbours(args.out, args.videos, args.rows, args.neighbours)
         print(*notes, f'Open {page} in a browser.', sep='\n')
@@ -209,7 +209,7 @@ def probe(arguments: Sequence[str]) -> None:
     parser.add_argument('--test', help='such a list of test videos; --labels are then for training')
 
     def run(args: argparse.Namespace) -> None:
-        from cvrl_mm.own_videos.label_probe import probe_labels
+        from cvrl_mm.own_videos.probe import probe_labels
 
         results, notes = probe_labels(args.out, args.labels, args.test)
         print(*notes, sep='\n')

@@ -34,8 +34,7 @@ def test_help_and_mistakes_import_nothing_heavy():
 def test_options_are_those_of_the_package():
     from dataclasses import fields
 
-    from cvrl_mm.own_videos.network import ENCODERS
-    from cvrl_mm.own_videos.options import Options
+    from cvrl_mm.own_videos.plan import ENCODERS, Options
 
     parser = cvrl_cli.pretrain_parser('cvrl pretrain')
     names = {action.dest for action in parser._actions} - {'help', 'videos', 'out'}

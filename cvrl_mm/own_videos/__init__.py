@@ -1,7 +1,7 @@
 """Pre-training on a user's own videos with one command.
 
-Input: files, folders or lists of videos. Output: a config, a trained encoder, the features of all
-videos and a report. Read ``pipeline.py`` first; it calls the other modules in order.
+In: files, folders or lists of videos. Out: a config, a trained encoder, the features of all videos
+and a report. Read ``train.py`` first; it calls the other modules in order.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def pretrain(
             continue a training.
         out: Output folder. It will contain ``config.py``, ``encoder.safetensors``,
             ``features.npz``, ``index.html``, ``report.md``, ``curves.png`` and the checkpoints.
-        options: Fields of :class:`.options.Options`, all of which have a default.
+        options: Fields of :class:`.plan.Options`, all of which have a default.
 
     Returns:
         The output folder.
@@ -34,7 +34,7 @@ def pretrain(
         ValueError: No video can be used, there are too few, an option is out of its range, or
             the folder contains a training with other videos or options.
     """
-    from .pipeline import run  # not needed by `import cvrl_mm`
+    from .train import run  # not needed by `import cvrl_mm`
 
     sources = [videos] if isinstance(videos, (str, Path)) else list(videos)
     return run(sources, out, **options)

@@ -1,61 +1,114 @@
-"""Read the properties of a video file."""
+"""Evaluate the features of a training with classifiers (``cvrl probe OUT``)."""
 
-from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
+import torch
 
-from ..datasets.reader import UnreadableVideoError, VideoFile
-
-GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, from 0 to 255
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Properties of a video that can be decoded.
-
-    Attributes:
-        width: Width of the upright frames in pixels.
-        height: Height of the upright frames in pixels.
-        frames: Number of frames.
-        rate: Frames per second.
-        grey: Whether the first, the middle and the last frame have no colours.
-    """
-
-    width: int
-    height: int
-    frames: int
-    rate: float
-    grey: bool = False
-
-    @property
-    def seconds(self) -> float:
-        """Length in seconds."""
-        return self.frames / self.rate
+from ..datasets.lists import read_video_list
+from .folder import FEATURES, Trained
+from .inspect import MIN_CLASS_VIDEOS
+from .report import AFTER, BEFORE, SPLITS, Measure, classify
 
 
-def probe(filename: str) -> Probe | str:
-    """Open a video and decode its first and its last frame, and the middle one if both are grey.
+def probe_labels(
+    out: str | Path, labels: str | Path | None = None, test: str | Path | None = None
+) -> tuple[dict[str, list[Measure]], list[str]]:
+    """Measure the accuracy of classifiers on the features of a training.
 
     Args:
-        filename: Path of the video.
+        out: Output folder of the training.
+        labels: A list with lines ``name label``; the names are those of ``features.npz``, and
+            videos without a label are left out. By default the videos' folders are the classes.
+        test: A list of the test videos. The classifiers are then fitted to the videos of
+            ``labels``; by default the videos are split at random.
 
     Returns:
-        The properties, or the reason in one line if the file cannot be used.
+        k-NN and linear accuracy, by ``'before training'`` (if these features are stored) and
+        ``'after training'``; and lines of text about the videos and classes.
+
+    Raises:
+        FileNotFoundError: ``out`` does not hold a finished training, or there is no list.
+        ValueError: A file is damaged, a list has no label for any video or two for one, there are
+            no classes, a class has too few videos, or the two lists overlap.
     """
-    try:
-        with VideoFile(filename) as video:
-            ends = video.read([0, video.num_frames - 1])
-            if not video.rate > 0:
-                return 'its frame rate is unknown'
-            grey = all(map(is_grey, ends))
-            if grey:  # also in a video that fades from and to black
-                grey = is_grey(video.read([video.num_frames // 2])[0])
-            return Probe(*video.size, video.num_frames, video.rate, grey)
-    except UnreadableVideoError as error:
-        return error.reason
+    if test is not None and labels is None:
+        raise ValueError('--test needs --labels, the list of the videos to fit the classifiers to.')
+    trained, notes = Trained.read(out), []
+    if labels is None:
+        first = {i: trained.lists.labels.get(name, -1) for i, name in enumerate(trained.names)}
+        first = {i: label for i, label in first.items() if label >= 0}
+        if not first:
+            raise ValueError(
+                f'The videos of {trained.folder} do not lie in two or more folders of at least '
+                f'{MIN_CLASS_VIDEOS} videos each; give a list with lines "name label" (--labels).'
+            )
+    else:
+        first = _read_labels(labels, trained, notes)
+    second = {} if test is None else _read_labels(test, trained, notes)
+    videos = first | second
+    if missing := len(trained.names) - len(videos):
+        notes.append(f'{missing} of the {len(trained.names)} videos have no label: left out')
+    places = list(videos)
+    # Labels may be any numbers; the classifiers need 0 to C - 1
+    values, targets, counts = torch.tensor(list(videos.values())).unique(
+        return_inverse=True, return_counts=True
+    )
+    if test is None:
+        if len(values) < 2 or min(counts) < MIN_CLASS_VIDEOS:
+            found = dict(zip(values.tolist(), counts.tolist(), strict=True))
+            raise ValueError(
+                f'A probe needs two or more classes of at least {MIN_CLASS_VIDEOS} videos each; '
+                f'videos per class: {found}.'
+            )
+        splits = None
+        notes.append(
+            f'{len(videos)} videos of {len(values)} classes; mean ± standard deviation over '
+            f'{SPLITS} random splits of 70 % and 30 %'
+        )
+    else:
+        if both := [trained.names[i] for i in second if i in first]:
+            raise ValueError(
+                f'{len(both)} of the videos in {test} are also in {labels}, such as {both[0]}; '
+                'test videos must not be used for fitting.'
+            )
+        lacking = {*second.values()} - {*first.values()}
+        if lacking or len({*first.values()}) < 2:
+            raise ValueError(
+                f'{labels} must have videos of two or more classes, and of all those of {test}; '
+                f'it has {sorted({*first.values()})}.'
+            )
+        splits = [(torch.arange(len(first)), torch.arange(len(first), len(videos)))]
+        notes.append(
+            f'fitted to {len(first)} videos of {len(values)} classes, tested on '
+            f'{len(second)} videos'
+        )
+    encoders = {BEFORE: trained.read_before(), AFTER: trained.feats}
+    results = {
+        when: classify(feats[places], targets, splits=splits)
+        for when, feats in encoders.items()
+        if feats is not None
+    }
+    return results, notes
 
 
-def is_grey(frame: np.ndarray) -> bool:
-    """Return whether a frame, (H, W, 3) uint8, has no colours."""
-    values = frame.astype(np.int16)
-    return float((values.max(-1) - values.min(-1)).mean()) < GREY_TOLERANCE
+def _read_labels(path: str | Path, trained: Trained, notes: list[str]) -> dict[int, int]:
+    """Read the labels of a list by index of the video; add a note on other names."""
+    places = {name: i for i, name in enumerate(trained.names)}
+    found: dict[int, int] = {}
+    others = []
+    for name, label in read_video_list(str(path)):
+        if name not in places:
+            others.append(name)
+        elif label >= 0 and found.setdefault(places[name], label) != label:
+            raise ValueError(f'{path}: {name} has the labels {found[places[name]]} and {label}.')
+    if not found:
+        raise ValueError(
+            f'{path} has no line "name label", with a number as the label, for any of the videos '
+            f'of {trained.folder / FEATURES}, such as {trained.names[0]}.'
+        )
+    if others:
+        notes.append(
+            f'{len(others)} of the names in {path} are not in {FEATURES}: ignored; the first one '
+            f'is {others[0]}'
+        )
+    return found

@@ -1,5 +1,7 @@
 """A finished training of own videos, made by hand."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +9,9 @@ import torch
 
 from cvrl_mm.convert.clip_input import ClipInput
 from cvrl_mm.evaluation.encoder import Encoder
+from cvrl_mm.evaluation.features import write_features
 from cvrl_mm.models import R3DSlow
-from cvrl_mm.own_videos.encoding import write_features
+from cvrl_mm.own_videos.plan import Options
 from tests.videos import encode
 
 BACKBONE = dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=(1, 1, 1, 1))
@@ -23,25 +26,24 @@ def small_encoder(seed: int = 0) -> Encoder:
 
 
 def write_folder(folder: Path, names: list[str], classes: list[str], held_out: int = 2) -> Path:
-    """Write videos, features near their class's axis, lists, config and encoder."""
+    """Write videos, features near their class's axis, lists, inputs and encoder."""
     root, out = folder / 'videos', folder / 'out'
     (out / 'lists').mkdir(parents=True)
+    (out / 'training').mkdir()
     labels = [classes.index(name.split('/')[0]) if classes else -1 for name in names]
-    feats = 0.02 * np.random.default_rng(0).standard_normal((len(names), CHANNELS)).astype(
-        np.float32
-    )
+    rng = np.random.default_rng(0)
+    feats = 0.02 * rng.standard_normal((len(names), CHANNELS)).astype(np.float32)
     for i, name in enumerate(names):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         encode(root / name, num_frames=5 + i)
         feats[i, labels[i]] += 1
-    write_features(out, names, feats)
+    write_features(out / 'features.npz', names, feats)
     lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
     (out / 'lists/all.txt').write_text(''.join(lines))
     (out / 'lists/train.txt').write_text(''.join(f'{name} 0\n' for name in names[held_out:]))
     (out / 'lists/classes.txt').write_text(''.join(f'{name}\n' for name in classes))
-    prefix = dict(video=str(root))
-    (out / 'config.py').write_text(
-        f'train_dataloader = dict(dataset=dict(data_prefix={prefix!r}))\n'
-    )
+    (out / 'inputs.json').write_text(json.dumps(dict(videos=dict(video=str(root)))))
+    command = dict(videos=[str(root)], options=asdict(Options()))
+    (out / 'command.json').write_text(json.dumps(command))
     small_encoder().save(out / 'encoder.safetensors')
     return out

@@ -1,26 +1,26 @@
-"""Inspect a user's videos before the training."""
+"""Inspect a user's videos before the training: properties, unusable files and exact copies."""
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os.path import abspath, commonpath, relpath
 from pathlib import Path
 
 import numpy as np
 
-from ..datasets.lists import gather_videos, parse_line, walk
+from ..datasets.lists import parse_line, walk
+from ..datasets.reader import UnreadableVideoError, VideoFile
+from ..evaluation.video_files import gather_videos
 from ..io import is_utf8, printable
 from ..preparation.video_check import find_faults
-from .probe import Probe, probe
 
 TIMEOUT_SECONDS = 60
-MAX_COUNTS = 3  # number of sizes and of frame rates that are listed
 BYTE_ORDER_MARK = '\ufeff'
-BLOCK_BYTES = 1 << 22
 MIN_CLASS_VIDEOS = 5  # per folder that counts as a class
 SPLITS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing')
 MAX_PIXELS = 1280 * 720  # larger frames make decoding the bottleneck
+GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, from 0 to 255
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,24 @@ class Video:
 
     Attributes:
         name: Path relative to the common folder of all videos, with '/' as separator.
-        probe: Properties of the video.
+        width: Width of the upright frames in pixels.
+        height: Height of the upright frames in pixels.
+        frames: Number of frames.
+        rate: Frames per second.
+        grey: Whether the first, the middle and the last frame have no colours.
     """
 
     name: str
-    probe: Probe
+    width: int
+    height: int
+    frames: int
+    rate: float
+    grey: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """Length in seconds."""
+        return self.frames / self.rate
 
     @property
     def folder(self) -> str:
@@ -70,65 +83,54 @@ class Inspection:
         enough = len(count) > 1 and '' not in count and min(count.values()) >= MIN_CLASS_VIDEOS
         return sorted(count) if enough and len(count) < len(self.videos) / 2 else []
 
-    @property
-    def seconds(self) -> np.ndarray:
-        """Lengths in seconds, (V,)."""
-        return np.array([video.probe.seconds for video in self.videos])
-
-    def describe(self) -> list[str]:
-        """Return a report as a list of lines."""
-        probes = [video.probe for video in self.videos]
-        sizes = Counter(f'{p.width}x{p.height}' for p in probes)
-        rates = Counter(f'{p.rate:.3g}' for p in probes)
-        low, middle, high = np.percentile(self.seconds, [5, 50, 95])
-        lines = [
-            f'{len(probes)} videos, {self.seconds.sum() / 3600:.2f} hours, below {self.root}',
-            f'Lengths: {low:.3g} s (5 %), {middle:.3g} s (median), {high:.3g} s (95 %)',
-            f'Sizes: {_counts(sizes)}; frames per second: {_counts(rates)}',
-        ]
+    def describe(self) -> Iterator[str]:
+        """Yield the lines of a report."""
+        seconds = [video.seconds for video in self.videos]
+        low, middle, high = np.percentile(seconds, [5, 50, 95])
+        sizes = Counter(f'{video.width}x{video.height}' for video in self.videos)
+        rates = Counter(f'{video.rate:.3g}' for video in self.videos)
+        yield f'{len(seconds)} videos, {sum(seconds) / 3600:.2f} hours, below {self.root}'
+        yield f'Lengths: {low:.3g} s (5 %), {middle:.3g} s (median), {high:.3g} s (95 %)'
+        yield f'Sizes: {_most_common(sizes)}; frames per second: {_most_common(rates)}'
         if self.classes:
             shown = ', '.join(map(printable, self.classes[:6]))
-            shown += ' …' if len(self.classes) > 6 else ''
-            lines.append(
-                f'{len(self.classes)} folders are taken as classes ({shown}). They are used only '
-                'for the evaluation, never for the training.'
+            yield (
+                f'{len(self.classes)} folders are taken as classes ({shown}'
+                f'{", …" if len(self.classes) > 6 else ""}). They are used only for the '
+                'evaluation, never for the training.'
             )
-        if self.unreadable:
-            name, reason = next(iter(self.unreadable.items()))
-            lines.append(
-                f'{_files(self.unreadable)} cannot be used, such as {printable(name)}: {reason}. '
-                'videos.tsv in the output folder names all.'
+        for name, reason in list(self.unreadable.items())[:1]:
+            yield (
+                f'{len(self.unreadable)} files cannot be used, such as {printable(name)}: {reason}.'
+                ' videos.tsv in the output folder names all.'
             )
-        if self.copies:
-            copy, original = next(iter(self.copies.items()))
-            lines.append(
-                f'{_files(self.copies)} left out as exact copies (see videos.tsv), such as '
+        for copy, original in list(self.copies.items())[:1]:
+            yield (
+                f'{len(self.copies)} files are left out as exact copies (see videos.tsv), such as '
                 f'{printable(copy)} (the same bytes as {printable(original)}): '
                 'a copy would be trained on as a different video.'
             )
-        large = sum(p.width * p.height > MAX_PIXELS for p in probes)
-        if large:
-            lines.append(
-                f'{large} of the videos {"is" if large == 1 else "are"} larger than 1280x720. '
-                'Training decodes each video many times; cvrl repack writes smaller copies, which '
-                'load faster.'
+        if large := sum(video.width * video.height > MAX_PIXELS for video in self.videos):
+            yield (
+                f'{large} of the videos are larger than 1280x720. Training decodes each video many '
+                'times; cvrl repack writes smaller copies, which load faster.'
             )
-        return lines
 
     def write(self, path: Path) -> None:
         """Write a tab-separated table of all files: name, properties and note.
 
         Control characters in names are escaped.
         """
-        lines = ['name\twidth\theight\tframes\trate\tnote']
-        for video in self.videos:
-            p = video.probe
-            name = printable(video.name)
-            lines.append(f'{name}\t{p.width}\t{p.height}\t{p.frames}\t{p.rate:.6g}\t')
-        notes = [(name, f'unusable: {reason}') for name, reason in self.unreadable.items()]
-        notes += [(copy, f'copy of {printable(other)}') for copy, other in self.copies.items()]
-        lines += [f'{printable(name)}\t\t\t\t\t{note}' for name, note in notes]
-        path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+        rows = [(v.name, v.width, v.height, v.frames, f'{v.rate:.6g}', '') for v in self.videos] + [
+            (name, *4 * [''], note)
+            for name, note in [
+                *((name, f'unusable: {reason}') for name, reason in self.unreadable.items()),
+                *((copy, f'copy of {other}') for copy, other in self.copies.items()),
+            ]
+        ]
+        head = ('name', 'width', 'height', 'frames', 'rate', 'note')
+        lines = ['\t'.join(map(printable, row)) + '\n' for row in [head, *rows]]
+        path.write_text(''.join(lines), encoding='utf-8')
 
 
 def inspect(
@@ -148,33 +150,59 @@ def inspect(
         ValueError: No video was found, or no video can be used.
     """
     sources = list(sources)
-    # Links are not resolved, so that the user sees their own names and folders.
+    # Links are not resolved, so that users see their own names and folders
     files = list(dict.fromkeys(Path(abspath(path)) for path in gather_videos(sources)))
     root = Path(commonpath([file.parent for file in files]))
-    if not is_utf8(str(root)):
-        raise ValueError(f'The name of the folder {printable(str(root))} is not UTF-8.')
     names = [file.relative_to(root).as_posix() for file in files]
     unreadable = {relpath(path, root): why for path, why in _irregular_files(sources)}
-    unreadable |= {name: reason for name in names if (reason := _name_fault(name))}
+    unreadable |= {name: reason for name in names if (reason := _name_fault(root, name))}
     names = sorted(name for name in names if name not in unreadable)
     videos = []
     found = find_faults([str(root / n) for n in names], num_processes, TIMEOUT_SECONDS, probe)
     for done, (place, result) in enumerate(found, 1):
-        if isinstance(result, Probe):
-            videos.append(Video(names[place], result))
-        else:
+        if isinstance(result, str):
             unreadable[names[place]] = result
+        else:
+            videos.append(Video(names[place], *result))
         on_progress(done, len(names))
     videos.sort(key=lambda video: video.name)
     if not videos:
         name, reason = next(iter(unreadable.items()))
         raise ValueError(
             f'None of the {len(files)} files can be used; the first one is '
-            f'{printable(str(root / name))}: {reason}.'
+            f'{printable(root / name)}: {reason}.'
         )
     copies = find_copies(root, [video.name for video in videos])
     kept = [video for video in videos if video.name not in copies]
     return Inspection(root, kept, dict(sorted(unreadable.items())), copies)
+
+
+def probe(filename: str) -> tuple[int, int, int, float, bool] | str:
+    """Open a video and decode its first and its last frame, and the middle one if both are grey.
+
+    Args:
+        filename: Path of the video.
+
+    Returns:
+        Width, height, number of frames, rate and whether the video is grey, as in :class:`Video`;
+        or the reason in one line if the file cannot be used.
+    """
+    try:
+        with VideoFile(filename) as video:
+            ends = video.read([0, video.num_frames - 1])
+            if not video.rate > 0:
+                return 'its frame rate is unknown'
+            # The middle frame, because videos fade from and to black
+            grey = all(map(is_grey, ends)) and is_grey(video.read([video.num_frames // 2])[0])
+            return *video.size, video.num_frames, video.rate, grey
+    except UnreadableVideoError as error:
+        return error.reason
+
+
+def is_grey(frame: np.ndarray) -> bool:
+    """Return whether a frame, (H, W, 3) uint8, has no colours."""
+    values = frame.astype(np.int16)
+    return float((values.max(-1) - values.min(-1)).mean()) < GREY_TOLERANCE
 
 
 def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
@@ -195,16 +223,16 @@ def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
         if count[size] > 1:  # only files of equal size are read
             digest = hashlib.sha256()
             with (root / name).open('rb') as file:
-                while block := file.read(BLOCK_BYTES):
+                while block := file.read(1 << 22):
                     digest.update(block)
-            if first.setdefault(digest.digest(), name) != name:
-                copies[name] = first[digest.digest()]
+            if (original := first.setdefault(digest.digest(), name)) != name:
+                copies[name] = original
     return copies
 
 
-def _name_fault(name: str) -> str | None:
+def _name_fault(root: Path, name: str) -> str | None:
     """Return the reason why a list cannot contain a file name; None if it can."""
-    if not is_utf8(name):
+    if not is_utf8(str(root / name)):
         return 'its name is not UTF-8'
     if '\n' in name or '\r' in name:
         return 'its name has a line break'
@@ -222,13 +250,8 @@ def _irregular_files(sources: Iterable[str | Path]) -> Iterator[tuple[str, str]]
                 yield abspath(path), 'it is a broken link' if broken else 'it is not a regular file'
 
 
-def _files(found: Collection) -> str:
-    return f'{len(found)} file{"" if len(found) == 1 else "s"}'
-
-
-def _counts(count: Counter) -> str:
-    """List the most common values."""
-    shown = count.most_common(MAX_COUNTS)
+def _most_common(count: Counter) -> str:
+    shown = count.most_common(3)
     others = count.total() - sum(number for _, number in shown)
     text = ', '.join(f'{what} ({number})' for what, number in shown)
     return text + (f' and {others} others' if others else '')

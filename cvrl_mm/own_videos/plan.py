@@ -1,30 +1,133 @@
-"""Choose the settings of a training from the videos and the machine, with reasons."""
+"""Options of a training, and the settings that follow from them, the videos and the machine."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from ..engine.representation_hook import MIN_VIDEOS
-from .inspection import Inspection, Video
-from .lists import number_of_windows, split_watched
-from .network import ENCODERS, Network
-from .options import MIN_BATCH_SIZE, MIN_SIZE, Options
+from ..io import evenly_spaced
+from .inspect import Inspection, Video
 
 PAPER_SPAN_SECONDS = 32 / 30  # 16 frames with stride 2 at 30 frames per second (Sec. 4.1)
 CPU_SIZE = 64
+MIN_SIZE = 32  # pixels; the encoder reduces frames by a factor of 32
 MIN_TRAIN_VIDEOS = 8
 MIN_BATCH = 8  # if there are at least 16 videos
-FEW_VIDEOS = 1000
-MANY_VIDEOS = 5000
-MIN_STEPS = 2000
-EPOCHS = 100
+WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
+FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
+MIN_STEPS, EPOCHS, FEW_STEPS = 2000, 100, 200  # with fewer steps, a warning is printed
 SHORT_HOURS = 1.0
-FEW_STEPS = 200  # with fewer steps, a warning is printed
 BASE_LR, BASE_BATCH = 4e-3, 64  # for short trainings with AdamW
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
+
+
+@dataclass(frozen=True)
+class Network:
+    """An encoder to train.
+
+    Attributes:
+        backbone: Fields of the backbone's config, except for the type.
+        channels: Number of channels of the features.
+        size: Default side length of the frames on a GPU, in pixels.
+        preprocessor: Fields of the data preprocessor's config.
+    """
+
+    backbone: dict
+    channels: int
+    size: int
+    preprocessor: dict = field(default_factory=dict)
+
+
+SMALL = dict(depth=18, stage_blocks=(1, 1, 1, 1), channels_last=True)
+ENCODERS = {
+    'tiny': Network(SMALL | dict(width=0.25), 128, 64),
+    'small': Network(SMALL | dict(width=0.5), 256, 64),
+    'r3d18': Network(dict(depth=18), 512, 112),
+    'r3d50': Network(dict(depth=50), 2048, 224),
+}
+LIMITS: dict[str, tuple[float, float]] = dict(  # integers where the option is an integer
+    clip_len=(1, 1000),
+    frame_interval=(1, 100_000),
+    size=(MIN_SIZE, 4096),
+    batch_size=(2, 1_000_000),
+    lr=(1e-12, 1e3),
+    hours=(1e-9, 1e5),
+    epochs=(1, 1_000_000),
+    steps=(1, 1_000_000_000),
+    workers=(0, 1000),
+    segment_seconds=(0.01, 1e7),
+    seed=(0, 2**32 - 1),
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a training; None means that the value is chosen from the videos and the machine.
+
+    Attributes:
+        encoder: A key of ``ENCODERS``.
+        clip_len: Frames per clip.
+        frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
+        size: Side length of the input frames of the encoder, in pixels.
+        batch_size: Videos per step on each device.
+        lr: Learning rate.
+        hours: Length of the training in hours.
+        epochs: Length of the training in passes over the videos.
+        steps: Length of the training in steps.
+        workers: Number of loader processes per device.
+        init: Checkpoint to start from.
+        flip: Flip half of the clips horizontally.
+        colour: Jitter brightness, contrast, saturation and hue, and convert some clips to grey.
+        zoom: Crop at least 30 % of the area; if False, at least 80 %.
+        segment_seconds: Longer files count as several videos of this length.
+        seed: Seed of all random draws.
+
+    Raises:
+        ValueError: A value is out of its range or of a wrong type, or two options exclude each
+            other.
+    """
+
+    encoder: str | None = None
+    clip_len: int | None = None
+    frame_interval: int | None = None
+    size: int | None = None
+    batch_size: int | None = None
+    lr: float | None = None
+    hours: float | None = None
+    epochs: int | None = None
+    steps: int | None = None
+    workers: int | None = None
+    init: str | None = None
+    flip: bool = True
+    colour: bool = True
+    zoom: bool = True
+    segment_seconds: float = 30.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if sum(x is not None for x in (self.hours, self.epochs, self.steps)) > 1:
+            raise ValueError('hours, epochs and steps exclude each other; give one of them.')
+        if self.encoder is not None and self.encoder not in list(ENCODERS):
+            raise ValueError(f'encoder must be one of {list(ENCODERS)}, got {self.encoder!r}.')
+        if self.encoder is not None and self.init is not None:
+            raise ValueError('init determines the architecture; do not give encoder.')
+        for option in fields(self):
+            name, value = option.name, getattr(self, option.name)
+            if isinstance(option.default, bool) and not isinstance(value, bool):
+                raise ValueError(f'{name} must be True or False, got {value!r}.')
+            if name not in LIMITS or (value is None and option.default is None):
+                continue
+            low, high = LIMITS[name]
+            kind, what = (Integral, 'an integer') if isinstance(low, int) else (Real, 'a number')
+            is_number = isinstance(value, kind) and not isinstance(value, bool)
+            if not is_number or not low <= value <= high:  # NaN, too
+                raise ValueError(f'{name} must be {what} from {low:,} to {high:,}, got {value!r}.')
+            # Without the types of NumPy, which JSON does not know
+            object.__setattr__(self, name, type(low)(value))
 
 
 @dataclass(frozen=True)
@@ -77,12 +180,36 @@ class Plan:
         return self.watched is not self.train
 
 
+def split_watched(videos: list[Video], seed: int) -> tuple[list[Video], list[Video]]:
+    """Hold out a fifth of the videos, evenly distributed over the folders.
+
+    Args:
+        videos: All videos.
+        seed: Random seed.
+
+    Returns:
+        The training videos and the held-out videos. With fewer than 20 videos, none is held out
+        and both are the same list.
+    """
+    if len(videos) < MIN_TO_HOLD_OUT:
+        return videos, videos
+    number = min(MAX_WATCHED, round(WATCHED_SHARE * len(videos)))
+    order = np.random.default_rng(seed).permutation(len(videos)).tolist()
+    by_folder = sorted(order, key=lambda i: videos[i].folder)
+    chosen = {by_folder[i] for i in evenly_spaced(len(videos), number)}
+    train = [video for i, video in enumerate(videos) if i not in chosen]
+    return train, [videos[i] for i in sorted(chosen)]
+
+
+def number_of_windows(video: Video, window_frames: int) -> int:
+    """Return the number of training samples that a file counts as."""
+    return max(1, video.frames // window_frames)
+
+
 def choose(
     inspection: Inspection, options: Options, machine: Machine, start: Network | None = None
 ) -> Plan:
-    """Choose all settings except ``steps`` and ``memory``.
-
-    These two need the config; see :func:`choose_steps` and :mod:`.memory`.
+    """Choose all settings except ``steps``, for which :func:`choose_steps` needs the time per step.
 
     Args:
         inspection: The videos.
@@ -94,9 +221,9 @@ def choose(
         ValueError: There are too few videos for the training or for a batch.
     """
     train, watched = split_watched(inspection.videos, options.seed)
-    rate = float(np.median([video.probe.rate for video in train]))
+    rate = float(np.median([video.rate for video in train]))
     window_frames = max(1, round(options.segment_seconds * rate))
-    samples = sum(number_of_windows(video.probe.frames, window_frames) for video in train)
+    samples = sum(number_of_windows(video, window_frames) for video in train)
     if samples < MIN_TRAIN_VIDEOS:
         raise ValueError(
             f'{samples} training videos are too few: each one is contrasted with the others of its '
@@ -111,31 +238,27 @@ def choose(
         )
     chosen: dict[str, Setting] = {}
 
-    def take(name: str, value: object, reason: str) -> None:
+    def take(name: str, value: object, reason: str) -> Any:
         given = getattr(options, name, None)
         chosen[name] = Setting(value, reason) if given is None else Setting(given, 'as given')
+        return chosen[name].value
 
     if start is None:
-        take('encoder', *_encoder(samples, machine.on_gpu, options.hours))
-        network = ENCODERS[chosen['encoder'].value]
+        network = ENCODERS[take('encoder', *_encoder(samples, machine.on_gpu, options.hours))]
     else:
-        chosen['encoder'] = Setting(options.init, 'to start from, as given')
         network = start
+        chosen['encoder'] = Setting('that of --init', 'as given')
     clip_len = (16, "the paper's") if machine.on_gpu else (8, "half of the paper's 16, on a CPU")
-    take('clip_len', *clip_len)
-    take('frame_interval', *_frame_interval(train, rate, chosen['clip_len'].value))
+    frames = take('clip_len', *clip_len)
+    take('frame_interval', *_frame_interval(train, rate, frames))
     take('size', *_size(train, network, machine.on_gpu))
-    chosen['colour'] = _colour(train, options)
-    take('batch_size', *_batch_size(samples, machine))
-    total = chosen['batch_size'].value * machine.ranks
+    chosen['colours'] = _colours(train, options)
+    total = machine.ranks * take('batch_size', *_batch_size(samples, machine))
     if total > samples:
-        most = samples // machine.ranks
-        advice = f'give a batch size of at most {most}'
-        if most < MIN_BATCH_SIZE:
-            advice = f'train on at most {samples // MIN_BATCH_SIZE} devices'
         raise ValueError(
-            f'A batch of {total} videos needs as many training videos, and there are {samples}; '
-            f'{advice}.'
+            f'A batch of {total} videos ({machine.ranks} x {total // machine.ranks}) needs as many '
+            f'training videos, and there are {samples}; give a smaller --batch-size, or train on '
+            'fewer devices.'
         )
     take('lr', *_learning_rate(total, options.init is not None))
     take('workers', *_workers(machine))
@@ -181,7 +304,7 @@ def remarks(plan: Plan, options: Options) -> list[str]:
     """
     found = []
     clip_frames = (plan['clip_len'] - 1) * plan['frame_interval'] + 1
-    short = sum(video.probe.frames < clip_frames for video in plan.train)
+    short = sum(video.frames < clip_frames for video in plan.train)
     if short:
         found.append(
             f'{short} of the {len(plan.train)} training videos are shorter than a clip, which '
@@ -213,7 +336,7 @@ def _encoder(samples: int, on_gpu: bool, hours: float | None) -> tuple[str, str]
 
 def _frame_interval(train: list[Video], rate: float, clip_len: int) -> tuple[int, str]:
     """Choose a clip span near the paper's, at most half of the 10th percentile of the lengths."""
-    short = float(np.percentile([video.probe.seconds for video in train], 10))
+    short = float(np.percentile([video.seconds for video in train], 10))
     per_second = rate / clip_len
     papers, half = round(PAPER_SPAN_SECONDS * per_second), int(short / 2 * per_second)
     interval = max(1, min(papers, half))
@@ -223,17 +346,17 @@ def _frame_interval(train: list[Video], rate: float, clip_len: int) -> tuple[int
 
 
 def _size(train: list[Video], network: Network, on_gpu: bool) -> tuple[int, str]:
-    side = int(np.median([min(video.probe.width, video.probe.height) for video in train]))
+    side = int(np.median([min(video.width, video.height) for video in train]))
     wanted = network.size if on_gpu else CPU_SIZE
     size = max(MIN_SIZE, min(wanted, side // 16 * 16))
     return size, f'{wanted} suits the encoder and device; the short side of the videos is {side}'
 
 
-def _colour(train: list[Video], options: Options) -> Setting:
+def _colours(train: list[Video], options: Options) -> Setting:
     """Choose the colour augmentation: full, only brightness, or none."""
     if not options.colour:
         return Setting('none', 'as given')
-    grey = sum(video.probe.grey for video in train) / len(train)
+    grey = sum(video.grey for video in train) / len(train)
     if grey > 0.5:
         return Setting('brightness', f'{grey:.0%} of the videos are grey')
     return Setting('full', f'{1 - grey:.0%} of the videos have colours')
@@ -243,10 +366,7 @@ def _batch_size(samples: int, machine: Machine) -> tuple[int, str]:
     limit = 128 if machine.on_gpu else 32
     share = max(samples // 4, min(MIN_BATCH, samples // 2))
     size = min(limit, 2 ** int(math.log2(max(2, share // machine.ranks))))
-    reason = f'about a quarter of the {samples} videos or {MIN_BATCH}'
-    if machine.ranks > 1:
-        reason += f' on {machine.ranks} devices together'
-    return size, f'{reason}, at most {limit} per device'
+    return size, f'about a quarter of the {samples} videos on all devices, at most {limit} on each'
 
 
 def _learning_rate(total_batch: int, trained_already: bool) -> tuple[float, str]:
@@ -260,6 +380,5 @@ def _learning_rate(total_batch: int, trained_already: bool) -> tuple[float, str]
 def _workers(machine: Machine) -> tuple[int, str]:
     if machine.on_gpu:
         return max(1, min(8, machine.cores - 1)), f'for {machine.cores} cores'
-    return max(
-        1, machine.cores // 2
-    ), f'for {machine.cores} cores; the other half is used for training'
+    half = max(1, machine.cores // 2)
+    return half, f'for {machine.cores} cores; the other half is used for training'

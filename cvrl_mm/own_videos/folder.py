@@ -1,0 +1,195 @@
+"""The output folder of a training: the command that it belongs to, its lists and its results."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from os.path import abspath
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..datasets.lists import read_lines, read_video_list
+from ..io import replacing
+from .config import INPUTS
+from .plan import Options
+
+COMMAND = 'command.json'
+FEATURES = 'features.npz'
+FEATURES_BEFORE = 'training/features_before.npz'  # features of the initial encoder
+
+
+def claim(
+    folder: Path, sources: Sequence[str | Path], options: Options
+) -> tuple[list[str], Options, bool]:
+    """Store the command of a training in its folder, or compare it with the stored one.
+
+    The same command, or one without videos and options, continues. If no step is trained yet, new
+    videos and options replace the stored ones.
+
+    Args:
+        folder: Output folder; it exists.
+        sources: The videos that the user names, if any.
+        options: The options of the user.
+
+    Returns:
+        The videos, the options, and whether the folder has a config that belongs to them.
+
+    Raises:
+        ValueError: The folder contains a training with other videos or options, other files, or
+            neither a training nor the command of one and there are no videos.
+    """
+    note, config = folder / COMMAND, folder / 'config.py'
+    asked = dict(videos=[abspath(source) for source in sources], options=asdict(options))
+    if note.is_file():
+        stored = read_command(folder)
+        same_videos = not sources or asked['videos'] == stored['videos']
+        same_options = options == Options() or asked['options'] == stored['options']
+        if same_videos and same_options and config.is_file():
+            return stored['videos'], Options(**stored['options']), True
+        if any((folder / 'training').glob('*.pth')):
+            changed = [k for k, x in stored['options'].items() if x != asked['options'].get(k)]
+            what = f'other {", ".join(changed)}' if same_videos else 'other videos'
+            raise ValueError(
+                f'{folder} holds a training with {what}. Give another --out for a new training, or '
+                f'only --out to continue this one. To change its settings, edit {config}.'
+            )
+        if not sources:
+            asked['videos'] = stored['videos']
+            if options == Options():
+                asked['options'] = stored['options']
+    elif any(not path.name.startswith('.') for path in folder.iterdir()):
+        raise ValueError(f'{folder} holds other files and no training; choose a new folder.')
+    if not asked['videos']:
+        raise ValueError(f'{folder} holds no training to continue; give the videos to train on.')
+    config.unlink(missing_ok=True)
+    with replacing(note) as part:
+        part.write_text(json.dumps(asked, indent=2) + '\n', encoding='utf-8')
+    return asked['videos'], Options(**asked['options']), False
+
+
+def read_command(folder: Path) -> dict:
+    """Read the stored command: ``videos``, a list of paths, and ``options``, a dict.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    note = folder / COMMAND
+    try:
+        stored = json.loads(note.read_text(encoding='utf-8'))
+        return dict(videos=list(stored['videos']), options=asdict(Options(**stored['options'])))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f'{note} is damaged: {error!r}.') from error
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The lists of a training.
+
+    Attributes:
+        root: The folder that the names are relative to.
+        names: Names of all videos.
+        labels: By name, the class of each video by its folder; empty if the folders are none.
+        classes: Names of the classes.
+        train: Names of the videos that were trained on.
+    """
+
+    root: Path
+    names: list[str]
+    labels: dict[str, int]
+    classes: list[str]
+    train: set[str]
+
+    @classmethod
+    def read(cls, folder: Path) -> 'Lists':
+        """Read the lists of a training.
+
+        Raises:
+            FileNotFoundError: A file does not exist.
+            ValueError: A file is damaged, or there are fewer names of classes than labels.
+        """
+        labels = dict(read_video_list(str(folder / 'lists/all.txt')))
+        classes = [name for name in read_lines(str(folder / 'lists/classes.txt')) if name]
+        if max(labels.values()) >= len(classes):
+            raise ValueError(f'{folder / "lists/classes.txt"} lacks a class of all.txt beside it.')
+        return cls(
+            root=Path(json.loads((folder / INPUTS).read_text('utf-8'))['videos']['video']),
+            names=list(labels),
+            labels=labels if classes else {},
+            classes=classes,
+            train={name for name, _ in read_video_list(str(folder / 'lists/train.txt'))},
+        )
+
+    def held_out(self, names: list[str]) -> list[int]:
+        """Return the indices of the held-out videos."""
+        return [i for i, name in enumerate(names) if name not in self.train]
+
+    def labels_of(self, names: list[str]) -> list[int]:
+        """Return the class of each video; empty if the videos are of fewer than two classes."""
+        labels = [self.labels[name] for name in names] if self.classes else []
+        return labels if len(set(labels)) > 1 else []
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The features of all videos of a training.
+
+    Attributes:
+        folder: Output folder of the training.
+        lists: Lists of the videos.
+        names: Names of the videos that could be read, (V,).
+        feats: Features of the trained encoder, (V, C).
+    """
+
+    folder: Path
+    lists: Lists
+    names: list[str]
+    feats: Tensor
+
+    @classmethod
+    def read(cls, folder: str | Path) -> 'Trained':
+        """Read the results of a training.
+
+        Raises:
+            FileNotFoundError: The folder is not the output of a training, or the training is not
+                finished.
+            ValueError: A file is damaged.
+        """
+        folder = Path(folder)
+        if not (folder / INPUTS).is_file():
+            raise FileNotFoundError(
+                f'{folder} is not the output folder (--out) of a training by cvrl pretrain.'
+            )
+        names, feats = _read_features(folder, FEATURES)
+        return cls(folder, Lists.read(folder), names, feats)
+
+    def read_before(self) -> Tensor | None:
+        """Read the features of the initial encoder.
+
+        Returns:
+            Features, (V, C); None if they are not stored or are of other videos, as after an
+            interruption between the two files.
+
+        Raises:
+            ValueError: The file is damaged.
+        """
+        if not (self.folder / FEATURES_BEFORE).is_file():
+            return None
+        names, feats = _read_features(self.folder, FEATURES_BEFORE)
+        return feats if names == self.names else None
+
+
+def _read_features(folder: Path, name: str) -> tuple[list[str], Tensor]:
+    path = folder / name
+    again = f'Remove report.md; then cvrl pretrain --out {folder} writes the results (again).'
+    if not path.is_file():
+        raise FileNotFoundError(f'There is no {path}. {again}')
+    try:
+        with np.load(path) as data:
+            names, feats = data['names'].tolist(), torch.from_numpy(data['feats']).float()
+        if feats.ndim != 2 or len(feats) != len(set(names)) or not feats.isfinite().all():
+            raise ValueError('it must have one unique name and one finite vector per video')
+    except Exception as error:  # a damaged archive can raise any exception
+        raise ValueError(f'{path} is damaged ({error}). {again}') from error
+    return names, feats

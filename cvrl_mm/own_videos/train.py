@@ -1,0 +1,353 @@
+"""Pre-train on a user's own videos: inspection, settings, training and results."""
+
+import gc
+import logging
+import math
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from os.path import abspath
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import torch
+from mmaction.utils import register_all_modules
+from mmengine.config import Config
+from mmengine.dist import (
+    barrier,
+    broadcast_object_list,
+    get_world_size,
+    init_dist,
+    is_distributed,
+    is_main_process,
+)
+from mmengine.hooks import Hook
+from mmengine.logging import MMLogger
+from mmengine.runner import Runner
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..cli import read_config
+from ..convert.clip_input import ClipInput
+from ..engine.terminal_log import print_warnings_only, shorten
+from ..evaluation.encoder import load_encoder
+from ..evaluation.video_files import gather_videos
+from ..io import cores_per_process, locked, progress, replacing, usable_cores
+from .config import INIT, render, write_inputs, write_lists
+from .folder import COMMAND, claim
+from .inspect import Inspection, inspect
+from .plan import Machine, Network, Options, Setting, choose, choose_steps, remarks
+
+ALONE_SECONDS = 7 * 24 * 3600  # rank 0 inspects and encodes all videos while the others wait
+MIN_TIMED_STEPS = 8
+UNTIMED_STEPS = 4  # first steps, during which the workers start
+PLAIN_SECONDS = 30  # between two lines of progress if the output is not a terminal
+console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
+    """Implement :func:`cvrl_mm.pretrain`. All ranks must call this function."""
+    if not str(out):
+        raise ValueError('out must be the path of the output folder.')
+    init = options.get('init')
+    if init is not None and '://' not in str(init):
+        options['init'] = abspath(init)  # the command may be continued from another folder
+    folder, chosen = Path(out).resolve(), Options(**options)
+    register_all_modules()
+    print_warnings_only()
+    if not torch.cuda.is_available() and 'OMP_NUM_THREADS' not in os.environ:
+        torch.set_num_threads(max(1, usable_cores() // 2))  # the other half is for the loader
+    with ExitStack() as locks:
+        found, start = None, None
+        # Before init_dist: processes that are forked beside the threads of a process group can hang
+        if os.environ.get('RANK', '0') == '0':
+            if not (folder / COMMAND).is_file() and sources:
+                gather_videos(sources)  # a wrong path is reported before anything is written
+            folder.mkdir(parents=True, exist_ok=True)
+            locks.enter_context(locked(folder))
+            videos, chosen, has_config = claim(folder, sources, chosen)
+            if not has_config:
+                start = _copy_start(chosen.init, folder)  # fails early, before videos are opened
+                found = _inspect(folder, videos)
+        if 'RANK' in os.environ and not is_distributed():
+            backend = 'nccl' if torch.cuda.is_available() else 'gloo'
+            init_dist('pytorch', backend=backend, timeout=ALONE_SECONDS)
+        # The other ranks do not look at the files, which rank 0 may be replacing
+        shared: list[Any] = [chosen, found is not None]
+        broadcast_object_list(shared)
+        try:
+            if shared[1]:
+                _write_config(folder, found, start, shared[0])
+            _finish(folder)
+        except torch.cuda.OutOfMemoryError as error:
+            advice = 'Give a smaller --batch-size, --size or --encoder (or set it in config.py).'
+            raise ValueError(f'{error} {advice}') from error
+    return folder
+
+
+def _copy_start(init: str | None, folder: Path) -> Network | None:
+    """Copy the weights of ``--init`` to the path that the config uses, and describe the encoder."""
+    if init is None:
+        return None
+    try:
+        encoder = load_encoder(init)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f'--init {init} cannot be used: {error} If the file does not describe its '
+            'architecture, convert it first: cvrl convert encoder … --config CONFIG.'
+        ) from error
+    encoder.save(folder / INIT)
+    backbone = dict(encoder.meta['backbone'])
+    channels = encoder.features(torch.zeros(1, 3, 8, 64, 64, dtype=torch.uint8)).shape[1]
+    given, default = encoder.clip_input, ClipInput()
+    same = (given.mean, given.std) == (default.mean, default.std)
+    scale = {} if same else dict(mean=list(given.mean), std=list(given.std))
+    return Network(backbone, channels, 224 if backbone.get('depth', 50) >= 50 else 112, scale)
+
+
+def _inspect(folder: Path, videos: Sequence[str]) -> Inspection:
+    """Open all videos and print a report."""
+    with progress('Opening videos', console) as on_progress:
+        found = inspect(videos, usable_cores(), on_progress)
+    found.write(folder / 'videos.tsv')
+    _say(*found.describe())
+    return found
+
+
+def _write_config(
+    folder: Path, found: Inspection | None, start: Network | None, options: Options
+) -> None:
+    """Choose the settings and write the config; only the main process has ``found``."""
+    ranks, trial = get_world_size(), folder / '.trial_config.py'
+    if found is not None:
+        machine = Machine(cores_per_process(), ranks, torch.cuda.is_available())
+        plan = choose(found, options, machine, start)
+        write_lists(found, plan, folder / 'lists')
+        write_inputs(folder, found.root, start)
+        plan.settings['steps'] = Setting(1000, 'not known yet')
+        trial.write_text(render(found, plan, options), encoding='utf-8')
+    _wait()
+    seconds = math.nan
+    if options.epochs is None and options.steps is None:
+        _say('Measuring the time per step …')
+        seconds = time_step(trial)
+    if found is not None:
+        plan.settings['steps'] = choose_steps(plan, options, plan['batch_size'] * ranks, seconds)
+        for name, setting in plan.settings.items():
+            if setting.value is not None:
+                _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
+        with replacing(folder / 'config.py') as part:
+            part.write_text(render(found, plan, options), encoding='utf-8')
+        trial.unlink()
+        _say(*remarks(plan, options), f'Settings and their reasons: {folder / "config.py"}')
+    _wait()
+
+
+def _finish(folder: Path) -> None:
+    """Train to the end, and write the results if they are older than the last checkpoint."""
+    config = folder / 'config.py'
+    cfg = read_config(config, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
+    steps, trained = cfg.train_cfg.max_iters, last_checkpoint(cfg)[0]
+    if trained >= steps:
+        _say(f'The training is finished ({trained} steps).')
+    else:
+        _say(f'{"Continuing" if trained else "Starting"} the training of {steps} steps.')
+        train(config)
+    if is_main_process():
+        from .report import write_results  # with scikit-learn and matplotlib
+
+        report = folder / 'report.md'
+        written = report.stat().st_mtime_ns if report.is_file() else 0
+        if written >= last_checkpoint(cfg)[1].stat().st_mtime_ns:
+            _say(f'The report exists already; remove {report} to write it again.')
+        else:
+            write_results(folder, cfg, last_checkpoint(cfg)[1], console)
+        _say(
+            f'Open {folder / "index.html"} in a browser. The numbers are in report.md beside it.',
+            f'In Python: encoder = cvrl_mm.load_encoder({str(folder)!r})',
+        )
+    _wait()
+
+
+def last_checkpoint(cfg: Config) -> tuple[int, Path]:
+    """Return the steps and the path of the last checkpoint; 0 and a path in use if there is none.
+
+    Args:
+        cfg: Config of the training.
+    """
+    found = {0: Path(cfg.work_dir)}
+    for path in Path(cfg.work_dir).glob('*.pth'):
+        if match := re.fullmatch(r'(?:iter|preempted)_(\d+)', path.stem):
+            found[int(match[1])] = path
+    return max(found.items())
+
+
+def train(config_file: Path) -> None:
+    """Train to the end, from the last checkpoint if there is one.
+
+    Args:
+        config_file: Config of the training.
+    """
+    cfg = _read(config_file)
+    cfg.resume = last_checkpoint(cfg)[0] > 0
+    runner = QuietRunner.from_cfg(cfg)
+    bar = ProgressHook()
+    runner.register_hook(bar)
+    try:
+        runner.train()
+    finally:
+        bar.close()
+
+
+def time_step(config_file: Path) -> float:
+    """Measure the seconds per step, including loading, in a short training that is discarded.
+
+    Args:
+        config_file: Config of the training.
+
+    Returns:
+        The mean over several steps, the same on all ranks.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        cfg = _read(config_file)
+        untimed, timed = steps_to_time(cfg.train_dataloader.num_workers)
+        cfg.merge_from_dict({'train_cfg.max_iters': untimed + timed, 'work_dir': folder})
+        cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'RepresentationHook']
+        cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
+        cfg.default_hooks.pop('plain_checkpoint', None)
+        timer = StepTimer()
+        runner = QuietRunner.from_cfg(cfg)
+        runner.register_hook(timer)
+        runner.train()
+        del runner
+        gc.collect()  # ends the workers
+        for handler in MMLogger.get_current_instance().handlers:
+            handler.close()  # the log file is deleted with the folder
+    seconds = [(timer.ends[-1] - timer.ends[untimed - 1]) / timed]
+    broadcast_object_list(seconds)
+    return seconds[0]
+
+
+def steps_to_time(workers: int) -> tuple[int, int]:
+    """Choose the steps of a time measurement.
+
+    The workers of a loader start together, so that batches arrive in bursts of one per worker.
+    The timed steps are therefore whole rounds of the workers, after the two batches per worker
+    that are loaded in advance.
+
+    Args:
+        workers: Number of loading processes; 0 if the training process loads.
+
+    Returns:
+        Number of untimed first steps and of timed steps.
+    """
+    workers = max(1, workers)
+    rounds = math.ceil(max(MIN_TIMED_STEPS, 2 * workers) / workers)
+    return UNTIMED_STEPS + 2 * workers, rounds * workers
+
+
+def _read(config_file: Path) -> Config:
+    cfg = Config.fromfile(config_file)
+    cfg.launcher = 'pytorch' if 'RANK' in os.environ else 'none'
+    # Unique, because one process builds several runners
+    cfg.experiment_name = f'own_videos_{uuid4().hex}'
+    return cfg
+
+
+class QuietRunner(Runner):
+    """A runner that prints only warnings; its log file contains all messages."""
+
+    def build_logger(self, *args: Any, **kwargs: Any) -> MMLogger:
+        """Build the logger and restrict its terminal output to warnings."""
+        return shorten(super().build_logger(*args, **kwargs), logging.WARNING)
+
+
+class StepTimer(Hook):
+    """Record the end time of each step."""
+
+    priority = 'LOWEST'
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
+        """Record the time."""
+        self.ends.append(time.perf_counter())
+
+
+class ProgressHook(Hook):
+    """Show loss, accuracy, speed, waiting time and remaining time.
+
+    ``accuracy`` is the contrastive accuracy: the share of first clips whose nearest clip in the
+    batch is the second clip of the same video. Without a terminal, a line is printed every 30
+    seconds.
+    """
+
+    priority = 'LOWEST'  # after all hooks that log values
+
+    def before_train(self, runner: Runner) -> None:
+        """Show the bar on the main process."""
+        self.line = time.monotonic()
+        self.batch = runner.train_dataloader.batch_size * get_world_size()
+        console = Console(stderr=True)
+        self.plain = not console.is_terminal
+        columns = (
+            TextColumn('Training'),
+            BarColumn(20),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn('left  {task.fields[numbers]}'),
+        )
+        disable = self.plain or not is_main_process()
+        self.bar = Progress(*columns, console=console, disable=disable)
+        self.task = self.bar.add_task('', total=runner.max_iters, numbers='')
+        self.bar.update(self.task, completed=runner.iter)
+        self.bar.start()
+
+    def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
+        """Update the numbers."""
+        window = runner.log_processor.window_size
+        scalars = runner.message_hub.log_scalars
+
+        def mean(name: str) -> float:
+            scalar = scalars.get(f'train/{name}')
+            return math.nan if scalar is None else float(scalar.mean(window))
+
+        seconds = mean('time')
+        rate = self.batch / seconds
+        numbers = (
+            f'loss {mean("loss"):.2f}  accuracy {mean("accuracy"):.0%} '
+            f'(chance {1 / self.batch:.0%})  {rate:.{1 if rate < 10 else 0}f} videos/s  '
+            f'waiting {mean("data_time") / seconds:.0%}'
+        )
+        done = runner.iter + 1
+        self.bar.update(self.task, completed=done, numbers=numbers)
+        late = time.monotonic() - self.line > PLAIN_SECONDS or done == runner.max_iters
+        if self.plain and late and is_main_process():
+            self.line = time.monotonic()
+            left = self.bar.tasks[0].time_remaining
+            left = f'{timedelta(seconds=round(left))} left  ' if left else ''
+            line = f'Training {done}/{runner.max_iters}  {left}{numbers}'
+            print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Remove the bar, also after an error."""
+        if hasattr(self, 'bar'):
+            self.bar.stop()
+
+
+def _say(*lines: str) -> None:
+    if is_main_process():
+        for line in lines:
+            console.print(line, markup=False)
+
+
+def _wait() -> None:
+    if is_distributed():
+        barrier()

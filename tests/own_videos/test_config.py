@@ -1,0 +1,144 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from mmaction.registry import MODELS, TRANSFORMS
+from mmengine.config import Config
+from mmengine.registry import HOOKS, PARAM_SCHEDULERS
+
+from cvrl_mm.convert.clip_input import ClipInput
+from cvrl_mm.own_videos.config import render, write_inputs, write_lists
+from cvrl_mm.own_videos.inspect import Inspection, Video
+from cvrl_mm.own_videos.plan import ENCODERS, Machine, Network, Options, Setting, choose
+
+
+def config(
+    out: Path,
+    frames: int = 60,
+    on_gpu: bool = False,
+    steps: int = 100,
+    grey: bool = False,
+    root: Path = Path('/my videos'),
+    **options: Any,
+) -> Config:
+    chosen = Options(**options)
+    videos = [Video(f"{'ab'[i % 2]}/it's {i}.mp4", 256, 128, frames, 30.0, grey) for i in range(40)]
+    found = Inspection(root, videos, {}, {})
+    backbone = ENCODERS['tiny'].backbone
+    start = None if chosen.init is None else Network(backbone, 128, 64, dict(std=[9.0] * 3))
+    plan = choose(found, chosen, Machine(2, 1, on_gpu), start)
+    plan.settings['steps'] = Setting(steps, 'for a test')
+    write_lists(found, plan, out / 'lists')
+    write_inputs(out, root, start)
+    (out / 'config.py').write_text(render(found, plan, chosen), encoding='utf-8')
+    return Config.fromfile(out / 'config.py')
+
+
+def steps_of(cfg: Config) -> list[str]:
+    return [step.type for step in cfg.train_dataloader.dataset.pipeline]
+
+
+def test_the_config_builds(tmp_path: Path):
+    cfg = config(tmp_path, seed=3)
+    with torch.device('meta'):
+        MODELS.build(cfg.model)
+    watched = next(h for h in cfg.custom_hooks if 'dataloader' in h).dataloader
+    for pipeline in (cfg.train_dataloader.dataset.pipeline, watched.dataset.pipeline):
+        for step in pipeline:
+            TRANSFORMS.build(step)
+    for hook in [*cfg.custom_hooks, *cfg.default_hooks.values()]:
+        HOOKS.build(hook)
+    assert cfg.optim_wrapper.optimizer == dict(type='AdamW', lr=0.0014, weight_decay=1e-4)
+    assert cfg.train_cfg.max_iters == 100 and cfg.param_scheduler[0].end == 10
+    assert cfg.randomness.seed == 3 and cfg.work_dir == str(tmp_path / 'training')
+    assert cfg.train_dataloader.dataset.data_prefix.video == '/my videos'
+    assert ClipInput.from_config(cfg) == ClipInput(8, 3, 64)
+    text = (tmp_path / 'config.py').read_text()
+    assert '# Batch: 8 (' in text and '# Learning rate: 0.0014 (' in text
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        """{{$A:(.*)|(\\');__import__("os").system("touch${IFS}PWNED")#}}""",
+        '{{ fileDirname }}',
+        "a'''b\\",
+        'new "one"',
+    ],
+)
+def test_names_of_folders_are_never_code(name: str, tmp_path: Path, monkeypatch):
+    """mmengine replaces {{$NAME:text}} in the text of a config before it is parsed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv('A', raising=False)
+    (tmp_path / 'old').mkdir()
+    config(tmp_path / 'old', root=tmp_path / name, init=f'{name}.pth')
+    moved = (tmp_path / 'old').rename(tmp_path / name)
+    cfg = Config.fromfile(moved / 'config.py')
+    dataset = cfg.train_dataloader.dataset
+    assert dataset.data_prefix.video == str(tmp_path / name)
+    assert dataset.ann_file == str(moved / 'lists/train.txt')
+    assert cfg.work_dir == str(moved / 'training')
+    assert cfg.model.backbone.init_cfg.checkpoint == str(moved / 'init.pth')
+    assert cfg.model.backbone.width == 0.25 and cfg.model.data_preprocessor.std == [9.0] * 3
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    cfg.dump(tmp_path / 'dumped.py')
+
+
+@pytest.mark.parametrize('steps', [1, 2, 14, 16, 100])
+def test_the_rate_reaches_its_peak(steps: int, tmp_path: Path):
+    """A warm-up of one step would stay at its first factor for ever."""
+    cfg = config(tmp_path, lr=0.5, steps=steps)
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=cfg.optim_wrapper.optimizer.lr)
+    schedulers = [
+        PARAM_SCHEDULERS.build(part, default_args=dict(optimizer=optimizer))
+        for part in (dict(s, T_max=steps) if 'Cosine' in s.type else s for s in cfg.param_scheduler)
+    ]
+    rates = []
+    for _ in range(steps):
+        rates.append(optimizer.param_groups[0]['lr'])
+        optimizer.step()
+        for scheduler in schedulers:
+            scheduler.step()
+    assert max(rates) > 0.47
+
+
+def test_switches_leave_augmentations_out(tmp_path: Path):
+    def transforms(**given: Any) -> dict:
+        augment = config(tmp_path, **given).train_dataloader.dataset.pipeline[3]
+        return {step.type: step for step in augment.transforms}
+
+    everything = transforms()
+    assert {'Flip', 'ClipColorJitter', 'ClipGrayscale', 'ClipGaussianBlur'} <= set(everything)
+    assert everything['RandomResizedCrop'].area_range == (0.3, 1.0)
+    assert 'Flip' not in transforms(flip=False)
+    assert not {'ClipColorJitter', 'ClipGrayscale'} & set(transforms(colour=False))
+    grey = transforms(grey=True)
+    assert grey['ClipColorJitter'].hue == (0.0, 0.0) and 'ClipGrayscale' not in grey
+    assert transforms(zoom=False)['RandomResizedCrop'].area_range == (0.8, 1.0)
+
+
+def test_lists_and_long_files(tmp_path: Path):
+    def lines(name: str) -> list[str]:
+        return (tmp_path / f'lists/{name}.txt').read_text().splitlines()
+
+    assert 'VideoWindow' not in steps_of(config(tmp_path))
+    assert len(lines('train')) == 32 and lines('classes') == ['a', 'b']
+    assert sorted(line[-1] for line in lines('watched')) == ['0'] * 4 + ['1'] * 4  # by folder
+    assert lines('all')[1] == "b/it's 1.mp4 1" and len(lines('all')) == 40
+    cfg = config(tmp_path, segment_seconds=10, frames=900)
+    assert steps_of(cfg)[1] == 'VideoWindow'
+    assert cfg.train_dataloader.dataset.pipeline[1].window_frames == 300
+    assert Path(cfg.train_dataloader.dataset.ann_file).name == 'train_windows.txt'
+    windows = lines('train_windows')
+    assert len(windows) == 3 * 32 and [line[-1] for line in windows[:3]] == ['0', '1', '2']
+
+
+def test_workers_and_mixed_precision(tmp_path: Path):
+    for workers in (0, 2):
+        loader = config(tmp_path, workers=workers).train_dataloader
+        assert loader.num_workers == workers and loader.persistent_workers == (workers > 0)
+    cfg = config(tmp_path, encoder='r3d50', size=224, batch_size=32, on_gpu=True)
+    assert cfg.optim_wrapper.type == 'AutocastOptimWrapper'
+    assert cfg.model.backbone.depth == 50 and cfg.model.cls_head.hidden_channels == 2048

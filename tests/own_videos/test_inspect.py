@@ -1,0 +1,128 @@
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cvrl_mm.own_videos.inspect import Inspection, Video, find_copies, inspect, is_grey, probe
+from cvrl_mm.synthetic.motion_videos import encode as write_frames
+from tests.videos import encode, encode_sound, turn
+
+
+def made(*names: str, size: tuple[int, int] = (64, 48)) -> Inspection:
+    return Inspection(Path('/root'), [Video(name, *size, 60, 30.0) for name in names], {}, {})
+
+
+def test_finds_videos_copies_and_broken_files(tmp_path: Path):
+    (tmp_path / 'b/deep').mkdir(parents=True)
+    encode(tmp_path / 'a.mp4', num_frames=10)
+    encode(tmp_path / 'b/deep/c d.mp4', num_frames=12)
+    shutil.copy(tmp_path / 'a.mp4', tmp_path / 'b/copy.mp4')
+    (tmp_path / 'broken.mp4').write_bytes(b'no video')
+    (tmp_path / 'notes.md').touch()
+    calls = []
+    found = inspect([tmp_path, tmp_path / 'a.mp4'], 2, lambda *x: calls.append(x))
+    assert found.root == tmp_path and calls[-1] == (4, 4)
+    assert [video.name for video in found.videos] == ['a.mp4', 'b/deep/c d.mp4']
+    assert found.copies == {'b/copy.mp4': 'a.mp4'} and list(found.unreadable) == ['broken.mp4']
+    text = '\n'.join(found.describe())
+    for part in ('2 videos', '64x32 (2)', 'broken.mp4: ', 'b/copy.mp4'):
+        assert part in text
+    found.write(tmp_path / 'videos.tsv')
+    lines = (tmp_path / 'videos.tsv').read_text().splitlines()
+    assert len(lines) == 5 and lines[1].split('\t')[:4] == ['a.mp4', '64', '32', '10']
+    assert lines[-1].endswith('copy of a.mp4')
+
+
+def test_names_are_relative_to_the_folder_that_all_share(tmp_path: Path):
+    for name in ('x/fight/1.mp4', 'x/calm/2.mp4'):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        encode(tmp_path / name, num_frames=5 + len(name))
+    for sources in ([tmp_path], [tmp_path / 'x/fight', tmp_path / 'x/calm']):
+        found = inspect(sources, 1)
+        assert found.root == tmp_path / 'x'
+        assert [video.folder for video in found.videos] == ['calm', 'fight']
+
+
+def test_nothing_usable_is_an_error(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match='missing'):
+        inspect([tmp_path / 'missing'], 1)
+    with pytest.raises(ValueError, match='no video'):
+        inspect([tmp_path], 1)
+    (tmp_path / 'a.mp4').write_bytes(b'x')
+    with pytest.raises(ValueError, match=r'a\.mp4: '):
+        inspect([tmp_path], 1)
+
+
+def test_what_a_list_cannot_hold_and_what_is_no_file_is_left_out(tmp_path: Path):
+    bad = {'b\nc.mp4', ' d.mp4', '\ufeffe.mp4', 'x\udcff.mp4', 'lost.mp4', 'pipe.mp4'}
+    for i, name in enumerate(['b\nc.mp4', ' d.mp4', '\ufeffe.mp4', 'x.mp4', 'g 1.mp4']):
+        encode(tmp_path / name, num_frames=20 + i)
+    (tmp_path / 'x.mp4').rename(os.fsdecode(bytes(tmp_path) + b'/x\xff.mp4'))
+    (tmp_path / 'lost.mp4').symlink_to(tmp_path / 'missing')
+    os.mkfifo(tmp_path / 'pipe.mp4')
+    found = inspect([tmp_path], 1)
+    assert [video.name for video in found.videos] == ['g 1.mp4'] and set(found.unreadable) == bad
+    found.write(tmp_path / 'videos.tsv')
+    lines = (tmp_path / 'videos.tsv').read_text(encoding='utf-8').splitlines()
+    assert len(lines) == 8 and all(line.count('\t') == 5 for line in lines)
+    assert '\n'.join(found.describe()).encode()
+
+
+def test_links_keep_their_own_names(tmp_path: Path):
+    encode(tmp_path / 'store.mkv', num_frames=9)
+    (tmp_path / 'set/fight').mkdir(parents=True)
+    (tmp_path / 'dive').mkdir()
+    (tmp_path / 'set/fight/1.mp4').symlink_to(tmp_path / 'store.mkv')
+    encode(tmp_path / 'dive/3.mp4', num_frames=10)
+    (tmp_path / 'set/jump').symlink_to(tmp_path / 'dive')
+    found = inspect([tmp_path / 'set'], 1)
+    assert [video.name for video in found.videos] == ['fight/1.mp4', 'jump/3.mp4']
+
+
+def test_folders_of_some_videos_each_are_classes():
+    fights, calm = ([f'{name}/{i}.mp4' for i in range(5)] for name in ('fight', 'calm'))
+    assert made(*fights, *calm).classes == ['calm', 'fight']
+    assert made(*fights, *calm[:4]).classes == []  # too few
+    assert made(*fights).classes == []  # one folder
+    assert made(*fights, *calm, *'abcdefg').classes == []  # videos beside the folders
+    assert made(*(f'{i}/a.mp4' for i in range(9))).classes == []  # one folder per video
+    names = [f'{s}/{c}/{i}.mp4' for s in ('Train', 'val') for c in ('calm', 'fight') for i in '123']
+    assert made(*names).classes == ['calm', 'fight']
+    assert [made(name).videos[0].folder for name in ('train/a', 'b', 'x/train/a')] == ['', '', 'x']
+
+
+def test_large_videos_are_mentioned():
+    assert 'repack' in '\n'.join(made('a.mp4', size=(1920, 1080)).describe())
+    assert 'repack' not in '\n'.join(made('a.mp4').describe())
+
+
+def test_only_equal_bytes_are_copies(tmp_path: Path):
+    for name, content in dict(a=b'12', b=b'34', c=b'12', d=b'123').items():
+        (tmp_path / name).write_bytes(content)
+    assert find_copies(tmp_path, ['a', 'b', 'c', 'd']) == {'c': 'a'}
+
+
+def test_properties(tmp_path: Path):
+    encode(tmp_path / 'a.mp4', num_frames=15, size=(64, 32))
+    assert probe(str(tmp_path / 'a.mp4')) == (64, 32, 15, 30.0, True)
+    turn(tmp_path / 'a.mp4', 90)
+    assert probe(str(tmp_path / 'a.mp4'))[:2] == (32, 64)  # as it is seen
+    encode(tmp_path / 'b.mp4', num_frames=1)
+    assert probe(str(tmp_path / 'b.mp4'))[2] == 1
+    encode_sound(tmp_path / 'sound.mp4')
+    (tmp_path / 'empty.mp4').touch()
+    for name in ('sound.mp4', 'empty.mp4', 'missing.mp4'):
+        reason = probe(str(tmp_path / name))
+        assert isinstance(reason, str) and reason and '\n' not in reason, name
+
+
+def test_grey_videos(tmp_path: Path):
+    frames = np.zeros((21, 32, 64, 3), np.uint8)
+    frames[..., 0] = 200 - 20 * np.abs(np.arange(-10, 11))[:, None, None]  # red
+    write_frames(tmp_path / 'fade.mp4', frames)  # from and to black
+    assert probe(str(tmp_path / 'fade.mp4'))[4] is False
+    grey = np.repeat(np.arange(48, dtype=np.uint8).reshape(6, 8, 1), 3, axis=2)
+    assert is_grey(grey + np.array([0, 1, 0], np.uint8))  # rounding of the colour space
+    assert not is_grey(grey + np.array([0, 20, 0], np.uint8))

@@ -1,0 +1,138 @@
+import json
+import os
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import cvrl_cli
+from cvrl_mm.evaluation.features import write_features
+from cvrl_mm.own_videos.page import map_videos, show_neighbours, write_feature_page
+from tests.own_videos.folder import write_folder
+from tests.videos import encode
+
+BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome')
+BROWSER = os.environ.get('BROWSER_FOR_TESTS') or next(filter(None, map(shutil.which, BROWSERS)), '')
+NAMES = [
+    '"double" \'single\' & `back`.mp4',
+    '<script>document.title="broken"</script>.mp4',  # a folder with the name up to the slash
+    '<img src=x onerror=alert(1)>.mp4',
+    '{{ x }} ${y} $z \\n %s.mp4',
+    '\N{BOXING GLOVE} クリップ.mp4',
+    'broken.mp4',
+]
+POINT_AT_ALL = """
+<script>
+window.onload = async () => {
+  const seen = [];
+  for (const circle of document.querySelectorAll('circle')) {
+    circle.dispatchEvent(new MouseEvent('mouseenter'));
+    const image = tip.querySelector('img');
+    if (image) await image.decode();
+    seen.push([tip.textContent, tip.style.display, image ? image.naturalWidth : 0]);
+  }
+  const result = document.createElement('pre');
+  result.id = 'seen';
+  result.textContent = JSON.stringify([document.title, seen]);
+  document.body.append(result);
+};
+</script>
+"""
+
+
+@pytest.fixture(scope='module')
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp('page')
+    for i, name in enumerate(NAMES[:-1]):
+        (root / name).parent.mkdir(exist_ok=True)
+        encode(root / name, num_frames=4 + i)
+    (root / NAMES[-1]).write_bytes(b'x')
+    table = [['', 'before', 'after'], ['number', '1.0', '2.0']]
+    labels, classes = [0, 1, 0, 1, 0, 1], ['left', 'ri<ght']
+    feats = torch.eye(6) + 0.1
+    given = table, root, NAMES, feats, [0, 1], labels, classes
+    write_feature_page(root / 'index.html', ['A note with <b>.'], *given)
+    return root / 'index.html'
+
+
+def test_a_page_shows_all_videos_and_needs_no_other_file(page: Path):
+    text = page.read_text(encoding='utf-8')
+    data = json.loads(text.split('id="data">')[1].split('</script>')[0])
+    assert [point['name'] for point in data['points']] == NAMES
+    assert [bool(point['picture']) for point in data['points']] == [True] * 5 + [False]
+    assert 'http' not in re.sub(r'data:[^"]*', '', text)
+    assert not [tag for tag in ('<b>', 'ri<ght', '<img src=x', '<script>doc') if tag in text]
+    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="5" fill="(\S+)"', text)
+    assert len(dots) == 6 and len({fill for *_, fill in dots}) == 2
+    assert all(0 <= float(x) <= 640 and 0 <= float(y) <= 640 for x, y, _ in dots)
+    assert text.count('<td><img') == 2 * (1 + 5)  # the held-out videos and their neighbours
+
+
+@pytest.mark.skipif(not BROWSER, reason='needs Chromium or Chrome')
+def test_a_page_in_a_browser(page: Path, tmp_path: Path):
+    text = page.read_text(encoding='utf-8').replace('</html>', f'{POINT_AT_ALL}</html>')
+    (tmp_path / 'page.html').write_text(text, encoding='utf-8')
+    options = ['--headless', '--no-sandbox', '--disable-gpu', '--virtual-time-budget=20000']
+    options += [f'--user-data-dir={tmp_path / "profile"}', '--dump-dom']
+    command = [BROWSER, *options, (tmp_path / 'page.html').as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    title, seen = json.loads(unescape(re.search(r'<pre id="seen">(.*?)</pre>', shown, re.S)[1]))
+    groups = ['left', 'ri<ght'] * 3
+    assert [text for text, *_ in seen] == [f'{n} ({g})' for n, g in zip(NAMES, groups, strict=True)]
+    assert title == 'Your videos' and all(display == 'block' for _, display, _ in seen)
+    assert [width > 0 for *_, width in seen] == [True] * 5 + [False]
+
+
+def test_equal_features_have_a_map():  # the t-SNE of scikit-learn crashes on them
+    places, groups, names = map_videos(torch.rand(1, 16).repeat(30, 1))
+    assert not places.any() and len(groups) == 30 and names[0] == 'cluster 1'
+
+
+CLASSED = [f'{"ab"[i % 2]}/{i}.mp4' for i in range(6)]
+
+
+@pytest.fixture(scope='module')
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(tmp_path_factory.mktemp('n'), CLASSED, ['a', 'b'])
+
+
+def test_held_out_videos_beside_their_class(out: Path, capsys):
+    cvrl_cli.main(['neighbours', str(out), '--neighbours', '2'])
+    assert str(out / 'neighbours/index.html') in capsys.readouterr().out
+    text = (out / 'neighbours/index.html').read_text()
+    assert '2 held-out videos among the 6 videos' in text
+    assert '4 of 4 neighbours are of the class of their query' in text
+
+
+def test_other_videos(out: Path, tmp_path: Path):
+    for name in ("it's <b>.mp4", 'plain.mkv'):
+        encode(tmp_path / name, num_frames=8)
+    (tmp_path / 'broken.mp4').write_bytes(b'no video')
+    page, (note,) = show_neighbours(out, [tmp_path], neighbours=3)
+    text = page.read_text()
+    assert '2 other videos among the 6 videos' in text and '<b>' not in text
+    assert str(tmp_path / 'broken.mp4') in note
+
+
+def test_what_neighbours_cannot_be_shown_of(out: Path, tmp_path: Path):
+    folder = write_folder(tmp_path, CLASSED, ['a', 'b'])
+    (tmp_path / 'videos' / CLASSED[0]).unlink()
+    assert CLASSED[0] in show_neighbours(folder)[1][0]
+    write_features(folder / 'features.npz', CLASSED, np.ones((6, 5), np.float32))
+    (tmp_path / 'broken').mkdir()
+    (tmp_path / 'broken/x.mp4').write_bytes(b'no video')
+    for wrong in (
+        dict(rows=0),
+        dict(neighbours=0),
+        dict(videos=[tmp_path / 'broken']),
+        dict(videos=[tmp_path / 'videos' / CLASSED[1]]),  # of another encoder
+    ):
+        with pytest.raises(ValueError, match=r'rows|x\.mp4|64'):
+            show_neighbours(folder, **wrong)
+    with pytest.raises(SystemExit, match=r'cvrl neighbours: .*not the output'):
+        cvrl_cli.main(['neighbours', str(tmp_path)])

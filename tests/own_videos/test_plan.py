@@ -1,0 +1,175 @@
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cvrl_mm.own_videos.inspect import Inspection, Video
+from cvrl_mm.own_videos.plan import (
+    ENCODERS,
+    Machine,
+    Options,
+    Setting,
+    choose,
+    choose_steps,
+    number_of_windows,
+    remarks,
+    split_watched,
+)
+
+CPU = Machine(cores=2)
+
+
+def made(number: int, frames: int = 60, rate: float = 30.0, grey: int = 0) -> Inspection:
+    videos = [
+        Video(f'{"ab"[i % 2]}/{i:05}.mp4', 256, 128, frames, rate, i < grey) for i in range(number)
+    ]
+    return Inspection(Path('/root'), videos, {}, {})
+
+
+@pytest.mark.parametrize(
+    ('options', 'named'),
+    [
+        (dict(hours=1, steps=3), 'hours'),
+        (dict(encoder='resnet'), 'encoder'),
+        (dict(encoder='small', init='a.pth'), 'init'),
+        (dict(batch_size=1), 'batch_size'),
+        (dict(hours=0), 'hours'),
+        (dict(lr=float('nan')), 'lr'),
+        (dict(size=16), 'size'),
+        (dict(workers=-1), 'workers'),
+        (dict(seed=2**32), 'seed'),
+        (dict(steps=10**23), 'steps'),
+        (dict(steps=4.5), 'steps'),
+        (dict(steps='4'), 'steps'),
+        (dict(batch_size=True), 'batch_size'),
+        (dict(segment_seconds=float('inf')), 'segment_seconds'),
+        (dict(seed=None), 'seed'),
+        (dict(flip='no'), 'flip'),
+    ],
+)
+def test_wrong_options(options: dict, named: str):
+    with pytest.raises(ValueError, match=named):
+        Options(**options)
+
+
+def test_numbers_of_numpy_are_stored_as_those_of_python():
+    options = Options(steps=np.int64(4), lr=np.float32(0.5), segment_seconds=np.int32(3))
+    stored = json.loads(json.dumps(asdict(options)))
+    assert (stored['steps'], stored['lr'], stored['segment_seconds']) == (4, 0.5, 3)
+
+
+def test_every_setting_has_a_reason():
+    plan = choose(made(300), Options(), CPU)
+    assert all(setting.reason for setting in plan.settings.values())
+    assert (len(plan.train), len(plan.watched), plan.samples) == (240, 60, 240)
+    assert (plan['encoder'], plan['clip_len'], plan['size']) == ('small', 8, 64)
+    assert plan['batch_size'] == 32 and plan['lr'] == pytest.approx(0.004 / 2**0.5, rel=0.02)
+    assert plan['workers'] == 1 and plan['window_frames'] is None
+
+
+@pytest.mark.parametrize(
+    ('frames', 'rate', 'interval'),
+    [
+        (300, 30.0, 4),  # the paper's 1.07 s
+        (300, 29.97, 4),  # 3.996 frames
+        (60, 30.0, 3),  # half of 2 s
+        (600, 60.0, 8),  # twice as many frames in the same time
+        (10, 30.0, 1),  # shorter than a clip
+    ],
+)
+def test_a_clip_spans_the_papers_time_or_half_a_video(frames: int, rate: float, interval: int):
+    assert choose(made(100, frames, rate), Options(), CPU)['frame_interval'] == interval
+
+
+def test_options_overrule():
+    given: dict[str, Any] = dict(clip_len=4, frame_interval=5, size=48, batch_size=6, lr=0.1)
+    plan = choose(made(100), Options(encoder='r3d18', **given), CPU)
+    assert {name: plan[name] for name in given} == given and plan['encoder'] == 'r3d18'
+
+
+def test_machines():
+    assert choose(made(300), Options(hours=0.5), CPU)['encoder'] == 'tiny'
+    assert choose(made(300), Options(hours=1), CPU)['encoder'] == 'small'
+    gpus = Machine(16, ranks=4, on_gpu=True)
+    plan = choose(made(20000, frames=300), Options(), gpus)
+    assert (plan['encoder'], plan['clip_len'], plan['frame_interval']) == ('r3d50', 16, 2)
+    assert (plan['size'], plan['batch_size']) == (128, 128)  # no larger than the videos
+    assert choose(made(300), Options(), gpus)['encoder'] == 'r3d18'
+
+
+@pytest.mark.parametrize(
+    ('grey', 'colour', 'chosen'),
+    [(0, True, 'full'), (40, True, 'full'), (60, True, 'brightness'), (60, False, 'none')],
+)
+def test_colours_of_grey_videos_are_left(grey: int, colour: bool, chosen: str):
+    assert choose(made(100, grey=grey), Options(colour=colour), CPU)['colours'] == chosen
+
+
+@pytest.mark.parametrize(
+    ('videos', 'ranks', 'batch'), [(8, 1, 4), (14, 1, 4), (20, 1, 8), (60, 1, 8), (300, 2, 16)]
+)
+def test_batches_of_few_videos(videos: int, ranks: int, batch: int):
+    assert choose(made(videos), Options(), Machine(2, ranks))['batch_size'] == batch
+
+
+def test_too_few_videos_are_refused():
+    for number, options, machine, named in (
+        (7, Options(), CPU, '7 training videos'),
+        (40, Options(batch_size=64), CPU, 'batch-size'),
+        (12, Options(), Machine(2, ranks=8), '8 x 2'),
+    ):
+        with pytest.raises(ValueError, match=named):
+            choose(made(number), options, machine)
+    with pytest.raises(ValueError, match='3 files'):
+        choose(made(2, frames=30 * 600), Options(), CPU)
+
+
+def test_long_files_are_several_videos():
+    plan = choose(made(10, frames=30 * 95), Options(segment_seconds=30), CPU)
+    assert (plan.samples, plan['window_frames']) == (30, 900)
+    assert not plan.held_out and plan.train == plan.watched
+    assert [number_of_windows(made(1, frames=n).videos[0], 30) for n in (89, 29)] == [2, 1]
+
+
+def test_watched_videos_are_spread_over_the_folders():
+    videos = made(100).videos
+    train, watched = split_watched(videos, seed=0)
+    assert len(train) == 80 and len(watched) == 20 and not set(train) & set(watched)
+    assert [sum(v.folder == f for v in watched) for f in 'ab'] == [10, 10]
+    assert split_watched(videos, seed=0)[1] == watched != split_watched(videos, seed=1)[1]
+    assert split_watched(videos[:19], seed=0) == (videos[:19], videos[:19])
+    assert len(split_watched(made(2000).videos, seed=0)[1]) == 200
+
+
+def test_steps():
+    plan = choose(made(300), Options(), CPU)
+    nan = float('nan')
+    assert choose_steps(plan, Options(steps=7), 32, nan).value == 7
+    assert choose_steps(plan, Options(epochs=2), 32, nan).value == 15
+    assert choose_steps(plan, Options(hours=1), 32, 1.0).value == 3420
+    assert choose_steps(plan, Options(), 32, 1.8).value == 2000
+
+
+def test_what_limits_a_training_is_named():
+    def named(videos: int, steps: int, *, frames: int = 60, **given: Any) -> list[str]:
+        options = Options(**given)
+        plan = choose(made(videos, frames), options, CPU)
+        plan.settings['steps'] = Setting(steps, 'as given')
+        return remarks(plan, options)
+
+    assert named(2000, 2000) == []
+    few_videos, few_steps = named(100, 50)
+    assert '--init' in few_videos and '50 steps' in few_steps
+    assert named(100, 2000, init='x') == []
+    (short,) = named(2000, 2000, frame_interval=2, frames=14)
+    assert '1800 of the 1800' in short and '15 frames' in short
+    assert named(2000, 2000, frame_interval=2, frames=15) == []
+
+
+def test_weights_to_start_from_lower_the_rate():
+    start = ENCODERS['r3d18']
+    plan = choose(made(300), Options(init='encoder.pth'), CPU, start)
+    assert plan.network is start and plan['lr'] == pytest.approx(0.004 / 2**0.5 / 4, rel=0.02)

@@ -1,0 +1,289 @@
+import json
+import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import mmengine.config.config
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.logging import MessageHub
+
+import cvrl_mm
+from cvrl_mm.own_videos import train
+from cvrl_mm.own_videos.folder import claim
+from cvrl_mm.own_videos.plan import Options
+from cvrl_mm.synthetic.motion_videos import write_motion_videos
+from tests.own_videos.folder import small_encoder
+from tests.processes import exit_codes, start_ranks
+from tests.script import run_script
+
+# The smallest training that goes through all stages: 8 steps, after those that measure the time
+QUICK = dict(hours=1e-6, size=32, clip_len=4, batch_size=4, workers=0, seed=1)
+EVIL = """{{$A:(.*)|(\\');__import__("os").system("touch${IFS}PWNED")#}}"""
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture(scope='module')
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 videos in two folders, a broken one and a copy, in a folder whose name has code."""
+    root = tmp_path_factory.mktemp('own')
+    write_motion_videos(root / 'set', num_train=24, num_test=1)
+    for i, path in enumerate(sorted((root / 'set/videos').glob('train*.mp4'))):
+        folder = root / EVIL / ('left' if i < 12 else 'right')
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / path.name)
+    (root / EVIL / 'left/broken.mp4').write_bytes(b'no video')
+    shutil.copy(root / EVIL / 'left/train_00000.mp4', root / EVIL / 'right/copy.mp4')
+    return root / EVIL
+
+
+@pytest.fixture(scope='module')
+def out(videos: Path) -> Path:
+    return cvrl_mm.pretrain(videos, videos.parent / f'out{EVIL}', **QUICK)
+
+
+@pytest.fixture
+def copied(out: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(out, tmp_path / 'out'))
+
+
+def test_everything_is_written(out: Path, videos: Path):
+    encoder = cvrl_mm.load_encoder(out)
+    assert (encoder.clip_len, encoder.size) == (4, 32)
+    clips = encoder.transform(next(videos.glob('left/train*')))
+    assert encoder.features(clips).shape == (10, 128)
+    saved = np.load(out / 'features.npz')
+    assert saved['feats'].shape == (24, 128) and len(set(saved['names'])) == 24
+    before = np.load(out / 'training/features_before.npz')
+    assert before['feats'].shape == (24, 128) and not np.allclose(before['feats'], saved['feats'])
+    for name in ('index.html', 'curves.png', 'config.py', 'videos.tsv'):
+        assert (out / name).stat().st_size > 100, name
+    assert list(json.loads((out / 'report.json').read_text())) == [
+        'before training',
+        'after training',
+    ]
+    report = (out / 'report.md').read_text()
+    for text in ('24 videos, 5 of them held out', 'by folder', 'sign test'):
+        assert text in report
+    rows = next((out / 'training').glob('*/vis_data/scalars.json')).read_text().splitlines()
+    watched = [row for row in map(json.loads, rows) if 'representation/clip_retrieval' in row]
+    assert [row['step'] for row in watched] == list(range(1, 9))
+    assert 'representation/knn_top1' in watched[0]  # by folder
+    assert not list(videos.parent.rglob('PWNED')) and not Path('PWNED').exists()
+
+
+def test_a_finished_training_is_left_as_it_is(out: Path):
+    before = (out / 'encoder.safetensors').stat().st_mtime_ns
+    assert cvrl_mm.pretrain(out=out) == out
+    assert (out / 'encoder.safetensors').stat().st_mtime_ns == before
+
+
+def test_a_stopped_training_continues(videos: Path, out: Path, copied: Path):
+    """With more steps in the edited config the run goes on from its last checkpoint."""
+    config = copied / 'config.py'
+    config.write_text(config.read_text().replace('max_iters=8', 'max_iters=10'))
+    cvrl_mm.pretrain(videos, copied, **QUICK)
+    assert train.last_checkpoint(Config.fromfile(config)) == (10, copied / 'training/iter_10.pth')
+    files = sorted((copied / 'training').glob('*/vis_data/scalars.json'))
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    rates = {row['step']: row['lr'] for row in rows if 'lr' in row}
+    assert rates[9] > rates[8]  # of a cosine over 10 steps, in place of one over 8
+    assert '10 steps' in (copied / 'report.md').read_text()  # the results are replaced
+    assert not (out / 'training/iter_10.pth').exists()  # the copy does not train in the original
+
+
+def test_the_config_runs_with_the_tool(out: Path, videos: Path, tmp_path: Path, monkeypatch):
+    """The folder is the original, whose name has code."""
+    monkeypatch.chdir(tmp_path)
+    options = ['train_cfg.max_iters=1', 'model.backbone.width=0.125', 'custom_hooks=None']
+    options += ['model.cls_head.hidden_channels=64']
+    monkeypatch.setattr('sys.path', list(__import__('sys').path))
+    config, work_dir = out / 'config.py', tmp_path / 'work'
+    run_script(monkeypatch, 'train.py', config, '--work-dir', work_dir, '--cfg-options', *options)
+    assert (work_dir / 'iter_1.pth').is_file() and not (tmp_path / 'PWNED').exists()
+
+
+def test_missing_videos_are_reported(videos: Path, copied: Path, tmp_path: Path, capfd):
+    moved = Path(shutil.copytree(videos, tmp_path / 'videos'))
+    (copied / 'inputs.json').write_text(json.dumps(dict(videos=dict(video=str(moved)))))
+    (copied / 'report.md').unlink()
+    next(moved.rglob('train_*.mp4')).unlink()
+    cvrl_mm.pretrain(out=copied)
+    printed = ''.join(capfd.readouterr())
+    assert '1 of 24 videos could not be read, such as' in printed
+    assert 'init_weights' not in printed and 'mmengine' not in printed
+    for path in moved.rglob('*.mp4'):
+        path.unlink()
+    (copied / 'report.md').unlink()
+    for _ in range(2):  # the reasons are not stored
+        with pytest.raises(ValueError, match='24 of 24 videos'):
+            cvrl_mm.pretrain(out=copied)
+    moved.rename(tmp_path / 'renamed')
+    with pytest.raises(FileNotFoundError, match=str(moved)):
+        cvrl_mm.pretrain(out=copied)
+    assert not (copied / 'report.md').exists()
+
+
+def test_half_a_report_is_none(copied: Path, monkeypatch):
+    """A report marks a finished training, whose results would not be written again."""
+    (copied / 'report.md').unlink()
+    write_text = Path.write_text
+
+    def fill_disk(path: Path, text: str, *args, **kwargs) -> int:
+        if path.suffix != '.md':
+            return write_text(path, text, *args, **kwargs)
+        write_text(path, text[:100], *args, **kwargs)
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(Path, 'write_text', fill_disk)
+    with pytest.raises(OSError, match='No space left'):
+        cvrl_mm.pretrain(out=copied)
+    assert not list(copied.glob('*.md'))
+
+
+def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_path: Path):
+    for sources, options, named in (
+        (videos, QUICK | dict(seed=2), 'seed'),
+        (videos / 'left', {}, 'videos'),
+    ):
+        with pytest.raises(ValueError, match=f'other {named}'):
+            cvrl_mm.pretrain(sources, out, **options)
+    (tmp_path / 'thesis.txt').touch()
+    (tmp_path / 'new').mkdir()
+    for folder, named in ((tmp_path, 'other files'), (tmp_path / 'new', 'no training')):
+        with pytest.raises(ValueError, match=named):
+            claim(folder, [videos] if folder == tmp_path else [], Options())
+    for sources in ([tmp_path / 'missing'], [tmp_path, str(tmp_path / 'missing.txt')], ['']):
+        with pytest.raises((FileNotFoundError, ValueError), match=r'missing|empty'):
+            cvrl_mm.pretrain(sources, tmp_path / 'out')
+    assert not (tmp_path / 'out').exists()
+
+
+def test_before_the_first_step_the_options_may_change(tmp_path: Path):
+    """Also after Ctrl-C during the inspection, when there is no config."""
+    videos = [str(tmp_path / 'mine')]
+    (tmp_path / 'out').mkdir()
+    first = Options(seed=3, zoom=False, steps=7)
+    assert claim(tmp_path / 'out', videos, first) == (videos, first, False)
+    assert claim(tmp_path / 'out', [], Options()) == (videos, first, False)
+    (tmp_path / 'out/config.py').touch()
+    assert claim(tmp_path / 'out', [], Options()) == (videos, first, True)
+    assert claim(tmp_path / 'out', [], Options(steps=5)) == (videos, Options(steps=5), False)
+    assert not (tmp_path / 'out/config.py').exists()  # it is of the other options
+    other = [str(tmp_path / 'other')]
+    assert claim(tmp_path / 'out', other, Options()) == (other, Options(), False)
+    (tmp_path / 'out/command.json').write_text('{"videos": [')
+    with pytest.raises(ValueError, match=r'command\.json is damaged'):
+        claim(tmp_path / 'out', [], Options())
+
+
+def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
+    """They may still see a config that rank 0 is about to replace."""
+    (tmp_path / 'config.py').touch()
+    met: list[dict] = []
+    written: list = []
+
+    def share(values: list) -> None:
+        values[:] = [Options(steps=3), True]
+
+    def write(folder: Path, found: object, start: object, options: Options) -> None:
+        written.append((found, options))
+        raise Stopped
+
+    monkeypatch.setenv('RANK', '1')
+    monkeypatch.setattr(train, 'init_dist', lambda launcher, **kwargs: met.append(kwargs))
+    monkeypatch.setattr(train, 'broadcast_object_list', share)
+    monkeypatch.setattr(train, '_write_config', write)
+    with pytest.raises(Stopped):
+        cvrl_mm.pretrain(out=tmp_path)
+    assert written == [(None, Options(steps=3))]
+    assert met[0]['timeout'] >= 24 * 3600  # they wait while rank 0 opens or encodes all videos
+
+
+def pretrain_quickly(videos: Path, out: Path) -> None:
+    mmengine.config.config.FormatCode = lambda text, **kwargs: (text, False)  # takes seconds
+    cvrl_mm.pretrain(videos, out, **QUICK)
+
+
+def test_two_ranks_train_together(videos: Path, tmp_path: Path):
+    out = tmp_path / 'out'
+    assert exit_codes(start_ranks(pretrain_quickly, 2, videos, out)) == [0, 0]
+    assert '24 videos, 5 of them held out; 8 steps of 4 videos' in (out / 'report.md').read_text()
+    (log,) = (out / 'training').glob('*/vis_data/scalars.json')
+    steps = [row['step'] for row in map(json.loads, log.read_text().splitlines()) if 'loss' in row]
+    assert steps == list(range(1, 9))
+    lr = Config.fromfile(out / 'config.py').optim_wrapper.optimizer.lr
+    assert lr == pytest.approx(0.004 * (8 / 64) ** 0.5, rel=0.02)  # for the batch of both ranks
+
+
+def test_weights_to_start_from(videos: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'text.pth').write_text('hello')
+    for init in ('missing.pth', Path('text.pth'), 'hf://me'):
+        with pytest.raises(ValueError, match=f'--init .*{init} cannot be used: '):
+            cvrl_mm.pretrain(videos, 'out', init=init)
+    stored = json.loads((tmp_path / 'out/command.json').read_text())['options']
+    assert stored['init'] == 'hf://me'
+    small_encoder().save(tmp_path / 'encoder.safetensors')
+    network = train._copy_start('encoder.safetensors', tmp_path)
+    assert (network.backbone['width'], network.channels, network.preprocessor) == (0.125, 64, {})
+    clips = torch.randint(0, 256, (1, 3, 4, 32, 32), dtype=torch.uint8)
+    copied = cvrl_mm.load_encoder(tmp_path / 'init.pth')
+    torch.testing.assert_close(copied.features(clips), small_encoder().features(clips))
+
+
+def test_no_memory_is_a_sentence(copied: Path, monkeypatch):
+    def fail(config_file: Path) -> None:
+        raise torch.cuda.OutOfMemoryError('CUDA out of memory.')
+
+    monkeypatch.setattr(train, 'train', fail)
+    config = copied / 'config.py'
+    config.write_text(config.read_text().replace('max_iters=8', 'max_iters=10'))
+    with pytest.raises(ValueError, match=r'CUDA out.*--batch-size'):
+        cvrl_mm.pretrain(out=copied)
+
+
+def test_the_last_checkpoint(tmp_path: Path):
+    cfg = Config(dict(work_dir=str(tmp_path)))
+    for name, steps in (('encoder_2026.pth', 0), ('iter_3.pth', 3), ('preempted_5.pth', 5)):
+        (tmp_path / name).touch()  # the first one is a user's own
+        assert train.last_checkpoint(cfg)[0] == steps
+
+
+@pytest.mark.parametrize('workers', [0, 1, 3, 16])
+def test_the_time_per_step_is_measured_over_whole_rounds_of_the_workers(workers: int):
+    untimed, timed = train.steps_to_time(workers)
+    assert untimed > 2 * workers and timed >= 8 and timed % max(1, workers) == 0
+
+
+def test_lines_without_a_terminal(capsys, monkeypatch: pytest.MonkeyPatch):
+    hub = MessageHub.get_instance('lines')
+    for value in (8.0, 4.0):
+        for name, share in dict(loss=1, accuracy=1 / 16, time=1 / 12, data_time=1 / 24).items():
+            hub.update_scalar(f'train/{name}', value * share)
+    runner = SimpleNamespace(
+        iter=0,
+        max_iters=3,
+        message_hub=hub,
+        log_processor=SimpleNamespace(window_size=2),
+        train_dataloader=SimpleNamespace(batch_size=4),
+    )
+    clock = iter([0.0, 1.0, 31.0, 31.0, 32.0, 32.0])
+    monkeypatch.setattr(train.time, 'monotonic', lambda: next(clock))
+    hook = train.ProgressHook()
+    hook.close()  # before the start
+    hook.before_train(runner)
+    for runner.iter in range(3):
+        hook.after_train_iter(runner)
+    monkeypatch.undo()
+    hook.close()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1] for line in lines] == ['2/3', '3/3']  # after 30 s, and the last step
+    assert re.search(r'loss 6.00  accuracy 38% \(chance 25%\)  8.0 videos/s', lines[0])
+    assert 'waiting 50%' in lines[0]
