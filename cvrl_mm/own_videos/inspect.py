@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..datasets.lists import parse_line, walk
+from ..datasets.lists import gather_videos, parse_line, walk
 from ..datasets.reader import UnreadableVideoError, VideoFile
-from ..evaluation.video_files import gather_videos
 from ..io import is_utf8, printable
 from ..preparation.video_check import find_faults
 

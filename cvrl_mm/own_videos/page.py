@@ -15,12 +15,13 @@ from sklearn.cluster import KMeans
 from sklearn.manifold import TSNE
 from torch import Tensor
 
+from ..datasets.lists import gather_videos
 from ..datasets.reader import UnreadableVideoError
 from ..evaluation.encoder import load_encoder
-from ..evaluation.nearest_neighbours import leave_one_out, nearest_neighbours
-from ..evaluation.video_files import gather_videos
+from ..evaluation.knn import leave_one_out, nearest_neighbours
 from ..io import evenly_spaced, printable
-from ..visualization.neighbours import Neighbour, Query, write_neighbour_page, write_preview
+from ..visualization.neighbours import write_preview
+from ..visualization.pages import Neighbour, Query, write_neighbour_page
 from .folder import Trained
 
 TEMPLATE = Path(__file__).with_name('page.html')

@@ -18,8 +18,8 @@ from ..convert.description import architecture_of
 from ..evaluation.collapse import alignment, effective_rank, uniformity
 from ..evaluation.encoder import Encoder, load_encoder
 from ..evaluation.features import FeatureStore, build_recognizer, write_features
+from ..evaluation.knn import knn_classify, nearest_neighbours
 from ..evaluation.linear_probe import linear_probe
-from ..evaluation.nearest_neighbours import knn_classify, nearest_neighbours
 from ..evaluation.video_files import VideoFiles
 from ..io import printable, progress, replacing
 from ..visualization.curves import plot_curves, read_curves

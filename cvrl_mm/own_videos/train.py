@@ -35,9 +35,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..cli import read_config
 from ..convert.clip_input import ClipInput
+from ..datasets.lists import gather_videos
 from ..engine.terminal_log import print_warnings_only, shorten
 from ..evaluation.encoder import load_encoder
-from ..evaluation.video_files import gather_videos
 from ..io import cores_per_process, locked, progress, replacing, usable_cores
 from .config import INIT, render, write_inputs, write_lists
 from .folder import COMMAND, claim

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cvrl_mm.own_videos.inspect import Inspection, Video, find_copies, inspect, is_grey, probe
-from cvrl_mm.synthetic.motion_videos import encode as write_frames
+from cvrl_mm.synthetic.motion import encode as write_frames
 from tests.videos import encode, encode_sound, turn
 
 

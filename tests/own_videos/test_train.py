@@ -15,7 +15,7 @@ import cvrl_mm
 from cvrl_mm.own_videos import train
 from cvrl_mm.own_videos.folder import claim
 from cvrl_mm.own_videos.plan import Options
-from cvrl_mm.synthetic.motion_videos import write_motion_videos
+from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.own_videos.folder import small_encoder
 from tests.processes import exit_codes, start_ranks
 from tests.script import run_script
