@@ -17,7 +17,6 @@ from cvrl_mm.cli import (
     read_config,
     run_host_tool,
 )
-from cvrl_mm.models import R3DSlow
 from tests.script import run_script
 from tests.videos import encode, write_broken
 
@@ -78,8 +77,8 @@ def test_a_mistake_ends_the_program_with_its_message(error: Exception, monkeypat
 def test_other_errors_keep_their_traceback():
     with pytest.raises(ZeroDivisionError), plain_errors():
         raise ZeroDivisionError
-    with pytest.raises(SystemExit, match='depth'), plain_own_errors():
-        R3DSlow(depth=7)
+    with pytest.raises(SystemExit, match='xyz'), plain_own_errors():
+        check_options(CONFIG, dict(xyz=1))
     with pytest.raises(ValueError, match='abc'), plain_own_errors():
         int('abc')
 

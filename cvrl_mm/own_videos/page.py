@@ -1,12 +1,9 @@
 """Pages with pictures: neighbours and a map of all videos, and the neighbours of chosen videos."""
 
-import base64
 import json
 from collections.abc import Iterable, Sequence
-from html import escape
 from pathlib import Path
 from string import Template
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -20,8 +17,7 @@ from ..datasets.reader import UnreadableVideoError
 from ..evaluation.encoder import load_encoder
 from ..evaluation.knn import leave_one_out, nearest_neighbours
 from ..io import evenly_spaced, printable
-from ..visualization.neighbours import write_preview
-from ..visualization.pages import Neighbour, Query, write_neighbour_page
+from ..visualization.pages import Neighbour, Query, preview, text, write_neighbour_page
 from .folder import Trained
 
 TEMPLATE = Path(__file__).with_name('page.html')
@@ -66,15 +62,13 @@ def write_feature_page(
     groups = list(classes) if labels else groups
     moving = {i for row in shown for i in (row, *neighbours[row].tolist())}
     with_picture = [chosen[i] for i in evenly_spaced(len(chosen), MAX_PICTURES)]
-    with TemporaryDirectory() as scratch:
-        picture = Path(scratch, 'picture.webp')
-        pictures = {i: _preview(root / names[i], picture, 16) for i in moving}
-        stills = {i: _preview(root / names[i], picture, 1) for i in with_picture}
+    pictures = {i: preview(root / names[i], PREVIEW_PIXELS) for i in moving}
+    stills = {i: preview(root / names[i], PREVIEW_PIXELS, 1) for i in with_picture}
 
-    def cell(i: int, text: str) -> str:
-        name = escape(names[i])
+    def cell(i: int, below: str) -> str:
+        name = text(names[i])
         return (
-            f'<td><img src="{pictures[i]}" alt="{name}" title="{name}">{text}'
+            f'<td><img src="{pictures[i]}" alt="{name}" title="{name}">{below}'
             f'<small>{name}</small></td>'
         )
 
@@ -94,15 +88,15 @@ def write_feature_page(
     dots = [
         f'<circle cx="{10 + 620 * x:.1f}" cy="{10 + 620 * y:.1f}" r="5" '
         f'fill="{COLOURS[group % len(COLOURS)]}" data-index="{n}" tabindex="0" '
-        f'aria-label="{escape(names[i])}"/>'
+        f'aria-label="{text(names[i])}"/>'
         for n, (i, group, (x, y)) in enumerate(zip(chosen, colours, places, strict=True))
     ]
     legend = [
-        f'<span class="key" style="background:{COLOURS[i % len(COLOURS)]}"></span>{escape(group)}'
+        f'<span class="key" style="background:{COLOURS[i % len(COLOURS)]}"></span>{text(group)}'
         for i, group in enumerate(groups)
     ]
-    text = Template(TEMPLATE.read_text(encoding='utf-8')).substitute(
-        notes='\n'.join(f'<p>{escape(note)}</p>' for note in notes),
+    page = Template(TEMPLATE.read_text(encoding='utf-8')).substitute(
+        notes='\n'.join(f'<p>{text(note)}</p>' for note in notes),
         table='\n'.join([_row('th', head), *(_row('td', row) for row in body)]),
         rows='\n'.join(f'<tr>{row}</tr>' for row in rows),
         legend=''.join(legend),
@@ -110,7 +104,7 @@ def write_feature_page(
         # No text can end the script element
         data=json.dumps(dict(groups=groups, points=points)).replace('<', '\\u003c'),
     )
-    path.write_text(text, encoding='utf-8')
+    path.write_text(page, encoding='utf-8')
 
 
 def map_videos(
@@ -139,14 +133,7 @@ def map_videos(
 
 
 def _row(tag: str, cells: Iterable[str]) -> str:
-    return '<tr>' + ''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells) + '</tr>'
-
-
-def _preview(video: Path, picture: Path, frames: int) -> str:
-    """Return a preview of a video as a data URL, or '' if the video cannot be read."""
-    if not write_preview(video, picture, PREVIEW_PIXELS, frames):
-        return ''
-    return f'data:image/webp;base64,{base64.b64encode(picture.read_bytes()).decode()}'
+    return '<tr>' + ''.join(f'<{tag}>{text(cell)}</{tag}>' for cell in cells) + '</tr>'
 
 
 def show_neighbours(

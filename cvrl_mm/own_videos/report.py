@@ -16,11 +16,10 @@ from torch import Tensor
 from ..convert.clip_input import ClipInput
 from ..convert.description import architecture_of
 from ..evaluation.collapse import alignment, effective_rank, uniformity
-from ..evaluation.encoder import Encoder, load_encoder
+from ..evaluation.encoder import Encoder, VideoClips, load_encoder
 from ..evaluation.features import FeatureStore, build_recognizer, write_features
 from ..evaluation.knn import knn_classify, nearest_neighbours
 from ..evaluation.linear_probe import linear_probe
-from ..evaluation.video_files import VideoFiles
 from ..io import printable, progress, replacing
 from ..visualization.curves import plot_curves, read_curves
 from .folder import FEATURES, FEATURES_BEFORE, Lists, read_command
@@ -145,7 +144,7 @@ def encode(
 
     clip_input = next(iter(encoders.values())).clip_input
     paths = [str(lists.root / name) for name in lists.names]
-    videos = VideoFiles(paths, clip_input, NUM_CLIPS)
+    videos = VideoClips(paths, clip_input, NUM_CLIPS)
     store.fill(videos, encode_clips, BATCH_VIDEOS, num_workers, on_progress=on_progress)
     found = store.load()
     names = [lists.names[i] for i in found.indices.tolist()]
