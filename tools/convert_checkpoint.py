@@ -61,11 +61,9 @@ def run(args: argparse.Namespace) -> None:
     """Convert and write."""
     from cvrl_mm import convert
     from cvrl_mm.cli import read_config
-    from cvrl_mm.convert.export_graph import check_export, export_encoder
+    from cvrl_mm.convert.export import export_encoder
     from cvrl_mm.evaluation.encoder import load_encoder
 
-    if args.command == 'export':
-        check_export(args.out, args.dtype)
     if args.command in ('encoder', 'export'):
         encoder = load_encoder(args.source, args.config and read_config(args.config, 'model'))
         if args.command == 'export':
@@ -75,10 +73,7 @@ def run(args: argparse.Namespace) -> None:
         encoder.save(args.out)
         return
     function, _ = COMMANDS[args.command]
-    try:
-        checkpoint = getattr(convert, function)(args.source)
-    except (OSError, ValueError) as error:
-        raise ValueError(f'{args.command}: {error}') from error
+    checkpoint = getattr(convert, function)(args.source)
     if args.license:
         checkpoint['meta']['license'] = args.license
     convert.save_weights(checkpoint, args.out, hash_in_name=args.command == 'backbone')

@@ -9,7 +9,7 @@ from .export import export_slow_only, extract_backbone
 from .files import load_weights, save_weights
 from .inflate import inflate_resnet
 from .slowfast import convert_slowfast
-from .tf_checkpoint import convert_tf_checkpoint
+from .tensorflow import convert_tf_checkpoint
 
 __all__ = [
     'convert_slowfast',

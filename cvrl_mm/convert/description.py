@@ -1,30 +1,166 @@
-"""Read the architecture and the input from the description in a weights file."""
+"""Describe an encoder: its clips, its architecture, and the network that its weights fit.
 
-from collections.abc import Mapping
+A weights file has the description in its metadata: ``backbone``, a config of MMAction2, and
+``input``, the fields of :class:`ClipInput`. Checkpoints of mmengine have ``cfg``, the text of the
+training config. All of it may come from an unknown source: no text is executed, and the work that a
+description can cause is limited.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from reprlib import repr as short
 from typing import Any
 
 import torch
 from mmaction.registry import MODELS
+from mmengine.logging import print_log
 from mmengine.registry import init_default_scope
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from ..models.weights import CheckpointMisfitError, check_fit
-from .clip_input import ClipInput
-from .config_text import read_config_text
+from ..models import R3DSlow
+from ..models.weights import CheckpointMisfitError, check_fit, is_counter
 
 PREFIX = 'backbone.'
-# Settings of initialisation and training, which are not part of the architecture.
+# Data loaders of a config, in the order in which they are used to find the evaluation clips
+LOADERS = ('test_dataloader', 'val_dataloader', 'train_dataloader')
+# Settings of initialisation and training, which are not part of the architecture
 NOT_ARCHITECTURE = ('init_cfg', 'pretrained', 'frozen_stages', 'norm_eval', 'with_cp', 'recompute')
 BACKBONE_MODULES = ('cvrl_mm.models.', 'mmaction.models.backbones.')
+# Limits of a description; real ones stay far below
+LARGEST_TEXT = 1_000_000
+LARGEST_INTEGER = 100_000
+CALLS_PER_TENSOR = 100  # calls of torch that build and initialise a layer, per weight of the file
+
+# Names of the first convolution in files of SlowFast and of 2D ResNets
+SLOWFAST_STEM, RESNET_STEM = 's1.pathway0_stem.conv.weight', 'conv1.weight'
+BLOCK = re.compile(r'layer(\d)\.(\d+)\.')
+# Everything before the last part of an absolute path (Linux or Windows) between quotes
+FOLDERS = re.compile(r"""(?<=['"])(?:/|[A-Za-z]:\\)[^'"\n]*[/\\](?=[^'"\n/\\]*['"])""")
+
+
+@dataclass(frozen=True)
+class ClipInput:
+    """Shape and normalisation of an encoder's clips (Section 4.1: 32 frames, stride 2, 256x256).
+
+    Args:
+        clip_len: Frames per clip.
+        frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
+        size: Side of the square crop in pixels.
+        mean: Subtracted from the RGB values, which range from 0 to 255.
+        std: The values are then divided by this. The defaults map frames to [0, 1].
+
+    Raises:
+        ValueError: An argument is malformed or out of range.
+    """
+
+    clip_len: int = 32
+    frame_interval: int = 2
+    size: int = 256
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (255.0, 255.0, 255.0)
+
+    def __post_init__(self) -> None:
+        for name, most in (('clip_len', 1024), ('frame_interval', 1024), ('size', 4096)):
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= most:
+                raise ValueError(f'{name} must be an integer from 1 to {most}, got {short(value)}.')
+        for name in ('mean', 'std'):
+            values = getattr(self, name)
+            is_triple = isinstance(values, (tuple, list)) and len(values) == 3
+            if not is_triple or not all(type(v) in (int, float) and abs(v) < 1e6 for v in values):
+                raise ValueError(f'{name} must be three finite numbers, got {short(values)}.')
+            object.__setattr__(self, name, tuple(map(float, values)))
+        if min(self.std) <= 0:
+            raise ValueError(f'std must be positive, got {self.std}.')
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> 'ClipInput':
+        """Create an instance from the ``input`` in the description of a weights file.
+
+        Raises:
+            ValueError: This is not a dict, a key is unknown, or a value is malformed.
+        """
+        try:
+            return cls(**given)
+        except TypeError as error:
+            raise ValueError(f'The description of the input is malformed: {error}.') from error
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> 'ClipInput':
+        """Create an instance from a config.
+
+        The clips are those of the first pipeline that samples clips: ``feature_pipeline``, or the
+        pipeline for testing, validation or training, also of wrapped datasets such as those of a
+        ``RepeatDataset``.
+
+        Args:
+            config: A config with ``model.data_preprocessor``. Without a pipeline that samples
+                clips, the clips have the default length and size.
+
+        Raises:
+            ValueError: A value is malformed, or the preprocessor swaps the channels.
+        """
+        preprocessor = config.get('model', {}).get('data_preprocessor') or {}
+        if not isinstance(preprocessor, Mapping):
+            raise ValueError(f'data_preprocessor must be a dict, got {short(preprocessor)}.')
+        if preprocessor.get('to_rgb'):
+            raise ValueError('data_preprocessor.to_rgb swaps the channels; encoders take RGB.')
+        found: dict[str, Any] = dict(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+        found |= {k: preprocessor[k] for k in ('mean', 'std') if preprocessor.get(k)}
+        pipelines = [config.get('feature_pipeline')]
+        for name in LOADERS:
+            pipelines += [x.get('pipeline') for x in _dicts(config.get(name))]
+        for pipeline in pipelines:
+            steps = [*_dicts(pipeline), *_dicts(preprocessor)]
+            sampler = next((step for step in steps if 'clip_len' in step), None)
+            if sampler is not None:
+                found['clip_len'] = sampler['clip_len']
+                found['frame_interval'] = sampler.get('frame_interval', 1)
+                if sizes := [size for size in map(_crop_size, steps) if size]:
+                    found['size'] = sizes[-1]
+                break
+        return cls(**found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dict of numbers and lists, which can be stored in a weights file."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+def _walk(value: Any) -> Iterator[Any]:
+    """Yield a value and everything in its dicts, lists and tuples, in order."""
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        yield value
+        inner = value.values() if isinstance(value, Mapping) else value
+        if not isinstance(inner, (str, bytes, int, float, type(None))):
+            pending.extend(reversed(list(inner)))
+
+
+def _dicts(value: Any) -> Iterator[Mapping]:
+    return (x for x in _walk(value) if isinstance(x, Mapping))
+
+
+def _crop_size(step: Mapping) -> int | None:
+    """Return the side of the square that a transform crops or resizes to, or None."""
+    size = step.get('crop_size', step.get('scale'))
+    if size is None and str(step.get('type')).endswith('Crop'):  # such as RandomCrop
+        size = step.get('size')
+    if isinstance(size, (tuple, list)) and len(size) == 2 and size[0] == size[1]:
+        size = size[0]
+    return size if type(size) is int and size > 0 else None
 
 
 def describe(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Read the description of backbone and clips from the metadata of a checkpoint.
 
     Args:
-        meta: Metadata of a checkpoint. Three forms are supported: ``backbone`` and ``input``, as
-            this package writes them; ``depth``, ``width`` and ``padding``, as earlier versions
-            wrote them; and ``cfg``, the text of a training config.
+        meta: Metadata with ``backbone`` and ``input``, as this package writes them, or with
+            ``cfg``, the text of a training config. What ``input`` lacks is taken from ``cfg``.
 
     Returns:
         A dict with ``backbone``, the config of the backbone, and ``input``, the fields of
@@ -36,24 +172,71 @@ def describe(meta: Mapping[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {}
     config = read_config_text(meta['cfg']) if isinstance(meta.get('cfg'), str) else {}
     model = config.get('model')
-    backbone = model.get('backbone') if isinstance(model, dict) else None
-    if isinstance(backbone, dict) and 'type' in backbone:
-        told['backbone'] = backbone
-        told['input'] = ClipInput.from_config(config).to_dict()
-    if all(key in meta for key in ('depth', 'width', 'padding')):
-        told['backbone'] = dict(type='R3DSlow') | {
-            key: meta[key] for key in ('depth', 'width', 'padding')
-        }
+    if isinstance(model, dict) and isinstance(model.get('backbone'), dict):
+        told = dict(backbone=model['backbone'], input=ClipInput.from_config(config).to_dict())
     if 'backbone' in meta:
         told['backbone'] = meta['backbone']
-    if 'input' in meta:  # missing fields are taken from the config
-        is_dict = isinstance(meta['input'], dict)
-        told['input'] = told.get('input', {}) | meta['input'] if is_dict else meta['input']
+    if 'input' in meta:
+        given = meta['input']
+        told['input'] = told.get('input', {}) | given if isinstance(given, dict) else given
     if 'backbone' in told:
         told['backbone'] = architecture_of(told['backbone'])
     if 'input' in told:
         told['input'] = ClipInput.from_dict(told['input']).to_dict()
     return told
+
+
+def read_config_text(text: str) -> dict[str, Any]:
+    """Parse the text of a config without executing it, as mmengine's parser does.
+
+    Args:
+        text: ``Config.pretty_text``, which mmengine stores in ``meta['cfg']``.
+
+    Returns:
+        The values by name: literals and ``dict(...)``. Other assignments are ignored.
+
+    Raises:
+        ValueError: The text is not Python source, or longer than a config.
+    """
+    if len(text) > LARGEST_TEXT:
+        raise ValueError(f'The stored config has {len(text)} characters, too many for a config.')
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f'The stored config is not Python source: {error}.') from error
+    values = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            try:
+                value = ast.literal_eval(_DictCalls().visit(statement.value))
+            except (ValueError, TypeError, RecursionError, MemoryError):
+                continue
+            values[statement.targets[0].id] = value
+    return values
+
+
+class _DictCalls(ast.NodeTransformer):
+    """Replace ``dict(a=1)`` by ``{'a': 1}``, and ``dict({'a-b': 1})`` by its argument."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if not (isinstance(node.func, ast.Name) and node.func.id == 'dict'):
+            return node
+        if node.args:
+            return node.args[0] if len(node.args) == 1 and not node.keywords else node
+        keys: list[Any] = [k.arg and ast.Constant(k.arg) for k in node.keywords]  # None: **
+        return ast.copy_location(ast.Dict(keys, [k.value for k in node.keywords]), node)
+
+
+def without_folders(text: str) -> str:
+    """Reduce each absolute path in the text of a config to its last part.
+
+    This removes the names of users and machines from checkpoints that are published.
+
+    >>> without_folders("data_root = '/home/me/videos/train.txt'")
+    "data_root = 'train.txt'"
+    """
+    return FOLDERS.sub('', text)
 
 
 def architecture_of(backbone: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +247,7 @@ def architecture_of(backbone: Mapping[str, Any]) -> dict[str, Any]:
     """
     is_config = isinstance(backbone, Mapping) and isinstance(backbone.get('type'), str)
     if not is_config or not all(isinstance(key, str) for key in backbone):
-        raise ValueError(f'The description of the backbone is malformed: {backbone!r:.200}.')
+        raise ValueError(f'The description of the backbone is malformed: {short(backbone)}.')
     return {
         k: v
         for k, v in backbone.items()
@@ -77,9 +260,9 @@ def build_backbone(
 ) -> nn.Module:
     """Build a backbone and load its weights.
 
-    The shapes are compared on the meta device before memory is allocated, so that a wrong
-    description in a foreign file cannot exhaust the memory. Backbones that cannot be built on the
-    meta device, such as Swin3D, ViT and UniFormer, are compared after they are built.
+    The shapes are compared on the meta device before memory is allocated, except for backbones
+    that cannot be built there, such as ViT. A description of far more layers than the file has
+    weights is refused while the network is built.
 
     Args:
         backbone: Config of the backbone.
@@ -92,28 +275,46 @@ def build_backbone(
     init_default_scope('mmaction')
     kind = MODELS.get(backbone['type'])
     if kind is None or not kind.__module__.startswith(BACKBONE_MODULES):
-        raise ValueError(
-            f'{name}: {backbone["type"]!r:.80} is not a backbone of MMAction2 or cvrl_mm.'
-        )
+        raise ValueError(f'{name}: {short(backbone["type"])} is no backbone of MMAction2 or ours.')
+    most_calls = CALLS_PER_TENSOR * (len(checkpoint['state_dict']) + 10)
     try:
+        if any(isinstance(x, int) and x > LARGEST_INTEGER for x in _walk(backbone)):
+            raise ValueError(f'a number is larger than {LARGEST_INTEGER}')
         try:
-            with torch.device('meta'):
+            with _AtMost(most_calls), torch.device('meta'):
                 network = MODELS.build(dict(backbone))
             check_fit(network, dict(checkpoint), name, PREFIX)
         except CheckpointMisfitError:
             raise
         except (NotImplementedError, RuntimeError):  # raised by backbones that compute values
             pass
-        network = MODELS.build(dict(backbone))
+        with _AtMost(most_calls):
+            network = MODELS.build(dict(backbone))
         load_backbone(network, checkpoint, name)
     except CheckpointMisfitError as error:
         raise ValueError(
-            f'{error} The network is {dict(backbone)}; give the config that the weights were '
+            f'{error} The network is {short(backbone)}; give the config that the weights were '
             'trained with.'
         ) from error
     except Exception as error:  # constructors raise many kinds of errors
-        raise ValueError(f'{name}: {dict(backbone)} cannot be built: {error}') from error
+        raise ValueError(f'{name}: {short(backbone)} cannot be built: {error}') from error
     return network
+
+
+class _AtMost(TorchFunctionMode):
+    """Limit the number of calls of torch in a block."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self.left = calls
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise ValueError('it describes many more layers than the file has weights')
+        return func(*args, **kwargs or {})
 
 
 def load_backbone(network: nn.Module, checkpoint: Mapping[str, Any], name: str) -> None:
@@ -123,14 +324,85 @@ def load_backbone(network: nn.Module, checkpoint: Mapping[str, Any], name: str) 
         CheckpointMisfitError: Names, shapes or data types differ from those of the network.
     """
     check_fit(network, dict(checkpoint), name, PREFIX)
-    weights: dict[str, Tensor] = {
-        k.removeprefix(PREFIX): v
-        for k, v in checkpoint['state_dict'].items()
-        if k.startswith(PREFIX)
-    }
+    state = checkpoint['state_dict']
+    weights = {k.removeprefix(PREFIX): v for k, v in state.items() if k.startswith(PREFIX)}
     for key, like in network.state_dict().items():
-        if like.is_floating_point() and key in weights and not weights[key].is_floating_point():
-            raise CheckpointMisfitError(
-                f'{name}: {PREFIX}{key} is {weights[key].dtype} instead of floating point.'
-            )
+        if key in weights and weights[key].is_floating_point() != like.is_floating_point():
+            raise CheckpointMisfitError(f'{name}: {key} is {weights[key].dtype}, not {like.dtype}.')
     network.load_state_dict(weights, strict=False)  # num_batches_tracked may be missing
+
+
+def described(
+    weights: Mapping[str, Tensor], backbone: Mapping[str, Any], source: str | Path, **meta: Any
+) -> dict[str, Any]:
+    """Make a checkpoint of converted weights, after a check that they fit their description.
+
+    Args:
+        weights: Weights with the names of the network.
+        backbone: Config of the network.
+        source: The file that the weights are from.
+        **meta: More metadata.
+
+    Returns:
+        ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source`` and ``backbone``.
+
+    Raises:
+        ValueError: Weights are missing or have wrong shapes.
+    """
+    with torch.device('meta'):
+        network = MODELS.build(dict(backbone))
+    try:
+        check_fit(network, dict(weights), str(source))
+    except CheckpointMisfitError as error:
+        raise ValueError(str(error)) from error
+    state = {
+        f'{PREFIX}{key}': torch.tensor(0) if is_counter(key) else weights[key]
+        for key in network.state_dict()
+    }
+    print_log(f'{source}: {len(state)} tensors of {short(backbone)} converted.', 'current')
+    return dict(
+        state_dict=state,
+        meta=dict(source=Path(source).absolute().name, backbone=dict(backbone)) | meta,
+    )
+
+
+def read_depth_and_width(state: Mapping[str, Tensor], stem: str) -> tuple[int, float]:
+    """Infer depth and width of a 2D or 3D ResNet from its weights.
+
+    Args:
+        state: State dict of the network, without prefix.
+        stem: Name of the first convolution's weight.
+
+    Returns:
+        The depth, and the width as a multiple of 64 channels in the stem.
+
+    Raises:
+        ValueError: These are not the weights of a ResNet with 18, 34, 50, 101 or 152 layers.
+    """
+    blocks = {(int(found[1]), int(found[2])) for found in map(BLOCK.match, state) if found}
+    stages = tuple(sum(stage == s for s, _ in blocks) for stage in (1, 2, 3, 4))
+    has_bottlenecks = any(key.startswith('layer1.0.conv3.') for key in state)
+    if stem in state and state[stem].ndim:
+        for depth, (block, num_blocks) in R3DSlow.arch_settings.items():
+            if num_blocks == stages and (block.expansion == 4) == has_bottlenecks:
+                return depth, state[stem].shape[0] / 64
+    raise ValueError(
+        f'These are not the weights of a ResNet-18, 34, 50, 101 or 152 with the stem {stem}: '
+        f'stages of {stages} blocks{" with bottlenecks" if has_bottlenecks else ""}, first names '
+        f'{short([*state][:5])}.'
+    )
+
+
+def conversion_of(state: Mapping[str, Tensor]) -> str | None:
+    """Return the subcommand of tools/convert_checkpoint.py that converts foreign weights.
+
+    Args:
+        state: A state dict.
+
+    Returns:
+        ``'slowfast'``, ``'inflate'``, or None for weights that need no conversion.
+    """
+    if any(key.endswith(SLOWFAST_STEM) for key in state):
+        return 'slowfast'
+    stems = (v for k, v in state.items() if k == RESNET_STEM or k.endswith(f'.{RESNET_STEM}'))
+    return 'inflate' if any(stem.ndim == 4 and stem.shape[1] == 3 for stem in stems) else None

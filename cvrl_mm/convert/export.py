@@ -1,25 +1,36 @@
-"""Extract the weights of the backbone from a training checkpoint."""
+"""Extract the backbone of a checkpoint, and export it for use without this package."""
 
+import copy
 import logging
+import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from mmaction.models import ResNet3dSlowOnly
 from mmengine.logging import print_log
-from torch import Tensor
+from mmengine.utils import digit_version
+from torch import Tensor, nn
+from torch.nn.modules.utils import _triple
 
-from ..models.weights import padding_of
-from .architecture import conversion_of, read_depth_and_width
-from .config_text import without_folders
-from .description import PREFIX, describe
+from ..io import replacing
+from ..models.backbone import SameConv3d
+from ..models.backbone import SameMaxPool3d
+from .description import PREFIX, conversion_of, describe, read_depth_and_width, without_folders
 from .files import load_weights
 
-# Keys of meta that are kept; depth, width and padding were stored by earlier versions.
-KEPT = ('origin', 'license', 'epoch', 'iter', 'cfg', 'inflated', 'depth', 'width', 'padding')
+KEPT = ('origin', 'license', 'epoch', 'iter', 'cfg', 'inflated')  # keys of meta
+
+# ONNX has no 3D convolution in bfloat16
+DTYPES = {'.onnx': ('float32', 'float16'), '.pt2': ('float32', 'float16', 'bfloat16')}
+EXAMPLE = (2, 3, 8, 64, 64)  # only for tracing: all sizes but the channels are dynamic
+# This logger warns about operators of torchvision, which no backbone uses
+ONNX_OPERATORS = 'torch.onnx._internal.exporter._registration'
+TOLERANCE = 1e-5  # in float32, relative to the largest feature
 
 
-def extract_backbone(path: str | Path) -> dict:
+def extract_backbone(path: str | Path) -> dict[str, Any]:
     """Extract the weights of the backbone, without head and optimizer.
 
     Args:
@@ -30,7 +41,7 @@ def extract_backbone(path: str | Path) -> dict:
         file's name. ``meta`` also has those of the following keys that are known: ``origin``,
         the first file in a chain of conversions; ``backbone`` and ``input``, see
         :func:`describe`; ``cfg``, the text of the training config, with absolute paths reduced to
-        their last parts; ``epoch``, ``iter``, ``license``, ``padding`` and ``inflated``.
+        their last parts; ``epoch``, ``iter``, ``license`` and ``inflated``.
 
     Raises:
         ValueError: The file contains more than weights, has the layout of another project, or
@@ -38,28 +49,21 @@ def extract_backbone(path: str | Path) -> dict:
     """
     checkpoint = load_weights(path)
     state, old = checkpoint['state_dict'], checkpoint['meta']
-    weights = {
-        # cloned, because saving a view would save its whole storage
-        f'{PREFIX}{key.removeprefix("module.").removeprefix(PREFIX)}': tensor.clone()
-        for key, tensor in state.items()
-        if key.removeprefix('module.').startswith(PREFIX)
-    }
     if command := conversion_of(state):
         raise ValueError(
             f'{path} has the layout of another project. Convert it first: '
             f'cvrl convert {command} {path} OUT.pth'
         )
+    state = {key.removeprefix('module.'): tensor for key, tensor in state.items()}
+    # cloned, because saving a view would save its whole storage
+    weights = {key: tensor.clone() for key, tensor in state.items() if key.startswith(PREFIX)}
     if not weights:
-        raise ValueError(
-            f'{path} has no weights named {PREFIX}…; it has {", ".join([*state][:5])}.'
-        )
+        raise ValueError(f'{path} has no weights {PREFIX}…; it has {", ".join([*state][:5]):.500}.')
     kept = {k: old[k] for k in KEPT if k in old}
     if isinstance(kept.get('cfg'), str):
         kept['cfg'] = without_folders(kept['cfg'])
     if 'source' in old:
         kept.setdefault('origin', old['source'])
-    if padding := padding_of(old):
-        kept['padding'] = padding
     try:
         told = describe(old)
     except ValueError as error:
@@ -67,12 +71,12 @@ def extract_backbone(path: str | Path) -> dict:
     return dict(state_dict=weights, meta=dict(source=Path(path).name) | kept | told)
 
 
-def export_slow_only(path: str | Path) -> dict:
+def export_slow_only(path: str | Path) -> dict[str, Any]:
     """Convert weights for MMAction2's ``ResNet3dSlowOnly``.
 
     Args:
         path: A checkpoint of an ``R3DSlow`` with symmetric padding. Without a description of
-            the backbone, the default strides and dilations are assumed.
+            the backbone, symmetric padding and the default strides and dilations are assumed.
 
     Returns:
         A checkpoint. The names in ``state_dict`` have no prefix, so the file can be used as the
@@ -83,48 +87,160 @@ def export_slow_only(path: str | Path) -> dict:
         ValueError: The weights need TensorFlow's padding or belong to another network.
     """
     checkpoint = extract_backbone(path)
-    padding = checkpoint['meta'].get('padding')
-    if padding == 'tf_same':
-        raise ValueError(
-            f"{path} was trained with padding='tf_same', which ResNet3dSlowOnly does not have, "
-            f"so its features would be wrong. Use R3DSlow(padding='tf_same') instead."
-        )
-    if padding is None:
+    state = {k.removeprefix(PREFIX): v for k, v in checkpoint['state_dict'].items()}
+    described = checkpoint['meta'].get('backbone')
+    if described is None:
         print_log(
-            f'{path} does not state its padding. Symmetric padding is assumed, as in '
-            'ResNet3dSlowOnly.',
+            f'{path} does not describe its backbone. Symmetric padding is assumed.',
             logger='current',
             level=logging.WARNING,
         )
-    state = {k.removeprefix(PREFIX): v for k, v in checkpoint['state_dict'].items()}
-    config = _slow_only_config(state, checkpoint['meta'].get('backbone'), path)
+        described = dict(type='R3DSlow')
+    kind = described['type'].split('.')[-1]
+    if kind not in ('R3DSlow', 'ResNet3dSlowOnly') or described.get('padding') == 'tf_same':
+        raise ValueError(
+            f'{path}: a {kind:.80} with padding={described.get("padding")!r:.80} has other '
+            'features than any ResNet3dSlowOnly.'
+        )
+    default = dict(conv1_stride_t=2) if kind == 'R3DSlow' else {}
+    ours = ('type', 'width', 'padding', 'channels_last')
+    config = default | {k: v for k, v in described.items() if k not in ours}
     try:
+        config['depth'], width = read_depth_and_width(state, 'conv1.conv.weight')
+        config['base_channels'] = int(64 * width)
+        config['conv1_kernel'] = tuple(state['conv1.conv.weight'].shape[2:])
         with torch.device('meta'):
             stock = ResNet3dSlowOnly(**config)
         stock.load_state_dict(state, strict=True, assign=True)
     except Exception as error:  # constructors raise many kinds of errors
         raise ValueError(f'{path} does not fit ResNet3dSlowOnly: {error}') from error
-    return dict(
-        state_dict=state,
-        meta=checkpoint['meta'] | dict(backbone=dict(type='ResNet3dSlowOnly') | config),
+    meta = checkpoint['meta'] | dict(backbone=dict(type='ResNet3dSlowOnly') | config)
+    return dict(state_dict=state, meta=meta)
+
+
+def export_encoder(encoder: nn.Module, out: str | Path, dtype: str = 'float32') -> float:
+    """Export a graph from uint8 clips to features, and compare it with the encoder.
+
+    Normalisation and pooling are part of the graph. Batch size, time, height and width are
+    dynamic, with at least 4 frames and more than 32 pixels per side. The input ``clips`` is
+    (N, 3, T, H, W) uint8, the output ``features`` is (N, C) float32.
+
+    Args:
+        encoder: An :class:`Encoder`; it is not modified.
+        out: A file name that ends in ``.onnx`` or ``.pt2``.
+        dtype: Type of the weights and of the computation: ``float32``, ``float16`` or, in a
+            ``.pt2`` file, ``bfloat16``.
+
+    Returns:
+        The largest absolute difference from the eager float32 encoder on a random clip of another
+        size, relative to the largest feature.
+
+    Raises:
+        ValueError: The suffix or the data type is unknown or not supported, or the float32 graph
+            deviates from the encoder by more than 1e-5.
+        ImportError: A package for ONNX is missing, or torch is too old.
+    """
+    out = Path(out)
+    if dtype not in DTYPES.get(out.suffix, ()):
+        raise ValueError(f'{out} of dtype {dtype!r}: suffixes and data types are {DTYPES}.')
+    if digit_version(torch.__version__) < digit_version('2.6'):
+        raise ImportError(f'An export needs torch 2.6 or later, {torch.__version__} is installed.')
+    out.parent.mkdir(parents=True, exist_ok=True)
+    logging.getLogger(ONNX_OPERATORS).setLevel(logging.ERROR)
+    generator = torch.Generator().manual_seed(0)
+    clips = torch.randint(0, 256, (1, 3, 11, 57, 76), dtype=torch.uint8, generator=generator)
+    with torch.no_grad():
+        expected = copy.deepcopy(encoder).cpu().float()(clips)
+    with replacing(out) as part:
+        _write_graph(encoder, part, getattr(torch, dtype))
+        scale = expected.abs().max().item()
+        difference = (run_graph(part, clips) - expected).abs().max().item() / (scale or 1.0)
+        if dtype == 'float32' and not difference <= TOLERANCE:
+            raise ValueError(
+                f'The exported graph deviates from the encoder by {difference:.2g} of its largest '
+                f'feature (allowed: {TOLERANCE:g}); nothing was written.'
+            )
+    print_log(
+        f'{out}: {out.stat().st_size / 1e6:.1f} MB, {dtype}; deviates from the eager float32 '
+        f'encoder by {difference:.1e} of its largest feature.',
+        logger='current',
     )
+    return difference
 
 
-def _slow_only_config(
-    state: dict[str, Tensor], described: dict[str, Any] | None, path: str | Path
-) -> dict[str, Any]:
-    """Translate the config of an ``R3DSlow``; depth, width and stem are read from the weights."""
-    depth, width = read_depth_and_width(state, 'conv1.conv.weight')
-    described = described or dict(type='R3DSlow')
-    kind = described['type'].split('.')[-1]
-    if kind not in ('R3DSlow', 'ResNet3dSlowOnly'):
-        raise ValueError(f'{path}: the weights of a {kind:.80} do not fit ResNet3dSlowOnly.')
-    default = dict(conv1_stride_t=2) if kind == 'R3DSlow' else {}
-    ours = ('type', 'width', 'padding', 'channels_last')
-    return {
-        **default,
-        **{k: v for k, v in described.items() if k not in ours},
-        'depth': depth,
-        'base_channels': int(64 * width),
-        'conv1_kernel': tuple(state['conv1.conv.weight'].shape[2:]),
-    }
+def run_graph(path: str | Path, clips: Tensor) -> Tensor:
+    """Run an exported graph on the CPU.
+
+    Args:
+        path: A ``.onnx`` or ``.pt2`` file.
+        clips: (N, 3, T, H, W) uint8.
+    """
+    if Path(path).suffix == '.pt2':
+        return torch.export.load(path).module()(clips).detach()
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=['CPUExecutionProvider'])
+    return torch.from_numpy(session.run(['features'], dict(clips=clips.numpy()))[0])
+
+
+def _write_graph(encoder: nn.Module, out: Path, dtype: torch.dtype) -> None:
+    module = _Uint8Encoder(_with_dynamic_padding(copy.deepcopy(encoder).cpu()).to(dtype))
+    sizes = {axis: torch.export.Dim.DYNAMIC for axis in (0, 2, 3, 4)}
+    example = torch.zeros(EXAMPLE, dtype=torch.uint8)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        program = torch.export.export(module.eval(), (example,), dynamic_shapes=dict(clips=sizes))
+        if out.suffix == '.pt2':
+            torch.export.save(program, out)
+            return
+        names: dict[str, Any] = dict(input_names=['clips'], output_names=['features'])
+        graph = torch.onnx.export(program, dynamo=True, verbose=False, **names)
+        assert graph is not None
+        graph.save(out, external_data=False)
+
+
+class _Uint8Encoder(nn.Module):
+    """An encoder with the named input ``clips`` and float32 output for weights of any type."""
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, clips: Tensor) -> Tensor:
+        return self.encoder(clips).float()
+
+
+def _with_dynamic_padding(module: nn.Module) -> nn.Module:
+    """Replace layers with TensorFlow's padding by layers that compute it inside the graph."""
+    for name, child in module.named_children():
+        if isinstance(child, (SameConv3d, SameMaxPool3d)):
+            setattr(module, name, _DynamicSame(child))
+        else:
+            _with_dynamic_padding(child)
+    return module
+
+
+class _DynamicSame(nn.Module):
+    """Compute the padding from symbolic sizes, pad, and apply the layer without padding."""
+
+    def __init__(self, layer: SameConv3d | SameMaxPool3d) -> None:
+        super().__init__()
+        self.layer = layer
+        self.axes = [_triple(sizes) for sizes in (layer.kernel_size, layer.stride, layer.dilation)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        pads = []
+        for size, kernel, stride, dilation in reversed(
+            [*zip(x.shape[2:], *self.axes, strict=True)]
+        ):
+            reach = dilation * (kernel - 1) + 1
+            # Not negative, because only kernels of size 1 are smaller than their stride. Only
+            # positive numbers are divided: ONNX rounds negative quotients differently.
+            total = (size - 1) // stride * stride + reach - size if reach > 1 else 0
+            pads += [total // 2, total - total // 2]
+        conv = self.layer
+        if isinstance(conv, SameMaxPool3d):
+            return F.max_pool3d(F.pad(x, pads, value=-torch.inf), conv.kernel_size, conv.stride)
+        return F.conv3d(
+            F.pad(x, pads), conv.weight, conv.bias, conv.stride, 0, conv.dilation, conv.groups
+        )

@@ -1,28 +1,35 @@
-"""Read and write weights in the formats of safetensors and torch, without unpickling objects."""
+"""Read and write weights in the formats of safetensors and torch, and find them."""
 
 import hashlib
 import io
 import json
+import shutil
 from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
+from urllib.request import urlopen
 
 import torch
 from mmengine.logging import print_log
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from ..io import replacing
-from ..models.weights import LARGEST_RATIO, load_checkpoint
+from ..models.weights import load_checkpoint
 
 SAFETENSORS = '.safetensors'
 METADATA_KEY = 'cvrl_mm'  # key in the metadata of a safetensors file; the value is ``meta`` as JSON
 STATE_KEYS = ('state_dict', 'model_state')  # used by mmengine and most projects; by SlowFast
+TIMEOUT_SECONDS = 20  # of each read from a server
+TF_SUFFIXES = ('.tar.gz', '.tgz', '.index')
+NAMES = ('encoder.safetensors', 'encoder.pth')
 
 
 def load_weights(path: str | Path) -> dict[str, Any]:
     """Load a checkpoint from an untrusted source and check its contents.
-
-    Only weights are unpickled.
 
     Args:
         path: A file written by torch, or a safetensors file, which must end in ``.safetensors``.
@@ -39,68 +46,37 @@ def load_weights(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f'There is no file {path}.')
-    loaded = _load_safetensors(path) if path.suffix == SAFETENSORS else load_checkpoint(path)
-    return _checked(loaded, path)
-
-
-def _too_large(size: int, path: Path) -> ValueError:
-    return ValueError(
-        f'{path} declares {size / 1e6:.0f} MB of weights in a file of '
-        f'{path.stat().st_size / 1e6:.1f} MB; it is damaged or was made to exhaust memory.'
-    )
-
-
-def _load_safetensors(path: Path) -> dict[str, Any]:
-    safetensors = _import_safetensors()
-    try:
-        with safetensors.safe_open(path, framework='pt') as file:
-            metadata = file.metadata() or {}
-            state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except OSError:
-        raise
-    except Exception as error:
-        raise ValueError(f'{path} is not a safetensors file or is damaged: {error}') from error
-    try:
-        meta = json.loads(metadata.get(METADATA_KEY, '{}'))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f'The metadata of {path} is damaged: {error}') from error
-    return dict(state_dict=state, meta=meta)
-
-
-def _checked(loaded: Any, path: Path) -> dict[str, Any]:
-    """Check types, sizes and values of the contents of a file; later code relies on them."""
-    if not isinstance(loaded, Mapping):
-        raise ValueError(
-            f'{path} contains a {type(loaded).__name__}, but a checkpoint is a dict of weights.'
-        )
+    is_safetensors = path.suffix == SAFETENSORS
+    loaded = _load_safetensors(path) if is_safetensors else load_checkpoint(path)
     key = next((key for key in STATE_KEYS if key in loaded), None)
-    state = loaded if key is None else loaded[key]
-    meta = loaded.get('meta') if key else None
+    state, meta = (loaded, {}) if key is None else (loaded[key], loaded.get('meta') or {})
     if key == 'model_state':
         meta = dict(epoch=loaded.get('epoch'), slowfast_cfg=loaded.get('cfg'))
-    if not isinstance(state, Mapping) or not all(isinstance(k, str) for k in state):
-        raise ValueError(f'{key!r} of {path} is not a dict of named weights.')
-    if not isinstance(meta, (Mapping, type(None))):
-        raise ValueError(f"'meta' of {path} is a {type(meta).__name__} instead of a dict.")
+    if not isinstance(state, Mapping) or not isinstance(meta, Mapping):
+        raise ValueError(f'{path} is not a checkpoint: state_dict and meta must be dicts.')
     for name, tensor in state.items():
-        if not isinstance(tensor, Tensor):
-            raise ValueError(f'{path}: {name} is a {type(tensor).__name__} instead of a tensor.')
-        if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
-            raise ValueError(f'{path}: {name} is sparse, quantized or complex; it must be dense.')
-        if tensor.is_meta:
-            raise ValueError(f'{path}: {name} has a shape but no values (device meta).')
-    size = sum(t.numel() * t.element_size() for t in state.values())
-    if size > LARGEST_RATIO * path.stat().st_size:
-        raise _too_large(size, path)
-    for name, tensor in state.items():
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise ValueError(f'{path} is not a checkpoint: {name!r:.200} is not a named tensor.')
+        if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
+            raise ValueError(f'{path}: {name} is sparse, quantized or has no values.')
+        if not torch.isfinite(tensor).all():
             raise ValueError(
                 f'{path}: {name} has values that are not finite (NaN or infinity); the training '
                 'diverged. Use an earlier checkpoint.'
             )
         if name.endswith('running_var') and (tensor < 0).any():
             raise ValueError(f'{path}: {name} has negative variances; the file is damaged.')
-    return dict(state_dict=dict(state), meta=dict(meta or {}))
+    return dict(state_dict=dict(state), meta=dict(meta))
+
+
+def _load_safetensors(path: Path) -> dict[str, Any]:
+    try:
+        with safe_open(path, framework='pt') as file:
+            state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            meta = json.loads((file.metadata() or {}).get(METADATA_KEY, '{}'))
+    except (SafetensorError, ValueError, RecursionError) as error:
+        raise ValueError(f'{path} is not a safetensors file or is damaged: {error}') from error
+    return dict(state_dict=state, meta=meta)
 
 
 def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) -> Path:
@@ -120,17 +96,19 @@ def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) 
     Raises:
         ValueError: ``meta`` cannot be written as JSON, which safetensors needs, or the suffix is
             that of a graph.
-        ImportError: safetensors is not installed.
     """
     out = Path(out)
     if out.suffix in ('.onnx', '.pt2'):
-        raise ValueError(
-            f'{out}: weights are written as .safetensors or .pth; cvrl convert export writes an '
-            f'encoder as {out.suffix}.'
-        )
+        raise ValueError(f'{out}: only `cvrl convert export` writes {out.suffix} files.')
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == SAFETENSORS:
-        content = _safetensors_bytes(checkpoint)
+        try:
+            meta = json.dumps(checkpoint.get('meta', {}), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f'JSON, for {out}, cannot represent meta: {error}.') from error
+        # cloned, because safetensors does not accept tensors that share memory
+        state = {k: v.cpu().contiguous().clone() for k, v in checkpoint['state_dict'].items()}
+        content = save(state, metadata={'format': 'pt', METADATA_KEY: meta})
     else:
         buffer = io.BytesIO()
         torch.save(checkpoint, buffer)
@@ -144,22 +122,69 @@ def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) 
     return out
 
 
-def _safetensors_bytes(checkpoint: dict) -> bytes:
-    safetensors = _import_safetensors()
-    try:
-        meta = json.dumps(checkpoint.get('meta', {}), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f'meta contains values that JSON cannot represent: {error}.') from error
-    # cloned, because safetensors does not accept tensors that share memory
-    state = {k: v.detach().cpu().contiguous().clone() for k, v in checkpoint['state_dict'].items()}
-    return safetensors.torch.save(state, metadata={'format': 'pt', METADATA_KEY: meta})
+def locate_weights(source: str | Path) -> Path:
+    """Return the local path of a weights file; download it if it is not cached.
+
+    Downloads are stored in torch's cache (``torch.hub.get_dir()``), or in the cache of
+    huggingface_hub for ``hf://`` addresses.
+
+    Args:
+        source: A file, a folder with ``encoder.safetensors`` or ``encoder.pth``,
+            ``http(s)://…``, or ``hf://OWNER/NAME`` with an optional ``/FILE``.
+
+    Raises:
+        OSError: The file does not exist, or the download failed.
+        ImportError: huggingface_hub, which ``hf://`` needs, is not installed.
+        ValueError: The address is malformed, or the file is a TensorFlow checkpoint.
+    """
+    text = str(source)
+    if text.startswith(('http://', 'https://')):
+        return _download(text)
+    if text.startswith('hf://'):
+        return _download_from_hub(text)
+    path = Path(source)
+    if text.endswith(TF_SUFFIXES) or Path(f'{path}.index').is_file():
+        raise ValueError(
+            f'{path} is a TensorFlow checkpoint. Convert it first: cvrl convert tf {path} OUT.pth'
+        )
+    if not path.is_dir():
+        return path
+    for name in NAMES:
+        if (path / name).is_file():
+            return path / name
+    raise FileNotFoundError(f'The folder {path} holds neither {" nor ".join(NAMES)}.')
 
 
-def _import_safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError as error:
-        raise ImportError(
-            'Files that end in .safetensors need the package safetensors: pip install safetensors.'
-        ) from error
-    return safetensors
+def _download(address: str) -> Path:
+    name = Path(urlparse(address).path).name
+    if not name:
+        raise ValueError(f'{address} names no file.')
+    # One folder per address, since files at different addresses may have the same name
+    folder = Path(torch.hub.get_dir(), 'cvrl_mm', hashlib.sha256(address.encode()).hexdigest()[:16])
+    path = folder / name
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with replacing(path) as part, urlopen(address, timeout=TIMEOUT_SECONDS) as answer:
+                with part.open('wb') as file:
+                    shutil.copyfileobj(answer, file)
+                if answer.length:  # read() raises no error for a truncated answer
+                    raise ConnectionError(f'the answer ended {answer.length} bytes early')
+        except (OSError, HTTPException) as error:
+            raise OSError(f'{address} cannot be downloaded: {error}') from error
+    return path
+
+
+def _download_from_hub(address: str) -> Path:
+    owner, _, rest = address.removeprefix('hf://').partition('/')
+    name, _, file = rest.partition('/')
+    if not owner or not name:
+        raise ValueError(f'{address} must have the form hf://OWNER/NAME or hf://OWNER/NAME/FILE.')
+    from huggingface_hub import hf_hub_download  # an optional package
+
+    for candidate in [file] if file else NAMES:
+        try:
+            return Path(hf_hub_download(f'{owner}/{name}', candidate))
+        except OSError as error:  # also raised if the repository has no such file
+            failure = error
+    raise OSError(f'{address} cannot be downloaded: {failure}') from failure

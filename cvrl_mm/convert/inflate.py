@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from mmengine.logging import print_log
 from torch import Tensor
 
 from ..models import R3DSlow
-from ..models.weights import is_counter
-from .architecture import RESNET_STEM as STEM
-from .architecture import read_depth_and_width
-from .description import describe
+from .description import PREFIX, RESNET_STEM, describe, described, read_depth_and_width
 from .files import load_weights
 
 OUR_STEM = 'conv1.conv.weight'
@@ -21,7 +19,7 @@ PREFIXES = ('', 'backbone.', 'module.', 'module.backbone.')
 SPATIAL = ('padding', 'spatial_strides', 'dilations')
 
 
-def inflate_resnet(path: str | Path) -> dict:
+def inflate_resnet(path: str | Path) -> dict[str, Any]:
     """Inflate an image network, as for the paper's ImageNet and SimCLR baselines (Section 4.2).
 
     Each temporal slice of a kernel is the kernel of the image network divided by the number of
@@ -35,9 +33,9 @@ def inflate_resnet(path: str | Path) -> dict:
 
     Returns:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``,
-        ``inflated``, ``backbone``, the config of the ``R3DSlow``, and ``left_over``, the names that
-        are not part of the backbone. If the file describes an ``R3DSlow``, its padding, spatial
-        strides and dilations are kept, and ``meta`` has ``input`` with its mean and std.
+        ``inflated`` and ``backbone``, the config of the ``R3DSlow``. If the file describes an
+        ``R3DSlow``, its padding, spatial strides and dilations are kept, and ``meta`` has ``input``
+        with its mean and std.
 
     Raises:
         ValueError: A weight is missing or has a wrong shape, the network is not a ResNet, or the
@@ -45,52 +43,45 @@ def inflate_resnet(path: str | Path) -> dict:
     """
     checkpoint = load_weights(path)
     everything = checkpoint['state_dict']
-    stems = [(p, stem) for p in PREFIXES for stem in (STEM, OUR_STEM)]
-    prefix, stem = next((s for s in stems if ''.join(s) in everything), ('', STEM))
+    stems = [(p, stem) for p in PREFIXES for stem in (RESNET_STEM, OUR_STEM)]
+    prefix, stem = next((s for s in stems if ''.join(s) in everything), ('', RESNET_STEM))
     state = {k.removeprefix(prefix): v for k, v in everything.items() if k.startswith(prefix)}
-    depth, width = read_depth_and_width(state, stem)
-    with torch.device('meta'):
-        expected = R3DSlow(depth, width).state_dict()
-    names = {key: key if stem == OUR_STEM else _name_2d(key) for key in expected}
-    missing = [n for n in names.values() if n not in state and not is_counter(n)]
-    if missing:
-        raise ValueError(f'{path} lacks weights of a ResNet-{depth}: {", ".join(missing)}.')
-
-    weights = {
-        f'backbone.{key}': _inflate(state.get(names[key], torch.tensor(0)), like, names[key])
-        for key, like in expected.items()
-    }
-    left_over = sorted(set(everything) - {f'{prefix}{name}' for name in names.values()})
-    print_log(
-        f'ResNet-{depth}, width {width:g}, inflated; not used: {", ".join(left_over) or "none"}.',
-        logger='current',
-    )
     try:
+        depth, width = read_depth_and_width(state, stem)
         told = describe(checkpoint['meta']) if stem == OUR_STEM else {}
+        spatial = {k: v for k, v in told.get('backbone', {}).items() if k in SPATIAL}
+        backbone = dict(type='R3DSlow', depth=depth, width=width, padding='symmetric') | spatial
+        with torch.device('meta'):
+            expected = R3DSlow(depth, width).state_dict()
+        names = {key: key if stem == OUR_STEM else _name_2d(key) for key in expected}
+        weights = inflate_weights(
+            {key: state[name] for key, name in names.items() if name in state}, expected
+        )
     except ValueError as error:
         raise ValueError(f'{path}: {error}') from error
-    spatial = {k: v for k, v in told.get('backbone', {}).items() if k in SPATIAL}
-    backbone = dict(type='R3DSlow', depth=depth, width=width, padding='symmetric') | spatial
-    meta = dict(source=Path(path).name, inflated=True, backbone=backbone, left_over=left_over)
-    if 'input' in told:
-        meta['input'] = {key: told['input'][key] for key in ('mean', 'std')}
-    return dict(state_dict=weights, meta=meta)
+    left_over = sorted(set(state) - set(names.values()))
+    print_log(f'{path}: not used: {", ".join(left_over)[:1000] or "nothing"}.', 'current')
+    clips = {'input': {k: told['input'][k] for k in ('mean', 'std')}} if 'input' in told else {}
+    weights = {key.removeprefix(PREFIX): tensor for key, tensor in weights.items()}
+    return described(weights, backbone, path, inflated=True, **clips)
 
 
-def inflate_weights(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> dict:
+def inflate_weights(
+    state: Mapping[str, Tensor], expected: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Inflate the weights of an image network that has the names of the video backbone.
 
     Args:
         state: Weights of the image network; kernels are (out, in, H, W) or (out, in, 1, H, W).
-        expected: Weights of the video backbone, of which the shapes are used.
+        expected: Weights of the video backbone, of which the kernels' temporal sizes are used.
 
     Returns:
         Weights of the video backbone, with names ``backbone.…``.
 
     Raises:
-        ValueError: A weight has a wrong shape.
+        ValueError: A kernel is not that of an image network.
     """
-    return {f'backbone.{key}': _inflate(state[key], like, key) for key, like in expected.items()}
+    return {f'{PREFIX}{key}': _inflate(x, expected[key], key) for key, x in state.items()}
 
 
 def _name_2d(key: str) -> str:
@@ -104,14 +95,10 @@ def _name_2d(key: str) -> str:
 
 def _inflate(tensor: Tensor, like: Tensor, name: str) -> Tensor:
     """Inflate a kernel (out, in, H, W) in time, or copy any other tensor."""
-    if tensor.ndim == 5 and tensor.shape[2] == 1:
+    if like.ndim != 5:
+        return tensor.clone()
+    if tensor.ndim == 5:
         tensor = tensor.squeeze(2)
-    shape = like.shape[:2] + like.shape[3:] if like.ndim == 5 else like.shape
-    if tensor.shape != shape:
-        raise ValueError(
-            f'{name} has shape {tuple(tensor.shape)}, but the rest of the network needs '
-            f'{tuple(shape)}. Variants with other stems or shortcuts cannot be inflated.'
-        )
-    if like.ndim == 5:
-        return tensor.unsqueeze(2).repeat(1, 1, like.shape[2], 1, 1) / like.shape[2]
-    return tensor.clone()
+    if tensor.ndim != 4:
+        raise ValueError(f'{name} of shape {tuple(tensor.shape)} is no kernel of an image network.')
+    return tensor.unsqueeze(2).repeat(1, 1, like.shape[2], 1, 1) / like.shape[2]

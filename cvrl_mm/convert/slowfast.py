@@ -2,27 +2,26 @@
 
 import re
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any
 
-import torch
 import yaml
-from mmengine.logging import print_log
-from torch import Tensor
 
-from ..models import R3DSlow
-from ..models.weights import first_names, is_counter
-from .architecture import SLOWFAST_STEM as STEM
-from .clip_input import ClipInput
+from ..models.weights import first_names
+from .description import SLOWFAST_STEM, ClipInput, described, read_depth_and_width
 from .files import load_weights
 
-BLOCK = re.compile(r's(\d)\.pathway0_res\d+\.branch2\.c\.weight')
-CONVS = dict(conv1='branch2.a', conv2='branch2.b', conv3='branch2.c', downsample='branch1')
+NAME = re.compile(r's([2-5])\.pathway0_res(\d+)\.(branch1|branch2\.[abc])(_bn)?\.(\w+)')
+CONVS = {'branch1': 'downsample', 'a': 'conv1', 'b': 'conv2', 'c': 'conv3'}
+STEM = 'conv1.conv.weight'
 # Weights besides the encoder in checkpoints of MoCo, BYOL, SimCLR, SwAV and the memory bank
 OTHER_PARTS = (
     *('head.', 'backbone.head.', 'backbone_hist.', 'swav_prototypes', 'queue_swav', 'queue_x'),
     *('ptr', 'iter', 'knn_mem.', 'memory.'),
 )
 PIXELS = 255  # mean and std of SlowFast are for frames in [0, 1]
+TRANSFORM = 'bottleneck_transform'
+LARGEST_TEXT = 200_000  # of a config; parsing takes 0.1 seconds for 10,000 characters
 
 
 def convert_slowfast(path: str | Path) -> dict[str, Any]:
@@ -47,115 +46,85 @@ def convert_slowfast(path: str | Path) -> dict[str, Any]:
             wrong shape; or the config describes another network.
     """
     loaded = load_weights(path)
-    everything = loaded['state_dict']
-    prefix = 'backbone.' if f'backbone.{STEM}' in everything else ''
-    if f'{prefix}{STEM}' not in everything:
-        raise ValueError(
-            f'{path} lacks the stem of a SlowOnly network of SlowFast, {STEM}; its first names '
-            f'are {", ".join([*everything][:5])}.'
-        )
+    everything, meta = loaded['state_dict'], loaded['meta']
+    prefix = 'backbone.' if f'backbone.{SLOWFAST_STEM}' in everything else ''
     state = {
         # names outside of the backbone are kept, so that they count as unknown below
-        key.removeprefix(prefix): tensor
+        _our_name(key.removeprefix(prefix)): tensor
         for key, tensor in everything.items()
         if not key.startswith(OTHER_PARTS)
     }
-    config = _read_config(loaded['meta'].get('slowfast_cfg'), str(path))
-    backbone = _network(state, config, str(path))
-    with torch.device('meta'):
-        expected = R3DSlow(**{k: v for k, v in backbone.items() if k != 'type'})
-    names = {key: _slowfast_name(key) for key in expected.state_dict()}
-    missing = [name for name in names.values() if name not in state and not is_counter(name)]
-    unknown = sorted(set(state) - set(names.values()))
-    if missing or unknown:
-        raise ValueError(
-            f'{path} is not a SlowOnly R{backbone["depth"]}: {len(missing)} weights are missing '
-            f'({first_names(missing) or "none"}) and {len(unknown)} unknown '
-            f'({first_names(unknown) or "none"}).'
+    if unknown := [key for key in state if not re.match(r'(layer\d\.\d+|conv1)\.', key)]:
+        raise ValueError(f'{path} is not a SlowOnly network: it has {first_names(unknown)}.')
+    try:
+        config = _read_config(meta.get('slowfast_cfg'))
+        backbone = dict(_architecture(config), type='R3DSlow', padding='symmetric')
+        backbone['depth'], backbone['width'] = read_depth_and_width(state, STEM)
+        if backbone['depth'] < 50:
+            raise ValueError('Only networks of bottleneck blocks are supported.')
+        clips = _clip_input(config).to_dict()
+    except ValueError as error:
+        raise ValueError(f'{path}: {error}') from error
+    if config.get('DATA', {}).get('REVERSE_INPUT_CHANNEL'):
+        state[STEM] = state[STEM].flip(1)
+    epoch = dict(epoch=meta['epoch']) if isinstance(meta.get('epoch'), int) else {}
+    return described(state, backbone, path, input=clips, **epoch)
+
+
+def _our_name(name: str) -> str:
+    """Map a name of SlowFast to that of MMAction2, such as ``layer1.0.conv1.conv.weight``."""
+    if found := NAME.fullmatch(name):
+        stage, block, conv, norm, field = found.groups()
+        kind = 'bn' if norm else 'conv'
+        return (
+            f'layer{int(stage) - 1}.{block}.{CONVS[conv.removeprefix("branch2.")]}.{kind}.{field}'
         )
-    weights = {}
-    for key, like in expected.state_dict().items():
-        tensor = state.get(names[key], torch.tensor(0))
-        if tensor.shape != like.shape:
-            raise ValueError(
-                f'{path}: {names[key]} has the shape {tuple(tensor.shape)}, but '
-                f'the rest of the network needs {tuple(like.shape)}.'
-            )
-        if names[key] == STEM and config.get('DATA', {}).get('REVERSE_INPUT_CHANNEL'):
-            tensor = tensor.flip(1)
-        weights[f'backbone.{key}'] = tensor.clone()
-    print_log(f'SlowOnly R{backbone["depth"]}: {len(weights)} tensors converted.', 'current')
-    meta = dict(source=Path(path).name, backbone=backbone, input=_clip_input(config).to_dict())
-    if isinstance(loaded['meta'].get('epoch'), int):
-        meta['epoch'] = loaded['meta']['epoch']
-    return dict(state_dict=weights, meta=meta)
+    return name.replace('s1.pathway0_stem.', 'conv1.')
 
 
-def _slowfast_name(key: str) -> str:
-    """Map a name of MMAction2, such as ``layer1.0.conv1.conv.weight``, to that of SlowFast."""
-    *block, module, kind, field = key.split('.')
-    if not block:
-        return f's1.pathway0_stem.{kind}.{field}'
-    stage = int(block[0].removeprefix('layer')) + 1
-    norm = '_bn' if kind == 'bn' else ''
-    return f's{stage}.pathway0_res{block[1]}.{CONVS[module]}{norm}.{field}'
-
-
-def _network(state: dict[str, Tensor], config: dict, path: str) -> dict[str, Any]:
-    """Infer the config of the backbone from the weights and the training config."""
+def _architecture(config: dict[str, dict]) -> dict[str, Any]:
+    """Translate the settings of the network that the weights do not show."""
     resnet, arch = config.get('RESNET', {}), config.get('MODEL', {}).get('ARCH', 'slow')
     for name, seen, wanted in (
-        ('MODEL.ARCH', arch, ('slow',)),
-        ('RESNET.STRIDE_1X1', resnet.get('STRIDE_1X1', False), (False,)),
-        ('RESNET.NUM_GROUPS', resnet.get('NUM_GROUPS', 1), (1,)),
-        ('RESNET.TRANS_FUNC', resnet.get('TRANS_FUNC'), (None, 'bottleneck_transform')),
+        ('MODEL.ARCH', arch, 'slow'),
+        ('RESNET.STRIDE_1X1', resnet.get('STRIDE_1X1', False), False),
+        ('RESNET.NUM_GROUPS', resnet.get('NUM_GROUPS', 1), 1),
+        ('RESNET.TRANS_FUNC', resnet.get('TRANS_FUNC', TRANSFORM), TRANSFORM),
     ):
-        if seen not in wanted:
-            raise ValueError(
-                f'{path} was trained with {name}={seen!r}; only {wanted[0]!r} is supported.'
-            )
-    blocks = [int(found[1]) for found in map(BLOCK.fullmatch, state) if found]
-    stages = tuple(blocks.count(stage) for stage in (2, 3, 4, 5))
-    depths = {R3DSlow.arch_settings[depth][1]: depth for depth in (50, 101, 152)}
-    if stages not in depths:
-        raise ValueError(f'{path} has stages of {stages} bottleneck blocks; R50 has (3, 4, 6, 3).')
+        if seen != wanted:
+            raise ValueError(f'{name} is {short(seen)}; only {wanted!r} is supported.')
     return dict(
-        type='R3DSlow',
-        depth=depths[stages],
-        width=len(state[STEM]) / 64,
-        padding='symmetric',
         conv1_kernel=[1, 7, 7],
         conv1_stride_t=1,
-        spatial_strides=_per_stage(resnet, 'SPATIAL_STRIDES', [[1], [2], [2], [2]], path),
-        dilations=_per_stage(resnet, 'SPATIAL_DILATIONS', [[1], [1], [1], [1]], path),
+        spatial_strides=_per_stage(resnet, 'SPATIAL_STRIDES', [[1], [2], [2], [2]]),
+        dilations=_per_stage(resnet, 'SPATIAL_DILATIONS', [[1], [1], [1], [1]]),
     )
 
 
-def _per_stage(resnet: dict, name: str, default: list[list[int]], path: str) -> list[int]:
+def _per_stage(resnet: dict, name: str, default: list[list[int]]) -> list[int]:
     """Read a setting that SlowFast stores as one list per stage, with one value per pathway."""
     values = resnet.get(name, default)
     allowed = [[size] for size in range(1, 9)]
     if not isinstance(values, list) or len(values) != 4 or any(v not in allowed for v in values):
-        raise ValueError(
-            f'{path} was trained with RESNET.{name}={values!r:.80}; only four lists of one integer '
-            f'from 1 to {len(allowed)} are supported, such as {default}.'
-        )
+        raise ValueError(f'RESNET.{name} is {short(values)} instead of four lists of one integer.')
     return [value for (value,) in values]
 
 
-def _read_config(text: Any, path: str) -> dict:
+def _read_config(text: Any) -> dict[str, dict]:
     """Parse the YAML config that SlowFast stores; return an empty dict if there is none."""
     if not isinstance(text, str):
         return {}
+    if len(text) > LARGEST_TEXT or '<<' in text:  # merged keys can grow exponentially
+        raise ValueError('The stored config is not one of SlowFast.')
     try:
         config = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f'The config stored in {path} is damaged: {error}') from error
+        raise ValueError(f'The stored config is damaged: {error}') from error
     sections = config.items() if isinstance(config, dict) else ()
     return {key: value for key, value in sections if isinstance(value, dict)}
 
 
-def _clip_input(config: dict) -> ClipInput:
+def _clip_input(config: dict[str, dict]) -> ClipInput:
     """Read the clips from the training config; the defaults are those of the model zoo (8x8)."""
     data = config.get('DATA', {})
     return ClipInput(

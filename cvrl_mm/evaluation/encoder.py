@@ -19,11 +19,9 @@ from mmengine.logging import print_log
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from ..convert.clip_input import ClipInput
-from ..convert.description import PREFIX, architecture_of, build_backbone
+from ..convert.description import PREFIX, ClipInput, architecture_of, build_backbone
 from ..convert.export import extract_backbone
-from ..convert.files import save_weights
-from ..convert.locate_weights import locate_weights
+from ..convert.files import locate_weights, save_weights
 from ..datasets.reader import UnreadableVideoError, read, reads_files
 from ..io import locked, one_line, printable
 from ..models.backbone import global_average_pool

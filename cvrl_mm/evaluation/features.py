@@ -33,10 +33,9 @@ from mmengine.runner import set_random_seed
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from ..convert.clip_input import ClipInput
-from ..convert.description import load_backbone
+from ..convert.description import ClipInput, load_backbone
 from ..convert.export import extract_backbone
-from ..convert.locate_weights import locate_weights
+from ..convert.files import locate_weights
 from ..datasets.sample_index import seeded_draws
 from ..io import check_target, is_utf8, printable, progress, replacing
 from ..models.backbone import global_average_pool

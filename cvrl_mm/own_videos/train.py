@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..cli import read_config
-from ..convert.clip_input import ClipInput
+from ..convert.description import ClipInput
 from ..datasets.lists import gather_videos
 from ..engine.terminal_log import print_warnings_only, shorten
 from ..evaluation.encoder import load_encoder

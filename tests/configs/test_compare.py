@@ -8,7 +8,7 @@ from mmaction.registry import MODELS
 from mmengine.config import Config
 
 from cvrl_mm.convert import convert_slowfast, save_weights
-from cvrl_mm.convert.clip_input import ClipInput
+from cvrl_mm.convert.description import ClipInput
 from tests.convert.slowfast_files import encoder_state, moco_checkpoint
 
 CONFIGS = Path(__file__).parents[2] / 'configs/compare'

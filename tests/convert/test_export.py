@@ -1,49 +1,49 @@
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from mmaction.registry import MODELS
+from mmengine.utils import digit_version
 
 from cvrl_mm.convert import export_slow_only, extract_backbone, save_weights
+from cvrl_mm.convert.description import ClipInput
+from cvrl_mm.convert.export import export_encoder, run_graph
+from cvrl_mm.evaluation.encoder import Encoder
 from cvrl_mm.models import R3DSlow
+from tests.videos import encode
+
+DOCS = Path(__file__).parents[2] / 'docs/encoder.md'
+needs_packages = pytest.mark.skipif(
+    digit_version(torch.__version__) < digit_version('2.6'), reason='exports need torch 2.6'
+)
+SMALL = dict(depth=18, width=0.125)
 
 
-@pytest.fixture
-def net():
-    net = R3DSlow(18, width=0.125).eval()
+def save(path: Path, config: dict, prefix: str = 'backbone.', **meta: object) -> R3DSlow:
+    """Write what mmengine leaves after an epoch, and return the network."""
+    net = R3DSlow(**config).eval()
     net.init_weights()
+    weights = {f'{prefix}{k}': v for k, v in net.state_dict().items()}
+    weights['cls_head.fc.weight'] = torch.zeros(10_000)
+    meta = dict(epoch=3, iter=12, hostname='secret') | meta
+    optimizer = dict(state={0: torch.zeros(10_000)})
+    torch.save(dict(state_dict=weights, optimizer=optimizer, message_hub={}, meta=meta), path)
     return net
 
 
-@pytest.fixture
-def run(tmp_path, net):
-    """What mmengine leaves after an epoch, its message hub made plain."""
-
-    def save(prefix='backbone.', **meta):
-        weights = {f'{prefix}{k}': v for k, v in net.state_dict().items()}
-        path = tmp_path / 'epoch_3.pth'
-        torch.save(
-            dict(
-                state_dict=weights | {'cls_head.fc.weight': torch.zeros(10_000)},
-                optimizer=dict(state={0: torch.zeros(10_000)}),
-                message_hub=dict(),
-                meta=dict(epoch=3, iter=12, hostname='secret') | meta,
-            ),
-            path,
-        )
-        return path
-
-    return save
-
-
 @pytest.mark.parametrize('prefix', ['backbone.', 'module.backbone.'])
-def test_backbone_alone(tmp_path, net, run, prefix):
-    cfg = "model = dict(\n    backbone=dict(depth=18, padding='tf_same'))"
-    path = run(prefix, cfg=cfg)
+def test_backbone_alone(tmp_path, prefix):
+    cfg = "model = dict(backbone=dict(type='R3DSlow', depth=18, padding='tf_same'))"
+    path = tmp_path / 'epoch_3.pth'
+    net = save(path, SMALL, prefix, cfg=cfg)
     small = save_weights(extract_backbone(path), tmp_path / 'out.pth', hash_in_name=True)
     assert small.stat().st_size < path.stat().st_size - 80_000
     loaded = torch.load(small, weights_only=True)
-    assert loaded['meta'] == dict(
-        source='epoch_3.pth', epoch=3, iter=12, cfg=cfg, padding='tf_same'
-    )
+    meta = loaded['meta']
+    assert meta.pop('input')['clip_len'] == 32
+    backbone = dict(type='R3DSlow', depth=18, padding='tf_same')
+    assert meta == dict(source='epoch_3.pth', epoch=3, iter=12, cfg=cfg, backbone=backbone)
     assert list(loaded['state_dict']) == [f'backbone.{k}' for k in net.state_dict()]
     for key, tensor in net.state_dict().items():
         assert torch.equal(loaded['state_dict'][f'backbone.{key}'], tensor), key
@@ -56,14 +56,21 @@ def test_a_view_is_saved_without_what_it_views(tmp_path):
     assert out.stat().st_size < 10_000
 
 
-def test_no_backbone_is_refused(run):
-    with pytest.raises(ValueError, match=r'no weights named backbone.*it has encoder\.conv1'):
-        extract_backbone(run('encoder.'))
-
-
-@pytest.mark.parametrize('meta', [dict(cfg="padding='symmetric'"), dict(padding='symmetric'), {}])
-def test_slow_only_gives_the_same_features(tmp_path, net, run, meta):
-    out = save_weights(export_slow_only(run(**meta)), tmp_path / 'out.pth')
+@pytest.mark.parametrize(
+    'described',
+    [
+        None,
+        SMALL,
+        dict(
+            **dict(SMALL, conv1_kernel=[1, 7, 7], conv1_stride_t=1, dilations=[1, 1, 1, 2]),
+            **dict(spatial_strides=[1, 2, 2, 1], channels_last=True),
+        ),
+    ],
+)
+def test_slow_only_gives_the_same_features(tmp_path, described):
+    meta = dict(backbone=dict(described, type='R3DSlow')) if described else {}
+    net = save(tmp_path / 'in.pth', described or SMALL, **meta)
+    out = save_weights(export_slow_only(tmp_path / 'in.pth'), tmp_path / 'out.pth')
     config = torch.load(out, weights_only=True)['meta']['backbone']
     stock = MODELS.build(config | dict(pretrained=str(out), pretrained2d=False))
     stock.init_weights()
@@ -72,46 +79,98 @@ def test_slow_only_gives_the_same_features(tmp_path, net, run, meta):
     assert torch.equal(stock(x), net(x))
 
 
-def test_slow_only_keeps_strides_and_dilations(tmp_path):
-    config = dict(conv1_kernel=[1, 7, 7], conv1_stride_t=1, dilations=[1, 1, 1, 2])
-    config |= dict(depth=18, width=0.125, spatial_strides=[1, 2, 2, 1])
-    net = R3DSlow(**config).eval()
-    state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
-    meta = dict(backbone=dict(config, type='R3DSlow', channels_last=True))
-    torch.save(dict(state_dict=state, meta=meta), tmp_path / 'in.pth')
-    out = export_slow_only(tmp_path / 'in.pth')
-    stock = MODELS.build(out['meta']['backbone'])
-    stock.eval()
-    stock.load_state_dict(out['state_dict'])
-    x = torch.randn(1, 3, 4, 32, 32)
-    assert torch.equal(stock(x), net(x))
+@pytest.mark.parametrize(
+    ('weights', 'backbone', 'seen'),
+    [
+        (SMALL, dict(type='C3D'), 'C3D'),
+        (SMALL, dict(type='R3DSlow', dilations=3), 'ResNet3dSlowOnly'),
+        (SMALL, dict(type='R3DSlow', padding='tf_same'), 'tf_same'),
+        (dict(SMALL, stage_blocks=(1, 1, 1, 1)), None, 'in.pth'),
+    ],
+)
+def test_slow_only_refuses_other_networks(tmp_path, weights, backbone, seen):
+    save(tmp_path / 'in.pth', weights, **(dict(backbone=backbone) if backbone else {}))
+    with pytest.raises(ValueError, match=rf'in\.pth.*{seen}|{seen}'):
+        export_slow_only(tmp_path / 'in.pth')
+
+
+def test_no_backbone_is_refused(tmp_path):
+    save(tmp_path / 'in.pth', SMALL, 'encoder.')
+    with pytest.raises(ValueError, match=r'in\.pth.*encoder\.conv1'):
+        extract_backbone(tmp_path / 'in.pth')
+
+
+def encoder(padding: str) -> Encoder:
+    torch.manual_seed(0)
+    net = R3DSlow(18, width=0.125, stage_blocks=(1, 1, 1, 1), padding=padding)
+    net.init_weights()
+    for module in net.modules():  # as after training
+        if isinstance(module, torch.nn.BatchNorm3d):
+            torch.nn.init.uniform_(module.running_mean, -0.2, 0.2)
+            torch.nn.init.uniform_(module.running_var, 0.5, 2)
+    return Encoder(net, ClipInput(mean=(10, 20, 30), std=(50, 60, 70))).eval()
+
+
+@pytest.fixture(scope='module')
+def onnx_file(tmp_path_factory):
+    pytest.importorskip('onnxruntime')
+    pytest.importorskip('onnxscript')
+    out = tmp_path_factory.mktemp('onnx') / 'encoder.onnx'
+    assert export_encoder(encoder('tf_same'), out) <= 1e-5
+    return out
+
+
+@needs_packages
+@pytest.mark.parametrize(('suffix', 'padding'), [('.onnx', 'tf_same'), ('.pt2', 'symmetric')])
+def test_the_graph_equals_eager_at_other_sizes(onnx_file, tmp_path, suffix, padding):
+    net, out = encoder(padding), onnx_file
+    if suffix == '.pt2':
+        out = tmp_path / 'new' / 'encoder.pt2'
+        assert export_encoder(net, out) <= 1e-5
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+    for shape in ((1, 3, 4, 33, 36), (3, 3, 9, 48, 71), (2, 3, 8, 64, 64)):
+        clips = torch.randint(0, 256, shape, dtype=torch.uint8)
+        expected = net.features(clips)
+        seen = run_graph(out, clips)
+        assert (seen.shape, seen.dtype) == (expected.shape, torch.float32)
+        assert (seen - expected).abs().max() <= 1e-5 * expected.abs().max()
+
+
+@needs_packages
+def test_the_program_of_the_documentation_runs(onnx_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'encoder.onnx').symlink_to(onnx_file)
+    encode(tmp_path / 'video.mp4', num_frames=6, size=(64, 48))
+    (program,) = re.findall(r'```python\n(import av\n.*?)```', DOCS.read_text(), re.DOTALL)
+    assert 'cvrl' not in program and len(program.splitlines()) <= 15
+    exec(compile(program, DOCS, 'exec'), {})
+    assert capsys.readouterr().out.endswith('(1, 64)\n')
+
+
+@needs_packages
+def test_half_precision_is_smaller_and_close(onnx_file, tmp_path):
+    net, out = encoder('symmetric'), tmp_path / 'half.onnx'
+    assert export_encoder(net, out, 'float16') < 0.05
+    clips = torch.randint(0, 256, (1, 3, 8, 40, 40), dtype=torch.uint8)
+    seen = run_graph(out, clips)
+    assert seen.dtype == torch.float32
+    assert torch.cosine_similarity(seen, net.features(clips)).item() > 0.99
+    parameters = sum(p.numel() for p in net.parameters())
+    assert out.stat().st_size < 3 * parameters + 400_000
+    assert next(net.parameters()).dtype == torch.float32  # the encoder is as it was
+
+
+@needs_packages
+def test_a_graph_that_deviates_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr('cvrl_mm.convert.export.TOLERANCE', -1.0)
+    with pytest.raises(ValueError, match='deviates'):
+        export_encoder(encoder('symmetric'), tmp_path / 'a.pt2')
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ('backbone', 'seen'),
-    [
-        (dict(type='C3D'), r'in\.pth: the weights of a C3D do not fit'),
-        (dict(type='R3DSlow', dilations=3), r'in\.pth does not fit ResNet3dSlowOnly: '),
-    ],
+    ('out', 'dtype'), [('a.pth', 'float32'), ('a.onnx', 'int8'), ('a.onnx', 'bfloat16')]
 )
-def test_slow_only_refuses_another_description(tmp_path, net, backbone, seen):
-    state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
-    torch.save(dict(state_dict=state, meta=dict(backbone=backbone)), tmp_path / 'in.pth')
-    with pytest.raises(ValueError, match=seen):
-        export_slow_only(tmp_path / 'in.pth')
-
-
-def test_slow_only_refuses_padding_that_it_lacks(run):
-    with pytest.raises(ValueError, match="padding='tf_same', which ResNet3dSlowOnly"):
-        export_slow_only(run(padding='tf_same'))
-
-
-def test_slow_only_refuses_another_network(tmp_path, net):
-    weights = {f'backbone.{k}': v for k, v in net.state_dict().items()}
-    weights['backbone.layer4.0.conv1.conv.weight'] = torch.zeros(64, 32, 1, 3, 3)
-    torch.save(dict(state_dict=weights), tmp_path / 'in.pth')
-    with pytest.raises(ValueError, match=r'layer4\.0\.conv1\.conv\.weight'):
-        export_slow_only(tmp_path / 'in.pth')
-    torch.save(dict(state_dict={'backbone.stem.weight': torch.zeros(1)}), tmp_path / 'in.pth')
-    with pytest.raises(ValueError, match=r'not the weights of a ResNet.*stem\.weight'):
-        export_slow_only(tmp_path / 'in.pth')
+def test_mistakes_are_found_before_the_work(out, dtype):
+    with pytest.raises(ValueError, match=f'{out}.*{dtype}'):
+        export_encoder(None, out, dtype)

@@ -1,12 +1,30 @@
 import hashlib
 import os
+import socket
+import sys
+import time
+from pathlib import Path
+from pickle import PicklingError
+from types import SimpleNamespace
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
 from mmengine.logging import HistoryBuffer
 
-from cvrl_mm.convert import load_weights, save_weights
+from cvrl_mm.convert import extract_backbone, files, load_weights, save_weights
+from cvrl_mm.convert.files import locate_weights
+from tests.http_server import serve
+
+
+@pytest.mark.parametrize('suffix', ['.pth', '.safetensors'])
+def test_what_is_saved_is_loaded(tmp_path, suffix):
+    meta = dict(backbone=dict(type='R3DSlow', depth=50), input=dict(mean=[1.5, 0, 2]))
+    state = dict(a=torch.arange(3.0), b=torch.arange(3.0).expand(2, 3))
+    out = save_weights(dict(state_dict=state, meta=meta), tmp_path / 'new' / f'a{suffix}')
+    loaded = load_weights(out)
+    assert loaded['meta'] == meta
+    assert all(torch.equal(loaded['state_dict'][key], state[key]) for key in state)
 
 
 def test_hash_in_the_name_is_that_of_the_content(tmp_path):
@@ -14,17 +32,23 @@ def test_hash_in_the_name_is_that_of_the_content(tmp_path):
     file = save_weights(checkpoint, tmp_path / 'new' / 'net.pth', hash_in_name=True)
     assert file.name == f'net-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}.pth'
     assert save_weights(checkpoint, tmp_path / 'b.pth', hash_in_name=True).name[2:] == file.name[4:]
-    assert torch.equal(load_weights(file)['state_dict']['a'], torch.arange(3.0))
     assert os.listdir(file.parent) == [file.name]
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path):
-    out = save_weights(dict(state_dict={}), tmp_path / 'net.pth')
-    before = out.read_bytes()
-    with pytest.raises(AttributeError):
-        save_weights(dict(state_dict=lambda: None), out)
-    assert out.read_bytes() == before
-    assert os.listdir(tmp_path) == ['net.pth']
+@pytest.mark.parametrize(
+    ('checkpoint', 'name'),
+    [
+        (dict(state_dict=lambda: None), 'x.pth'),
+        (dict(state_dict={}, meta=dict(a={1})), 'x.safetensors'),
+        (dict(state_dict={}), 'x.onnx'),
+    ],
+)
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, checkpoint, name):
+    (tmp_path / name).write_text('old')
+    with pytest.raises((AttributeError, ValueError, PicklingError)):
+        save_weights(checkpoint, tmp_path / name)
+    assert (tmp_path / name).read_text() == 'old'
+    assert os.listdir(tmp_path) == [name]
 
 
 class Evil:
@@ -32,49 +56,51 @@ class Evil:
         return os.mkdir, ('pwned',)
 
 
+def doubled() -> list:
+    nested: list = []
+    for _ in range(30):
+        nested = [nested] * 2
+    return nested
+
+
+STATE = {'backbone.conv1.conv.weight': torch.ones(4, 3, 5, 7, 7)}
+HUGE = torch.zeros(1).expand(10**13)
+
+
 @pytest.mark.parametrize(
-    ('passenger', 'seen'), [(Evil(), r'posix\.mkdir'), (HistoryBuffer(), 'HistoryBuffer')]
+    'content',
+    [
+        *(b'', b'hello', b'RIFF....AVI LIST', b'PK\x03\x04 cut', bytes(99)),
+        torch.zeros(3),
+        dict(state_dict={}, message_hub=Evil()),
+        dict(state_dict={}, message_hub=HistoryBuffer()),
+        dict(state_dict=dict(a=3)),
+        dict(state_dict=[]),
+        dict(state_dict={}, meta=3),
+        dict(state_dict={'bn.running_var': torch.tensor([-1.0])}),
+        dict(state_dict=dict(a=torch.tensor([1.0, torch.nan]))),
+        dict(state_dict=dict(a=torch.ones(2, device='meta'))),
+        dict(state_dict=dict(a=torch.ones(2).to_sparse())),
+        dict(state_dict=dict(a=HUGE)),
+        dict(state_dict=STATE, meta=dict(backbone=doubled())),
+        dict(state_dict=STATE, meta=dict(input=dict(mean=doubled()))),
+        dict(state_dict=STATE, meta=dict(backbone=dict(type='R3DSlow', depth=doubled()))),
+    ],
+    ids=lambda content: str(content)[:40] if isinstance(content, bytes) else type(content).__name__,
 )
-def test_more_than_weights_is_refused_and_not_run(tmp_path, monkeypatch, passenger, seen):
+def test_damaged_and_hostile_files_are_refused(tmp_path, monkeypatch, content):
     monkeypatch.chdir(tmp_path)
-    torch.save(dict(state_dict={}, message_hub=passenger), 'net.pth')
-    with pytest.raises(
-        ValueError, match=rf'more than weights, .* would run \S*{seen}\. If you trust'
-    ):
-        load_weights('net.pth')
-    assert os.listdir() == ['net.pth']
-
-
-@pytest.mark.parametrize('suffix', ['.pth', '.safetensors'])
-@pytest.mark.parametrize(
-    'content', [b'', b'hello', b'RIFF....AVI LIST', b'PK\x03\x04 cut', bytes(99)]
-)
-def test_other_files_are_refused_in_one_sentence(tmp_path, content, suffix):
-    path = tmp_path / f'x{suffix}'
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r'x\.\w+ is (no|refused)') as error:
-        load_weights(path)
-    assert '\n' not in str(error.value) and 'weights_only' not in str(error.value)
-
-
-def test_negative_variances_are_refused(tmp_path):
-    out = save_weights({'state_dict': {'bn.running_var': torch.tensor([-1.0])}}, tmp_path / 'x.pth')
-    with pytest.raises(ValueError, match=r'x\.pth: bn\.running_var has negative variances'):
-        load_weights(out)
-
-
-@pytest.mark.parametrize('name', ['x.pth', 'x.safetensors'])
-def test_a_device_is_not_replaced(tmp_path, name):
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(ValueError, match='no regular file'):
-        save_weights(dict(state_dict={}), tmp_path / name)
-    assert (tmp_path / name).is_fifo() and os.listdir(tmp_path) == [name]
-
-
-def test_a_tensor_is_no_checkpoint(tmp_path):
-    torch.save(torch.zeros(3), tmp_path / 'x.pth')
-    with pytest.raises(ValueError, match='contains a Tensor'):
-        load_weights(tmp_path / 'x.pth')
+    if isinstance(content, bytes):
+        Path('x.safetensors').write_bytes(content)
+        Path('x.pth').write_bytes(content)
+    else:
+        torch.save(content, 'x.pth')
+    before, start = sorted(os.listdir()), time.process_time()
+    for name in before:
+        with pytest.raises(ValueError, match=r'x\.\w+') as error:
+            extract_backbone(name)
+        assert '\n' not in str(error.value) and len(str(error.value)) < 1000
+    assert sorted(os.listdir()) == before and time.process_time() - start < 20
 
 
 def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
@@ -84,12 +110,65 @@ def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path, monkeypatc
         for member in x.infolist():
             out.writestr(member.filename, x.read(member))
     monkeypatch.setattr(torch, 'load', None)
-    with pytest.raises(ValueError, match='declares'):
+    with pytest.raises(ValueError, match='packed'):
         load_weights(packed)
 
 
-def test_weights_without_values_are_refused(tmp_path):
-    state = dict(a=torch.ones(2), b=torch.ones(2, device='meta'))
-    torch.save(dict(state_dict=state), tmp_path / 'x.pth')
-    with pytest.raises(ValueError, match=r'b has a shape but no values \(device meta\)'):
-        load_weights(tmp_path / 'x.pth')
+def test_a_folder_holds_one_of_two_names(tmp_path):
+    with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+        locate_weights(tmp_path)
+    for name in ('encoder.pth', 'encoder.safetensors'):  # the safer format is preferred
+        (tmp_path / name).touch()
+        assert locate_weights(tmp_path) == tmp_path / name
+
+
+@pytest.mark.parametrize('name', ['r3d.tar.gz', 'r3d.tgz', 'r3d-1.index', 'r3d-1'])
+def test_checkpoints_of_tensorflow_must_be_converted(tmp_path, name):
+    (tmp_path / 'r3d-1.index').touch()
+    with pytest.raises(ValueError, match=rf'cvrl convert tf {tmp_path / name} OUT\.pth'):
+        locate_weights(tmp_path / name)
+
+
+def test_a_download_that_ends_early_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.hub, '_hub_dir', str(tmp_path / 'hub'))
+    (tmp_path / 'encoder.pth').write_bytes(bytes(1000))
+    with serve(tmp_path) as (address, _):
+        for wrong in ('short/encoder.pth', 'short/encoder.pth', 'code-404/encoder.pth'):
+            with pytest.raises(OSError, match=f'{address}/{wrong}'):
+                locate_weights(f'{address}/{wrong}')
+        path = locate_weights(f'{address}/good/encoder.pth')
+    assert locate_weights(f'{address}/good/encoder.pth') == path  # without the server
+    assert path.read_bytes() == bytes(1000)
+    assert [p for p in (tmp_path / 'hub').rglob('*') if p.is_file()] == [path]
+
+
+def test_a_silent_server_is_given_up(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.hub, '_hub_dir', str(tmp_path / 'hub'))
+    monkeypatch.setattr(files, 'TIMEOUT_SECONDS', 0.05)
+    with socket.create_server(('127.0.0.1', 0)) as silent:
+        address = f'http://127.0.0.1:{silent.getsockname()[1]}/encoder.pth'
+        with pytest.raises(OSError, match=address):
+            locate_weights(address)
+
+
+def test_a_repository_of_the_hub_holds_one_of_two_names(tmp_path, monkeypatch):
+    def download(repository: str, file: str) -> str:
+        if not (tmp_path / repository / file).is_file():
+            raise OSError(f'404: {repository} has no {file}')
+        return str(tmp_path / repository / file)
+
+    monkeypatch.setitem(sys.modules, 'huggingface_hub', SimpleNamespace(hf_hub_download=download))
+    (tmp_path / 'me' / 'enc').mkdir(parents=True)
+    with pytest.raises(OSError, match=r'hf://me/enc .*404'):
+        locate_weights('hf://me/enc')
+    for name in ('encoder.pth', 'encoder.safetensors'):
+        (tmp_path / 'me' / 'enc' / name).touch()
+        assert locate_weights('hf://me/enc') == tmp_path / 'me' / 'enc' / name
+    with pytest.raises(OSError, match='hf://me/enc/other'):
+        locate_weights('hf://me/enc/other.pth')
+
+
+@pytest.mark.parametrize('address', ['hf://me', 'hf:///enc', 'http://127.0.0.1:9/'])
+def test_malformed_addresses(address):
+    with pytest.raises(ValueError, match=address):
+        locate_weights(address)

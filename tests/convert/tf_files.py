@@ -1,16 +1,14 @@
-"""Writing small TensorFlow checkpoints, to have broken ones."""
+"""Small TensorFlow checkpoints, to have broken ones."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from cvrl_mm.convert.crc32c import masked_crc32c
-from cvrl_mm.convert.sstable import MAGIC
-
-FLOAT32, FLOAT64, STRING, BFLOAT16 = 1, 2, 7, 14
+from cvrl_mm.convert.tensorflow import MAGIC, _masked_crc32c
 
 
-def varint(value):
+def varint(value: int) -> bytes:
     out = b''
     while value >= 0x80:
         out += bytes([value & 0x7F | 0x80])
@@ -18,11 +16,11 @@ def varint(value):
     return out + bytes([value])
 
 
-def number(tag, value):
+def number(tag: int, value: int) -> bytes:
     return varint(tag << 3) + varint(value)
 
 
-def message(tag, content):
+def message(tag: int, content: bytes) -> bytes:
     return varint(tag << 3 | 2) + varint(len(content)) + content
 
 
@@ -31,50 +29,44 @@ class Variable:
     """A variable: its bytes, and what the index is to say of it."""
 
     data: bytes
-    shape: tuple
-    dtype: int = FLOAT32
-    extra: bytes = b''  # further fields of its entry
+    shape: tuple[int, ...]
+    dtype: int = 1  # float32
+    num_bytes: int | None = None
 
     @classmethod
-    def of(cls, array):
+    def of(cls, array: np.ndarray) -> 'Variable':
         return cls(array.astype('<f4').tobytes(), array.shape)
 
 
-@dataclass
-class Block:
-    """A block of a table, keys sharing no prefixes."""
-
-    entries: dict
-    compression: int = 0
-    data: bytes = field(init=False)
-
-    def __post_init__(self):
-        content = b''
-        for key, value in sorted(self.entries.items()):
-            content += b'\0' + varint(len(key)) + varint(len(value)) + key + value
-        content += (0).to_bytes(4, 'little') + (1).to_bytes(4, 'little')
-        content += bytes([self.compression])
-        self.size = len(content) - 1
-        self.data = content + masked_crc32c(content).to_bytes(4, 'little')
+def block(entries: list[tuple[int, bytes, bytes]], compression: int = 0) -> bytes:
+    """A block of a table: the bytes shared with the previous key, the rest of a key, a value."""
+    content = b''
+    for shared, key, value in entries:
+        content += varint(shared) + varint(len(key)) + varint(len(value)) + key + value
+    content += (0).to_bytes(4, 'little') + (1).to_bytes(4, 'little') + bytes([compression])
+    return content + _masked_crc32c(content).to_bytes(4, 'little')
 
 
-def write_table(path, entries, compression=0):
-    data, index = Block(entries, compression), None
-    index = Block({b'~': varint(0) + varint(data.size)})
-    handles = varint(0) + varint(0) + varint(len(data.data)) + varint(index.size)
-    path.write_bytes(data.data + index.data + handles.ljust(40, b'\0') + MAGIC)
+def write_table(
+    path: Path, entries: list[tuple[int, bytes, bytes]], compression: int = 0, repeats: int = 1
+) -> None:
+    """Write a table of one block, which its index names once or several times."""
+    data = block(entries, compression)
+    handle = varint(0) + varint(len(data) - 5)
+    index = block([(0, b'~', handle)] * repeats)
+    footer = varint(0) + varint(0) + varint(len(data)) + varint(len(index) - 5)
+    path.write_bytes(data + index + footer.ljust(40, b'\0') + MAGIC)
 
 
-def write_checkpoint(prefix, variables, header=b'', compression=0):
+def write_checkpoint(prefix: Path, variables: dict[str, Variable], header: bytes = b'') -> None:
     """Write ``prefix.index`` and ``prefix.data-00000-of-00001``."""
-    entries, data = {b'': number(1, 1) + header}, b''
-    for name, v in variables.items():
+    entries, data = [(0, b'', number(1, 1) + header)], b''
+    for name, v in sorted(variables.items()):
         shape = b''.join(message(2, number(1, size)) for size in v.shape)
         entry = number(1, v.dtype) + message(2, shape) + number(4, len(data))
-        entry += number(5, len(v.data)) + v.extra
-        checksum = masked_crc32c(np.frombuffer(v.data, np.uint8))
-        entry += varint(6 << 3 | 5) + checksum.to_bytes(4, 'little')
-        entries[name.encode()] = entry
+        entry += number(5, len(v.data) if v.num_bytes is None else v.num_bytes)
+        entry += varint(6 << 3 | 5) + _masked_crc32c(v.data).to_bytes(4, 'little')
+        entries.append((0, name.encode(), entry))
         data += v.data
-    write_table(prefix.with_name(f'{prefix.name}.index'), entries, compression)
+    write_table(prefix.with_name(f'{prefix.name}.index'), entries)
     prefix.with_name(f'{prefix.name}.data-00000-of-00001').write_bytes(data)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.convert.clip_input import ClipInput
+from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.evaluation import features
 from cvrl_mm.evaluation.encoder import Encoder, VideoClips, extract_to_file
 from cvrl_mm.synthetic.motion import encode as encode_frames

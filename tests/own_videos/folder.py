@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cvrl_mm.convert.clip_input import ClipInput
+from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.evaluation.encoder import Encoder
 from cvrl_mm.evaluation.features import write_features
 from cvrl_mm.models import R3DSlow

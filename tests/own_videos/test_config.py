@@ -7,7 +7,7 @@ from mmaction.registry import MODELS, TRANSFORMS
 from mmengine.config import Config
 from mmengine.registry import HOOKS, PARAM_SCHEDULERS
 
-from cvrl_mm.convert.clip_input import ClipInput
+from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.own_videos.config import render, write_inputs, write_lists
 from cvrl_mm.own_videos.inspect import Inspection, Video
 from cvrl_mm.own_videos.plan import ENCODERS, Machine, Network, Options, Setting, choose

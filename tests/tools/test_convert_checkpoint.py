@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cvrl_mm import load_encoder
-from cvrl_mm.convert import export_graph
+from cvrl_mm.convert import export
 
 ROOT = Path(__file__).parents[2]
 TF = ROOT / 'tests' / 'data' / 'released_backbone' / 'r3d_50_w0.125_backbone-1'
@@ -22,39 +22,29 @@ def convert(monkeypatch):
 
 
 def test_from_tensorflow_to_a_published_backbone(tmp_path, convert):
-    convert('tf', TF, tmp_path / 'full.pth')
+    convert('tf', TF, tmp_path / 'full.pth', '--license', 'Apache-2.0')
     convert('backbone', tmp_path / 'full.pth', tmp_path / 'r3d.pth')
     (out,) = tmp_path.glob('r3d-????????.pth')
     full, alone = (torch.load(f, weights_only=True) for f in (tmp_path / 'full.pth', out))
-    network = dict(depth=50, width=0.125, padding='tf_same')
-    assert alone['meta'] == network | dict(
-        source='full.pth', origin=TF.name, backbone=dict(type='R3DSlow') | network
-    )
+    assert alone['meta'] == full['meta'] | dict(source='full.pth', origin=TF.name)
+    assert alone['meta']['license'] == 'Apache-2.0'
     for key, tensor in full['state_dict'].items():
         assert torch.equal(alone['state_dict'][key], tensor), key
 
 
-def test_errors_are_one_line(tmp_path, convert):
-    convert('tf', TF, tmp_path / 'full.pth')
-    with pytest.raises(SystemExit, match=r"^convert_checkpoint: slowonly: .*padding='tf_same'"):
-        convert('slowonly', tmp_path / 'full.pth', tmp_path / 'out.pth')
-    for name in ('out.onnx', 'out.pt2'):
-        with pytest.raises(SystemExit, match=r'\.safetensors or \.pth; cvrl convert export writes'):
-            convert('encoder', tmp_path / 'full.pth', tmp_path / name)
-        assert not (tmp_path / name).exists()
-    with pytest.raises(
-        SystemExit, match=r'^convert_checkpoint: inflate: conv1\.conv\.weight has shape .* 5, 7, 7'
+def test_errors_are_one_line_and_write_nothing(tmp_path, convert):
+    convert('tf', TF, full := tmp_path / 'full.pth')
+    for *args, out in (
+        ('slowonly', full, 'out.pth'),
+        ('encoder', full, 'out.onnx'),
+        ('inflate', full, 'out.pth'),
+        ('tf', tmp_path / 'nowhere', 'out.pth'),
+        ('export', full, 'out.pth'),
+        ('encoder', full, '--config', tmp_path / 'nowhere.py', 'out.pth'),
     ):
-        convert('inflate', tmp_path / 'full.pth', tmp_path / 'out.pth')
-    with pytest.raises(SystemExit, match=r'^convert_checkpoint: tf: .*nowhere'):
-        convert('tf', tmp_path / 'nowhere', tmp_path / 'out.pth')
+        with pytest.raises(SystemExit, match=r'^convert_checkpoint: [^\n]*$'):
+            convert(*args, tmp_path / out)
     assert [p.name for p in tmp_path.iterdir()] == ['full.pth']
-
-
-def test_help_has_an_example(convert, capsys):
-    with pytest.raises(SystemExit, match='0'):
-        convert('--help')
-    assert 'convert_checkpoint.py tf r3d_1x_k400_800ep.tar.gz' in capsys.readouterr().out
 
 
 def test_an_encoder_file_has_its_config_and_licence(tmp_path, convert, monkeypatch):
@@ -71,13 +61,8 @@ def test_an_encoder_file_has_its_config_and_licence(tmp_path, convert, monkeypat
     convert(*args, '--license', 'MIT')
     encoder = load_encoder(tmp_path / 'mine.pth')
     assert (encoder.clip_len, encoder.size, encoder.meta['license']) == (8, 112, 'MIT')
-    with pytest.raises(SystemExit, match=r'ends in \.onnx or \.pt2'):
-        convert('export', tmp_path / 'full.pth', tmp_path / 'encoder.pth')
     exported = []
-    monkeypatch.setattr(export_graph, 'export_encoder', lambda *args: exported.append(args))
-    monkeypatch.setattr(export_graph, 'check_export', lambda *args: None)
+    monkeypatch.setattr(export, 'export_encoder', lambda *args: exported.append(args))
     convert('export', tmp_path / 'full.pth', tmp_path / 'encoder.pt2', '--dtype', 'bfloat16')
-    (((encoder, *rest)),) = exported
+    ((encoder, *rest),) = exported
     assert (encoder.size, *rest) == (256, str(tmp_path / 'encoder.pt2'), 'bfloat16')
-    with pytest.raises(SystemExit, match='There is no config'):
-        convert(*args[:-1], tmp_path / 'nowhere.py')

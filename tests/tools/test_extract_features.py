@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
-from cvrl_mm.convert.clip_input import ClipInput
+from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.evaluation.encoder import VideoClips, load_encoder
 from cvrl_mm.evaluation.linear_probe import linear_probe
 from cvrl_mm.synthetic.motion import write_motion_videos
