@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.utils import _triple
 
 from ..io import replacing
-from ..models.backbone import SameConv3d
-from ..models.backbone import SameMaxPool3d
+from ..models.backbone import SameConv3d, SameMaxPool3d
 from .description import PREFIX, conversion_of, describe, read_depth_and_width, without_folders
 from .files import load_weights
 

@@ -13,8 +13,7 @@ from rich.console import Console
 from scipy.stats import binomtest
 from torch import Tensor
 
-from ..convert.description import ClipInput
-from ..convert.description import architecture_of
+from ..convert.description import ClipInput, architecture_of
 from ..evaluation.collapse import alignment, effective_rank, uniformity
 from ..evaluation.encoder import Encoder, VideoClips, load_encoder
 from ..evaluation.features import FeatureStore, build_recognizer, write_features
