@@ -6,10 +6,8 @@ when it imports this package. The operators for AVA detection are in ``mmcv_ops.
 """
 
 import importlib.util
-import os
 import re
 import sys
-import time
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -47,8 +45,6 @@ def is_noise(message: str) -> bool:
 
 def apply() -> None:
     """Put in place what the installed stack needs. Must run before ``mmaction.models`` loads."""
-    from . import cpu_ranks
-
     hide_warnings()
     require_mmcv()
     stand_in_for_drn()
@@ -56,10 +52,6 @@ def apply() -> None:
     know_our_configs()
     avoid_mps()
     keep_batch_norm_asynchronous()
-    resume_from_own_checkpoints()
-    interrupt_formatting_of_configs()
-    cpu_ranks.run_ranks_on_cpu()
-    wait_before_forks_of_ranks()
     find_the_meta_device()
 
 
@@ -193,76 +185,6 @@ def keep_batch_norm_asynchronous() -> None:
 # What follows goes as soon as the training no longer needs it.
 
 
-def resume_from_own_checkpoints() -> None:
-    """Let ``--resume`` read the log history that the runner has written.
-
-    torch 2.6 and later load weights only, and mmengine stores its message hub in the checkpoint
-    (open-mmlab/mmengine#1655). ``Runner.resume`` on a local file also accepts that history. It
-    runs no other code, unless the user has set ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD``. Ends with
-    an mmengine that stores plain values.
-    """
-    import torch
-    from mmengine.runner import Runner
-    from mmengine.utils import digit_version
-
-    if digit_version(torch.__version__) < digit_version('2.6') or _is_ours(Runner.resume):
-        return
-    resume = Runner.resume
-
-    def resume_local(self: Runner, filename: str, *args: object, **kwargs: object) -> None:
-        if '://' in str(filename):
-            return resume(self, filename, *args, **kwargs)
-        with torch.serialization.safe_globals(log_history()):
-            return resume(self, filename, *args, **kwargs)
-
-    Runner.resume = resume_local
-
-
-def log_history() -> list:
-    """What mmengine's log history consists of, by its names under numpy 1 and 2."""
-    import pickle
-
-    import numpy as np
-    from mmengine.logging import HistoryBuffer
-
-    def method(owner: object, name: str) -> object:  # in place of getattr on any object
-        if owner is not HistoryBuffer:
-            raise pickle.UnpicklingError(f'getattr of {owner}')
-        return getattr(owner, name)
-
-    rebuild_array, rebuild_scalar = np.zeros(1).__reduce__()[0], np.float64(0).__reduce__()[0]
-    names = [
-        (function, f'numpy.{core}.multiarray.{name}')
-        for core in ('core', '_core')
-        for function, name in ((rebuild_array, '_reconstruct'), (rebuild_scalar, 'scalar'))
-    ]
-    dtypes = [type(np.dtype(kind)) for kind in ('f4', 'f8', 'i4', 'i8')]
-    return [HistoryBuffer, np.ndarray, np.dtype, *dtypes, (method, 'builtins.getattr'), *names]
-
-
-def interrupt_formatting_of_configs() -> None:
-    """Let Ctrl-C end a program while mmengine formats a config, which takes seconds at each start.
-
-    ``Config.pretty_text`` of mmengine 0.10 turns every exception, ``KeyboardInterrupt`` too, into a
-    ``SyntaxError`` that contains the whole config. Ends with an mmengine that does not.
-    """
-    from mmengine.config import Config
-
-    pretty_text = Config.pretty_text.fget
-    if _is_ours(pretty_text):
-        return
-
-    def interruptible_text(self: Config) -> str:
-        try:
-            return pretty_text(self)
-        except SyntaxError as error:
-            if isinstance(error.__context__, KeyboardInterrupt):
-                raise KeyboardInterrupt from None
-            raise
-
-    Config.pretty_text = property(interruptible_text)
-
-
 def find_the_meta_device() -> None:
     """Let activations be recomputed on the meta device, where memory is counted.
 
@@ -273,32 +195,3 @@ def find_the_meta_device() -> None:
 
     if digit_version(torch.__version__) < digit_version('2.5') and not hasattr(torch, 'meta'):
         torch.meta = torch.cpu  # type: ignore[attr-defined]  # of an older torch
-
-
-def wait_before_forks_of_ranks() -> None:
-    """Keep loader workers that are forked right after a collective from hanging.
-
-    Upstream: python/cpython#112275, in Python 3.10 and in 3.11 before September 2024. A child
-    hangs in ``PyOS_AfterFork_Child`` if a thread of gloo was entering Python when the process was
-    forked. These threads are idle a moment after a collective, so that a rank waits before it
-    forks. Ends with support for Python 3.11.
-    """
-    global _waits_before_forks
-    if sys.version_info < (3, 12) and hasattr(os, 'register_at_fork') and not _waits_before_forks:
-        os.register_at_fork(before=_wait_in_a_rank)
-        _waits_before_forks = True
-
-
-_waits_before_forks = False  # such a handler cannot be removed
-
-
-def _wait_in_a_rank() -> None:
-    import torch.distributed as dist
-
-    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-        time.sleep(0.05)
-
-
-def _is_ours(function: object) -> bool:
-    """Whether this module has put ``function`` in place already."""
-    return getattr(function, '__module__', None) == __name__

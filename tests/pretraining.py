@@ -83,7 +83,7 @@ def counted_in_steps(steps: int, interval: int) -> dict:
     """Settings of a run that knows no epochs."""
     return {
         'train_cfg': dict(
-            _delete_=True, type='IterBasedTrainLoop', max_iters=steps, val_interval=steps
+            _delete_=True, type='SeededIterLoop', max_iters=steps, val_interval=steps
         ),
         'train_dataloader.sampler.type': 'InfiniteSampler',
         'default_hooks.checkpoint.by_epoch': False,

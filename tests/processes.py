@@ -114,6 +114,8 @@ def _run(report: str, env: dict[str, str], function: Callable[..., None], args: 
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
         os.environ.update(env)
         torch.set_num_threads(1)
+        import tests.cpu_ranks  # noqa: F401
+
         try:
             function(*args)
         except BaseException:

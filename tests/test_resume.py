@@ -1,79 +1,127 @@
-"""A run that is killed and resumed ends with the very weights of the run left alone."""
+"""A run that is killed, preempted or restarted ends with the weights of the run left alone."""
 
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 from mmengine.runner import Runner
 
-from tests.pretraining import assert_same, counted_in_steps, pretrain, small_config
-from tests.processes import end, exit_codes, start, start_ranks
+from tests import cpu_ranks
+from tests.pretraining import SignalHook, assert_same, counted_in_steps, pretrain, small_config
+from tests.processes import end_program, exit_codes, free_port, start, start_program, start_ranks
 from tests.videos import write_broken, write_odd
 
+ROOT = Path(__file__).parents[1]
 RESUME = {'resume': True, 'load_from': None}
+EPOCHS: dict = {}
+STEPS = counted_in_steps(
+    10, 3
+)  # 4 batches per epoch: the checkpoint of step 6 is within the second
+FINITE = {**STEPS, 'train_dataloader.sampler.type': 'DefaultSampler'}
+IN_ONE_PROCESS = {'train_dataloader.num_workers': 0}
 
 
-def test_after_an_epochs_checkpoint(motion_set: Path, tmp_path: Path):
-    left_alone = start(pretrain, motion_set, tmp_path / 'a', {})
-    killed = start(pretrain, motion_set, tmp_path / 'b', {}, 6)  # in the second of three epochs
-    assert exit_codes([left_alone, killed]) == [0, -signal.SIGKILL]
-    assert sorted(p.name for p in (tmp_path / 'b').glob('*.pth')) == ['epoch_1.pth']
+@pytest.fixture(scope='module')
+def alone(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs without interruption: in epochs, in steps with two samplers, and on two ranks."""
+    root = tmp_path_factory.mktemp('alone')
+    runs = [
+        start(pretrain, motion_set, root / name, options)
+        for name, options in (('epochs', EPOCHS), ('steps', STEPS), ('finite', FINITE))
+    ]
+    runs += start_ranks(pretrain, 2, motion_set, root / 'ranks', EPOCHS)
+    assert exit_codes(runs) == [0] * 5
+    return root
 
-    other_workers = {**RESUME, 'train_dataloader.num_workers': 3}
-    resumed = start(pretrain, motion_set, tmp_path / 'b', other_workers)
+
+@pytest.mark.parametrize(
+    ('name', 'options', 'kill_at', 'saved', 'last'),
+    [
+        ('epochs', EPOCHS, 6, 'epoch_1.pth', 'epoch_3.pth'),
+        ('steps', STEPS, 8, 'iter_6.pth', 'iter_10.pth'),
+        ('finite', FINITE, 8, 'iter_6.pth', 'iter_10.pth'),
+    ],
+)
+def test_killed(name, options, kill_at, saved, last, alone: Path, motion_set: Path, tmp_path: Path):
+    killed = start(pretrain, motion_set, tmp_path, options, kill_at)
+    assert exit_codes([killed]) == [-signal.SIGKILL]
+    assert (tmp_path / saved).is_file() and not (tmp_path / last).exists()
+    others = {'train_dataloader.num_workers': 3} if name == 'epochs' else IN_ONE_PROCESS
+    resumed = start(pretrain, motion_set, tmp_path, {**options, **RESUME, **others})
     assert exit_codes([resumed]) == [0]
-    assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
+    assert_same(alone / name / last, tmp_path / last)
 
 
-@pytest.mark.parametrize('sampler', ['InfiniteSampler', 'DefaultSampler'])
-def test_after_a_steps_checkpoint(sampler: str, motion_set: Path, tmp_path: Path):
-    # 4 batches an epoch: the checkpoint of step 6 lies within the second
-    steps = {**counted_in_steps(10, 3), 'train_dataloader.sampler.type': sampler}
-    left_alone = start(pretrain, motion_set, tmp_path / 'a', steps)
-    killed = start(pretrain, motion_set, tmp_path / 'b', steps, 8)
-    assert exit_codes([left_alone, killed]) == [0, -signal.SIGKILL]
-    assert (tmp_path / 'b' / 'iter_6.pth').is_file()
-
-    other_workers = {
-        **{**steps, **RESUME},
-        'train_dataloader.num_workers': 0,
-        'train_dataloader.persistent_workers': False,
-    }
-    assert exit_codes([start(pretrain, motion_set, tmp_path / 'b', other_workers)]) == [0]
-    assert_same(tmp_path / 'a' / 'iter_10.pth', tmp_path / 'b' / 'iter_10.pth')
+def pretrain_and_signal(data: Path, folder: Path, options: dict, *step_and_signals: int) -> None:
+    run = Runner.from_cfg(small_config(data, folder, **options))
+    run.register_hook(SignalHook(*step_and_signals))
+    run.train()
 
 
-def test_another_seed_is_refused(motion_set: Path, tmp_path: Path):
-    once = {'train_cfg.max_epochs': 1, 'train_dataloader.num_workers': 0}
-    once['train_dataloader.persistent_workers'] = False
-    Runner.from_cfg(small_config(motion_set, tmp_path, **once, **{'randomness.seed': 5})).train()
-    resumed = Runner.from_cfg(small_config(motion_set, tmp_path, **once, **RESUME))
-    with pytest.raises(ValueError, match='had the seed 5, this one is given 0'):
-        resumed.train()
+@pytest.mark.parametrize(
+    ('name', 'options', 'signals', 'code', 'last'),
+    [
+        ('epochs', EPOCHS, [signal.SIGTERM, signal.SIGTERM], 75, 'epoch_3.pth'),
+        ('steps', STEPS, [signal.SIGINT], 130, 'iter_10.pth'),
+    ],
+)
+def test_signalled(name, options, signals, code, last, alone, motion_set: Path, tmp_path: Path):
+    # in step 6; the loader workers, which are in the same process group, get the signals as well
+    ended = start(pretrain_and_signal, motion_set, tmp_path, options, 5, *signals)
+    assert exit_codes([ended]) == [code]
+    assert (tmp_path / 'preempted_6.pth').is_file()
+    assert exit_codes([start(pretrain, motion_set, tmp_path, {**options, **RESUME})]) == [0]
+    assert_same(alone / name / last, tmp_path / last)
+    assert not list(tmp_path.glob('preempted*'))
 
 
-def test_two_ranks_of_which_one_is_killed(motion_set: Path, tmp_path: Path):
-    left_alone = start_ranks(pretrain, 2, motion_set, tmp_path / 'a', {})
-    assert exit_codes(left_alone) == [0, 0]
-    killed = start_ranks(pretrain, 2, motion_set, tmp_path / 'b', {}, 3)
-    first, second = exit_codes(killed)
+def test_two_ranks_killed(alone: Path, motion_set: Path, tmp_path: Path):
+    first, second = exit_codes(start_ranks(pretrain, 2, motion_set, tmp_path, EPOCHS, 3))
     assert second == -signal.SIGKILL
     assert first not in (0, None)  # it does not wait for a rank that is gone
+    assert exit_codes(start_ranks(pretrain, 2, motion_set, tmp_path, RESUME)) == [0, 0]
+    assert_same(alone / 'ranks' / 'epoch_3.pth', tmp_path / 'epoch_3.pth')
 
-    assert exit_codes(start_ranks(pretrain, 2, motion_set, tmp_path / 'b', RESUME)) == [0, 0]
-    assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
+
+def test_two_ranks_signalled(alone: Path, motion_set: Path, tmp_path: Path):
+    # 2 steps per epoch; rank 1 alone gets the signal in step 3, and both save after it
+    ended = start_ranks(pretrain_and_signal, 2, motion_set, tmp_path, EPOCHS, 2, signal.SIGUSR1)
+    assert exit_codes(ended) == [75, 75]
+    assert (tmp_path / 'preempted_3.pth').is_file()
+    assert exit_codes(start_ranks(pretrain, 2, motion_set, tmp_path, RESUME)) == [0, 0]
+    assert_same(alone / 'ranks' / 'epoch_3.pth', tmp_path / 'epoch_3.pth')
 
 
-def test_a_rank_that_hangs_ends_the_job_in_the_time_set(motion_set: Path, tmp_path: Path):
-    options = {'env_cfg.dist_cfg.timeout': 10}  # seconds
-    ranks = start_ranks(pretrain, 2, motion_set, tmp_path, options, 3, signal.SIGSTOP)
+def start_node(config: Path, node: int, port: str, log: Path, env: dict) -> subprocess.Popen:
+    env = {**env, 'NNODES': '2', 'NODE_RANK': str(node), 'MASTER_ADDR': '127.0.0.1', 'PORT': port}
+    with log.open('w') as file:
+        return start_program(
+            ['bash', 'tools/dist_train.sh', str(config), '1'],
+            cwd=ROOT,
+            env={**env, 'MAX_RESTARTS': '1'},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def test_two_nodes_restarted_by_torchrun(alone: Path, motion_set: Path, tmp_path: Path):
+    cfg = small_config(motion_set, tmp_path / 'b', launcher='pytorch')
+    cfg.custom_imports.imports.append('tests.pretraining')
+    cfg.custom_hooks.append(dict(type='KillHook', step=3))  # in the second of three epochs
+    cfg.dump(tmp_path / 'small.py')
+    port, env = free_port(), cpu_ranks.environment(tmp_path)
+    logs = [tmp_path / f'node{node}.log' for node in (0, 1)]
+    nodes = [start_node(tmp_path / 'small.py', node, port, logs[node], env) for node in (0, 1)]
     try:
-        ranks[0].join(60)
-        assert ranks[0].exitcode not in (0, None)
-        assert ranks[1].is_alive()  # it would have hung for ever
+        codes = [node.wait(timeout=240) for node in nodes]
     finally:
-        end(ranks)
-    assert (tmp_path / 'epoch_1.pth').is_file()
+        for node in nodes:
+            end_program(node)
+    text = ''.join(log.read_text() for log in logs)
+    assert codes == [0, 0], text[-5000:]
+    assert 'resumed epoch: 1, iter: 2' in text
+    assert_same(alone / 'ranks' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
 
 
 @pytest.fixture(scope='module')
@@ -89,16 +137,12 @@ def mixed_set(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return root
 
 
-def test_bad_videos_and_a_kill_lose_no_draw(mixed_set: Path, motion_set: Path, tmp_path: Path):
+def test_bad_videos_and_a_kill_lose_no_draw(mixed_set: Path, tmp_path: Path):
     options = {'default_hooks.bad_videos.max_share': 0.5, 'log_level': 'INFO'}
     left_alone = start(pretrain, mixed_set, tmp_path / 'a', options)
-    killed = start(pretrain, mixed_set, tmp_path / 'b', options, 8)  # 6 steps an epoch
+    killed = start(pretrain, mixed_set, tmp_path / 'b', options, 8)  # 6 steps per epoch
     assert exit_codes([left_alone, killed]) == [0, -signal.SIGKILL]
-    in_one_process = {
-        'train_dataloader.num_workers': 0,
-        'train_dataloader.persistent_workers': False,
-    }
-    resumed = start(pretrain, mixed_set, tmp_path / 'b', {**options, **RESUME, **in_one_process})
+    resumed = start(pretrain, mixed_set, tmp_path / 'b', {**options, **RESUME, **IN_ONE_PROCESS})
     assert exit_codes([resumed]) == [0]
     assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
     records = [(tmp_path / run / 'bad_videos.txt').read_text('utf-8') for run in 'ab']

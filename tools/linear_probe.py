@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     from mmengine.dist import is_main_process
 
     from cvrl_mm.cli import start_evaluation
-    from cvrl_mm.engine.terminal_log import print_warnings_only
+    from cvrl_mm.engine.runtime import print_warnings_only
     from cvrl_mm.evaluation.linear_probe import cached_linear_probe
 
     cfg, out = start_evaluation(args, 'model')

@@ -23,7 +23,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from cvrl_mm.cli import exit_on_sigterm, plain_own_errors
-from cvrl_mm.engine.terminal_log import print_warnings_only
+from cvrl_mm.engine.runtime import print_warnings_only
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.linear_probe import frozen_accuracy
 from cvrl_mm.evaluation.retrieval import NUM_NEIGHBOURS

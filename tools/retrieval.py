@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> None:
     from mmengine.dist import is_main_process
 
     from cvrl_mm.cli import start_evaluation
-    from cvrl_mm.engine.terminal_log import print_warnings_only
+    from cvrl_mm.engine.runtime import print_warnings_only
     from cvrl_mm.evaluation.retrieval import retrieval
 
     cfg, out = start_evaluation(

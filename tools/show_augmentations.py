@@ -19,7 +19,7 @@ from mmengine.config import Config
 
 import cvrl_mm
 from cvrl_mm.cli import check_videos, plain_errors, read_config
-from cvrl_mm.engine.terminal_log import print_warnings_only
+from cvrl_mm.engine.runtime import print_warnings_only
 from cvrl_mm.synthetic.motion import NUM_FRAMES, MotionScene, encode
 from cvrl_mm.visualization.curves import plot_clips, trace_augmentation
 

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
     from mmengine.device import get_device
 
     from cvrl_mm.cli import read_config
-    from cvrl_mm.engine.terminal_log import print_warnings_only
+    from cvrl_mm.engine.runtime import print_warnings_only
     from cvrl_mm.evaluation import build_recognizer, nearest_neighbours
     from cvrl_mm.io import printable
     from cvrl_mm.visualization.pages import write_neighbour_page

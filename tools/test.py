@@ -12,8 +12,6 @@ if __name__ == '__main__':
         print(__doc__)
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a clone's script uses the clone
     from cvrl_mm.cli import plain_own_errors, run_host_tool
-    from cvrl_mm.engine.terminal_log import shorten_all
 
-    shorten_all()
     with plain_own_errors():
         run_host_tool('test.py')

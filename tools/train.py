@@ -14,9 +14,7 @@ if __name__ == '__main__':
     from torch.distributed.elastic.multiprocessing.errors import record
 
     from cvrl_mm.cli import pass_on_randomness, plain_own_errors, run_host_tool
-    from cvrl_mm.engine.terminal_log import shorten_all
 
     pass_on_randomness()
-    shorten_all()
     with plain_own_errors():
         record(run_host_tool)('train.py')  # torchrun then says which rank failed and why

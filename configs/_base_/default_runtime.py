@@ -1,26 +1,14 @@
 custom_imports = dict(imports=['cvrl_mm'], allow_failed_imports=False)
 default_scope = 'mmaction'
 
-default_hooks = dict(
-    runtime_info=dict(type='DeferredRuntimeInfoHook'),  # reads losses when they are logged
-    timer=dict(type='IterTimerHook'),
+default_hooks = dict(  # besides mmengine's own
     logger=dict(type='LoggerHook', interval=20, ignore_last=False),
-    param_scheduler=dict(type='ParamSchedulerHook'),
+    # saves whole files and on SIGTERM, loads weights only
     checkpoint=dict(type='AtomicCheckpointHook', interval=1, max_keep_ckpts=3, save_last=True),
-    sampler_seed=dict(type='DistSamplerSeedHook'),
     sync_buffers=dict(type='SyncBuffersHook'),
-    throughput=dict(type='ThroughputHook'),  # videos per second, share of waiting for data
-    plain_checkpoint=dict(type='WeightsOnlyCheckpointHook'),  # loads with weights_only=True
-    sample_seed=dict(type='SampleSeedHook'),  # the same draws after a restart
-    config_schedule=dict(type='ConfigScheduleHook'),  # after --resume with other epochs or GPUs
+    checks=dict(type='ChecksHook'),  # labels, batches, head and initial weights
     bad_videos=dict(type='BadVideosHook', max_share=0.05),
-    batch_timeout=dict(type='BatchTimeoutHook', timeout_seconds=500),  # below that of dist_cfg
-    preemption=dict(type='PreemptionHook'),  # save on SIGTERM and Ctrl-C
     finite_loss=dict(type='FiniteLossHook'),
-    head_channels=dict(type='HeadChannelsHook'),  # must match the backbone
-    labels=dict(type='LabelsCheckHook'),  # each one of a class that the head has
-    initial_weights=dict(type='InitialWeightsHook'),  # the same ones after --resume
-    fitting_checkpoint=dict(type='StrictLoadHook'),  # all weights must be in the file
 )
 
 env_cfg = dict(

@@ -23,7 +23,6 @@ light = dict(  # for videos without colours
     prob=0.8,
 )
 half_blur = dict(type='ClipGaussianBlur', prob=0.5)  # sigma and kernel_size depend on the size
-default_hooks = dict(preemption=dict(continue_with='the same command'))
 train_dataloader = dict(sampler=dict(type='InfiniteSampler', shuffle=True))
 
 # The watched videos, which are not trained on: two clips per video, with a centre crop

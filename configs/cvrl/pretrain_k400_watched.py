@@ -24,8 +24,6 @@ dataloader = dict(
     dataset=watched,
 )
 custom_hooks = [
-    dict(type='NegativesCheckHook'),
-    dict(type='MemoryCheckHook'),
     dict(type='RegularizationLossHook'),
     dict(type='RepresentationHook', dataloader=dataloader, interval=10),
 ]

@@ -11,7 +11,7 @@ from mmaction.registry import DATASETS
 
 from .lists import VideoList
 from .reader import HangingVideoError, UnreadableVideoError, read, reads_files
-from .sample_index import SampleIndex, seeded_draws
+from .seeding import SampleIndex, seeded_draws
 from .storage import Storage
 
 PROBED_FILES = 100
@@ -28,7 +28,7 @@ class VideoListDataset(VideoDataset):
     is built, it checks whether 100 files of the list exist, so that a wrong prefix is found before
     the first epoch.
 
-    In a run with :class:`SampleSeedHook`, the draws of a sample depend only on the seed, the epoch
+    In a run with ``SeededEpochLoop``, the draws of a sample depend only on the seed, the epoch
     and the index. A video that cannot be read is replaced by another one, which depends on the same
     three numbers. The meta information of the sample has its ``filename`` and, in ``unreadable``,
     pairs of a file and a reason for :class:`BadVideosHook`. The same holds for the loader of

@@ -10,7 +10,7 @@ from mmaction.datasets import AVADataset
 from mmaction.registry import DATASETS
 from mmengine.logging import MMLogger
 
-from ..datasets.sample_index import SampleIndex, seeded_draws
+from ..datasets.seeding import SampleIndex, seeded_draws
 from .annotations import read_actions, read_exclusions
 from .proposals import load_proposals, select_people
 from .sources import Source, find_frames, find_movies, probe_video
@@ -34,7 +34,7 @@ class AVAKeyframeDataset(AVADataset):
     excludes. In training, a key frame without proposals is used with its annotated boxes. Boxes
     are clipped at the border of the frame.
 
-    In a run with :class:`SampleSeedHook`, the random numbers of a sample depend only on the seed,
+    In a run with ``SeededEpochLoop``, the random numbers of a sample depend only on the seed,
     the epoch and the index of the sample, even if another key frame replaces a failed one.
 
     The proposal file is read by :func:`load_proposals`, which cannot execute code from it.

@@ -15,11 +15,11 @@ from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
 from cvrl_mm.convert.inflate import inflate_weights
-from cvrl_mm.engine.checkpoint_files import find_checkpoints
 from cvrl_mm.evaluation.features import build_recognizer, extract_features
 from cvrl_mm.evaluation.linear_probe import linear_probe
 from cvrl_mm.visualization.curves import read_curves
 
+from ..engine.checkpoint import find_checkpoints
 from ..evaluation.linear_probe import frozen_accuracy
 from ..io import replacing
 from .origin import origin

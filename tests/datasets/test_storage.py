@@ -10,7 +10,7 @@ from mmengine.fileio import BaseStorageBackend, FileClient, LocalBackend
 
 from cvrl_mm.datasets import VideoFile, VideoFileInit, VideoListDataset, storage
 from cvrl_mm.datasets.reader import UnreadableVideoError
-from cvrl_mm.datasets.sample_index import SampleIndex
+from cvrl_mm.datasets.seeding import SampleIndex
 from cvrl_mm.datasets.storage import Storage
 from tests.datasets.test_video_list_dataset import PIPELINE, take_epoch
 from tests.http_server import serve

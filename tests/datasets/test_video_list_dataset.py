@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from cvrl_mm.datasets import VideoFileDecode, VideoFileInit, VideoListDataset
 from cvrl_mm.datasets.reader import UnreadableVideoError
-from cvrl_mm.datasets.sample_index import SampleIndex
+from cvrl_mm.datasets.seeding import SampleIndex
 from tests.videos import encode, make_pipe, write_broken, write_odd
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mmaction.datasets import AVADataset
 
-from cvrl_mm.datasets.sample_index import SampleIndex
+from cvrl_mm.datasets.seeding import SampleIndex
 from cvrl_mm.detection import AVAKeyframeDataset
 from cvrl_mm.detection.proposals import save_proposals
 from tests.videos import encode

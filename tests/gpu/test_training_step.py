@@ -1,18 +1,12 @@
 """What the CPU tests cannot show. Run them by ``pytest -m gpu``."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
-from mmengine.hooks import Hook
-from mmengine.runner import Runner
 from torch.utils.data import DataLoader, Dataset
 
 from cvrl_mm.datasets import stack_collate
-from cvrl_mm.engine.throughput_hook import CudaClock
-from tests.pretraining import small_config
 
 pytestmark = pytest.mark.gpu
 SHAPE = (2, 3, 4, 32, 32)
@@ -53,51 +47,3 @@ def test_normalised_values_are_those_of_the_cpu():
         found = preprocessor.cuda()(data, training=True)['inputs']
     assert found.dtype == torch.bfloat16 and found.is_cuda
     torch.testing.assert_close(found.cpu(), expected.to(torch.bfloat16))
-
-
-class RefuseSyncs(Hook):
-    """Make torch raise an error where the host waits, from the first hook of a step on."""
-
-    priority = 'HIGHEST'
-
-    def __init__(self, interval: int) -> None:
-        self.interval = interval
-
-    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: object = None) -> None:
-        logged = (batch_idx + 1) % self.interval == 0
-        # the first steps choose algorithms and allocate
-        torch.cuda.set_sync_debug_mode('default' if logged or runner.iter < 4 else 'error')
-
-
-class AllowSyncs(Hook):
-    priority = 'LOWEST'
-
-    def after_train_iter(self, *args: object, **kwargs: object) -> None:
-        torch.cuda.set_sync_debug_mode('default')
-
-
-@pytest.mark.parametrize('chunk_size', [None, 2])
-def test_no_host_sync_between_log_lines(chunk_size: int | None, motion_set: Path, tmp_path: Path):
-    options = {'default_hooks.logger.interval': 4, 'model.chunk_size': chunk_size}
-    if chunk_size:
-        options['model.backbone.recompute'] = dict(_delete_=True)
-    runner = Runner.from_cfg(small_config(motion_set, tmp_path, **options))
-    runner.register_hook(RefuseSyncs(4))
-    runner.register_hook(AllowSyncs())
-    try:
-        runner.train()
-    finally:
-        torch.cuda.set_sync_debug_mode('default')
-    assert runner.iter == 12
-    loss = runner.message_hub.get_scalar('train/loss').data[0]
-    assert len(loss) == 12 and torch.isfinite(torch.from_numpy(loss)).all()
-
-
-def test_the_clock_of_the_device_does_not_wait():
-    clock = CudaClock()
-    begin = clock.mark()
-    torch.cuda._sleep(10**8)
-    end = clock.mark()
-    assert not clock.has_passed(end)
-    torch.cuda.synchronize()
-    assert clock.has_passed(end) and 0 < clock.seconds(begin, end) < 10

@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import json
 import multiprocessing as mp
 import os
@@ -9,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from cvrl_mm.datasets.lists import find_videos
 from cvrl_mm.datasets.reader import VideoFile
-from cvrl_mm.engine.folder_lock import try_to_lock
 from cvrl_mm.preparation import repack as package
 from cvrl_mm.preparation.repack import join_repacked, repack
 from cvrl_mm.preparation.repack_video import RepackSettings
@@ -36,6 +37,14 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / 'broken.avi').write_text('no video')
     (root / 'notes.txt').write_text('no video either')
     return root
+
+
+def try_to_lock(file: IO) -> bool:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def names(root: Path) -> list[str]:

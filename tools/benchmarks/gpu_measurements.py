@@ -316,9 +316,8 @@ def training(folder: str, workers: int, steps: int) -> dict:
     last = json.loads(log.read_text().splitlines()[-1])
     return dict(
         steps=last['step'],
-        videos_per_second=last['videos_per_second'],
-        waiting_for_data=last['waiting_for_data'],
-        moving_data=last['moving_data'],
+        videos_per_second=batch / last['time'],
+        waiting_for_data=last['data_time'] / last['time'],
         gpu_busy=busy_share,
     )
 

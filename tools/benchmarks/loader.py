@@ -31,7 +31,7 @@ from rich.table import Table
 import cvrl_mm
 from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
 from cvrl_mm.cli import check_videos, plain_errors
-from cvrl_mm.engine.terminal_log import print_warnings_only
+from cvrl_mm.engine.runtime import print_warnings_only
 from cvrl_mm.io import progress
 from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
 

@@ -29,7 +29,7 @@ from rich.table import Table
 from torch.utils.data import DataLoader, RandomSampler
 
 from cvrl_mm.cli import check_videos, plain_errors
-from cvrl_mm.datasets.seeded_sampler import SeededSampler
+from cvrl_mm.datasets.seeding import SampleIndex
 from cvrl_mm.io import progress
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
@@ -71,7 +71,7 @@ def build_loader(ann_file: Path, workers: int) -> DataLoader:
     return DataLoader(
         dataset,
         batch_size=None,
-        sampler=SeededSampler(RandomSampler(dataset), seed=0),
+        sampler=[SampleIndex(i, seed=0, epoch=0) for i in RandomSampler(dataset)],
         num_workers=workers,
         persistent_workers=True,
     )

@@ -30,7 +30,7 @@ train_pipeline = [open_video, sample, decode, augment, *pack]
 train_dataloader = dict(
     batch_size=128,  # of 1024 videos on 8 ranks (Sec. 4.1)
     num_workers=8,
-    persistent_workers=True,
+    timeout=500,  # seconds for a batch, below that of dist_cfg
     drop_last=True,
     sampler=dict(type='DefaultSampler', shuffle=True),
     collate_fn=dict(type='stack_collate'),  # one tensor per batch, in shared memory

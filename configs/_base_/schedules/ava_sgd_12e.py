@@ -13,7 +13,7 @@ param_scheduler = [
     dict(type='LinearLR', start_factor=0.00125, by_epoch=False, begin=0, end=1000),
     dict(type='MultiStepLR', milestones=[8, 11], gamma=0.1, by_epoch=True, begin=0, end=12),
 ]
-train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=12, val_interval=12)
+train_cfg = dict(type='SeededEpochLoop', max_epochs=12, val_interval=12)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
 # Batch-norm statistics over all ranks, as one rank has only 4 videos

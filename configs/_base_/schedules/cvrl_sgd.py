@@ -8,7 +8,7 @@ optim_wrapper = dict(
 # --auto-scale-lr scales the learning rate from these 8 ranks x 128 videos
 auto_scale_lr = dict(enable=False, base_batch_size=1024)
 
-train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=800)  # Table 8
+train_cfg = dict(type='SeededEpochLoop', max_epochs=800)  # Table 8
 # Warm-up over 5 epochs, and half a cosine over the whole training. Both follow
 # train_cfg.max_epochs.
 param_scheduler = [
@@ -18,8 +18,4 @@ param_scheduler = [
 # Batch-norm statistics over all ranks, also in the projection (Sec. 4.1)
 sync_bn = 'torch'
 
-custom_hooks = [
-    dict(type='NegativesCheckHook'),
-    dict(type='MemoryCheckHook'),
-    dict(type='RegularizationLossHook'),
-]
+custom_hooks = [dict(type='RegularizationLossHook')]

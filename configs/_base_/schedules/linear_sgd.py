@@ -6,4 +6,4 @@ train_cfg = dict(max_epochs=100, val_interval=10)  # Sec. 4.1
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
 sync_bn = None  # the encoder's statistics are fixed
-custom_hooks = [dict(type='MemoryCheckHook')]  # the other hooks are for pre-training
+custom_hooks = []  # RegularizationLossHook is for pre-training

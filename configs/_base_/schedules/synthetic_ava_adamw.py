@@ -7,6 +7,6 @@ param_scheduler = [
     dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=20),
     dict(type='MultiStepLR', milestones=[6], gamma=0.1, by_epoch=True, begin=0, end=8),
 ]
-train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=8, val_interval=8)
+train_cfg = dict(type='SeededEpochLoop', max_epochs=8, val_interval=8)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')

@@ -14,13 +14,12 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from ..datasets.seeded_sampler import SeededSampler
+from ..datasets.seeding import SampleIndex
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
-from ..evaluation.features import clip_features
+from ..evaluation.features import encode_clips
 from ..evaluation.knn import leave_one_out, nearest_neighbours, neighbour_hits
-from .batches import samples_of
-from .unwrapped_model import unwrapped_model
-from .worker_signals import outlive_sigterm
+from .checkpoint import unwrapped_model
+from .loops import outlive_signals
 
 MAX_NEIGHBOURS = 20  # of the weighted vote
 RECALLS = (1, 5, 10)
@@ -77,22 +76,15 @@ class RepresentationHook(Hook):
             self.loader = runner.build_dataloader(self.dataloader)
         # VideoListDataset replaces unreadable videos and reports them only for seeded indices
         batches = self.loader.batch_sampler
-        batches.sampler = SeededSampler(batches.sampler, seed=0)
-        self._unreadable: dict[str, str] = {}  # already reported
-        outlive_sigterm(self.loader)
+        batches.sampler = [SampleIndex(i, seed=0, epoch=0) for i in batches.sampler]
+        outlive_signals(self.loader)
+        self._reported: set[str] = set()
         dataset = self.loader.dataset
-        videos = len(dataset)
-        if videos < MIN_VIDEOS:
+        unlabelled = sum(dataset.get_data_info(i)['label'] < 0 for i in range(len(dataset)))
+        if len(dataset) < MIN_VIDEOS or 0 < unlabelled < len(dataset):
             raise ValueError(
-                f'The list of RepresentationHook holds {videos} videos; neighbours need at least '
-                f'{MIN_VIDEOS}.'
-            )
-        unlabelled = [i for i in range(videos) if dataset.get_data_info(i)['label'] < 0]
-        if 0 < len(unlabelled) < videos:
-            raise ValueError(
-                f'{len(unlabelled)} of the {videos} videos in the list of RepresentationHook have '
-                f'no label, such as {dataset.get_data_info(unlabelled[0])["filename"]}; give all '
-                'of them a label, or none.'
+                f'The list of RepresentationHook has {len(dataset)} videos, {unlabelled} of them '
+                f'without a label; it needs at least {MIN_VIDEOS}, and a label for all or for none.'
             )
 
     def after_train_epoch(self, runner: Runner) -> None:
@@ -109,7 +101,8 @@ class RepresentationHook(Hook):
         ):
             self._measure(runner, runner.iter + 1, 'step')
 
-    def represent(self, model: BaseRecognizer) -> list[tuple[Tensor, Tensor, Tensor, list]] | None:
+    @torch.no_grad()
+    def represent(self, model: BaseRecognizer) -> list[tuple[Tensor, Tensor, int, list]] | None:
         """Encode the videos of the list; each rank encodes its share.
 
         Args:
@@ -123,24 +116,17 @@ class RepresentationHook(Hook):
         Raises:
             ValueError: The loader does not yield two clips per video.
         """
-        videos: list[tuple[Tensor, Tensor, Tensor]] = []
-        unreadable: list[list[tuple[str, str]]] = []
-
-        def batches() -> Iterator[dict]:
-            for batch in self.loader:
-                unreadable.extend(sample.get('unreadable', []) for sample in samples_of(batch))
-                yield batch
-
-        for feats, labels in clip_features(model, batches()):
+        results = []
+        for batch in self.loader:
+            feats = encode_clips(model, batch['inputs'])  # (N, 2, C)
             if feats.shape[1] != 2:
                 raise ValueError(
                     f'RepresentationHook needs two clips per video, got {feats.shape[1]}; '
                     'sample with EvenClipSample(num_clips=2) and one crop.'
                 )
-            with torch.no_grad():
-                z = model.cls_head(feats.flatten(0, 1)).float().unflatten(0, (-1, 2))
-            videos += zip(feats.cpu(), z.cpu(), labels, strict=True)
-        results = [(*video, faults) for video, faults in zip(videos, unreadable, strict=True)]
+            z = model.cls_head(feats.flatten(0, 1)).float().unflatten(0, (-1, 2))  # (N, 2, D)
+            for x, y, sample in zip(feats.cpu(), z.cpu(), batch['data_samples'], strict=True):
+                results.append((x, y, int(sample.gt_label), sample.get('unreadable', [])))
         # 'gpu' uses the communication backend, 'cpu' uses files in the working directory
         return collect_results(results, len(self.loader.dataset), device='gpu')
 
@@ -151,21 +137,28 @@ class RepresentationHook(Hook):
             results = self.represent(model)
         if results is None:
             return
+        # The first fault is that of the video itself, the others are those of its replacements
+        faults = dict(faults[0] for *_, faults in results if faults)
         readable = [tensors for *tensors, faults in results if not faults]
-        self._report_unreadable(runner, results)
+        if faults.keys() - self._reported:
+            runner.logger.warning(
+                f'{len(faults)} of the {len(results)} videos in the list of RepresentationHook '
+                f'cannot be read and are left out: {next(iter(faults.items()))}, ...'
+            )
+            self._reported |= faults.keys()
         if len(readable) < MIN_VIDEOS:
             return
-        feats, z, labels = (torch.stack(column) for column in zip(*readable, strict=True))
-        scalars = measure(feats, z, labels)
+        feats, z, labels = zip(*readable, strict=True)
+        scalars = measure(torch.stack(feats), torch.stack(z), torch.tensor(labels))
         text = '  '.join(f'{name}: {value:.4f}' for name, value in scalars.items())
         runner.logger.info(f'Representation after {unit} {count}: {text}')
         runner.visualizer.add_scalars(
             {f'representation/{name}': value for name, value in scalars.items()}, step=count
         )
         std, rank = scalars['embedding_std'], scalars['embedding_rank']
-        directions = min(len(z) - 1, z.shape[-1])
-        problem = 'collapses' if math.isfinite(std) else 'is not finite'
+        directions = min(len(z) - 1, z[0].shape[-1])
         if not (std >= MIN_STD and rank >= max(2, MIN_RANK_SHARE * directions)):  # NaN, too
+            problem = 'collapses' if math.isfinite(std) else 'is not finite'
             runner.logger.warning(
                 f'The embedding {problem}: after {unit} {count} its standard deviation is '
                 f'{std:.3g} (1 if it is spread evenly) and its effective rank {rank:.3g} of '
@@ -173,22 +166,6 @@ class RepresentationHook(Hook):
                 '2 ln(2N - 1) for N videos per step), sync_bn over all ranks, the temperature, and '
                 'that the two clips of a video are augmented independently.'
             )
-
-    def _report_unreadable(self, runner: Runner, results: list) -> None:
-        """Warn once of the videos that are left out."""
-        # The first fault is that of the video itself, the others are those of its replacements
-        found = dict(faults[0] for *_, faults in results if faults)
-        new = [name for name in found if name not in self._unreadable]
-        if not new:
-            return
-        example = f'{new[0]}: {found[new[0]]}'
-        left = sum(not faults for *_, faults in results)
-        enough = '' if left >= MIN_VIDEOS else f' The {left} others are too few for a measurement.'
-        runner.logger.warning(
-            f'{len(results) - left} of the {len(results)} videos in the list of RepresentationHook '
-            f'cannot be read and are left out of its measures, such as {example}.{enough}'
-        )
-        self._unreadable |= found
 
 
 def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.datasets.sample_index import SampleIndex, seeded_draws
+from cvrl_mm.datasets.seeding import SampleIndex, seeded_draws
 
 
 def draw() -> tuple:

@@ -7,9 +7,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from cvrl_mm.datasets.bad_video_record import BadVideoRecord
-
-from .batches import samples_of
+from .runtime import samples_of
 
 
 @HOOKS.register_module()
@@ -17,8 +15,9 @@ class BadVideosHook(Hook):
     """Report videos that were replaced because they cannot be read; stop if they are too many.
 
     ``VideoListDataset`` reports these videos with the samples. Each video is logged once and added
-    to ``bad_videos.txt`` in the work dir as path, tab, reason. Ranks exchange their reports every
-    ``interval`` steps, so that all of them stop at the same step.
+    to ``bad_videos.txt`` in the work dir as path, tab, reason; a path may hold any characters but a
+    newline, and any bytes. Ranks exchange their reports every ``interval`` steps, so that all of
+    them stop at the same step.
 
     Args:
         max_share: Largest share of an epoch's samples that may be replaced.
@@ -38,9 +37,15 @@ class BadVideosHook(Hook):
         self.interval = interval
 
     def before_train(self, runner: Runner) -> None:
-        """Open the record, which contains the videos that earlier starts of the run have found."""
-        self.record = BadVideoRecord(Path(runner.work_dir) / 'bad_videos.txt')
-        self._found: dict[str, str] = {}  # by this rank since the last exchange
+        """Read which videos earlier starts of the run have found."""
+        self.path = Path(runner.work_dir) / 'bad_videos.txt'
+        # Text mode and splitlines would also split at characters that names may have
+        text = self.path.read_bytes().decode(errors='surrogateescape') if self.path.exists() else ''
+        self._known = {line.rpartition('\t')[0] for line in text.split('\n')}
+        if text[-1:] not in ('', '\n') and is_main_process():  # a kill has cut the last line
+            with self.path.open('ab') as file:
+                file.write(b'\n')
+        self._found: dict[str, str] = {}  # reasons by path, of this rank since the last exchange
         self._seen = self._replaced = 0
         self._totals = [0, 0]  # of this epoch, over all ranks
 
@@ -71,7 +76,7 @@ class BadVideosHook(Hook):
         if replaced:
             runner.logger.info(
                 f'Epoch {runner.epoch + 1}: {replaced} of {seen} samples ({replaced / seen:.2%}) '
-                f'were replaced because their videos cannot be read; {self.record.path} names them.'
+                f'were replaced because their videos cannot be read; {self.path} names them.'
             )
 
     def _exchange(self, runner: Runner) -> None:
@@ -82,16 +87,23 @@ class BadVideosHook(Hook):
         """
         reports = all_gather_object((self._seen, self._replaced, self._found))
         self._seen, self._replaced, self._found = 0, 0, {}
+        new: dict[str, str] = {}
         for seen, replaced, found in reports:
             self._totals[0] += replaced
             self._totals[1] += seen
-            for filename, reason in self.record.add(found.items(), is_main_process()).items():
-                runner.logger.warning(f'{filename} cannot be read and is replaced: {reason}')
+            new |= {name: reason for name, reason in found.items() if name not in self._known}
+        self._known |= new.keys()
+        for filename, reason in new.items():
+            runner.logger.warning(f'{filename} cannot be read and is replaced: {reason}')
+        if new and is_main_process():
+            lines = ''.join(f'{filename}\t{reason}\n' for filename, reason in new.items())
+            with self.path.open('ab') as file:
+                file.write(lines.encode(errors='surrogateescape'))
         replaced, seen = self._totals
         if replaced > self.max_share * seen:
             raise RuntimeError(
                 f'{replaced} of the {seen} videos drawn in this epoch ({replaced / seen:.1%}) '
-                f'cannot be read, more than max_share={self.max_share:.1%}; {self.record.path} '
+                f'cannot be read, more than max_share={self.max_share:.1%}; {self.path} '
                 'names them. Correct data_prefix, or train on the list that '
                 'cvrl check writes, or raise max_share of BadVideosHook.'
             )

@@ -1,0 +1,383 @@
+"""Checkpoints that survive kills, full disks and signals, and that resume exactly."""
+
+import os
+import re
+import signal
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+import torch
+from mmengine.config import ConfigDict
+from mmengine.dist import (
+    all_gather_object,
+    all_reduce,
+    barrier,
+    broadcast_object_list,
+    is_main_process,
+)
+from mmengine.fileio import LocalBackend, register_backend
+from mmengine.hooks import CheckpointHook
+from mmengine.logging import HistoryBuffer
+from mmengine.model import is_model_wrapper
+from mmengine.registry import HOOKS
+from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
+from mmengine.utils import apply_to
+
+from ..io import PART, locked, replacing
+from ..models.weights import check_fit, load_checkpoint, refuse_foreign_code
+
+PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that of steps
+PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
+INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells report Ctrl-C
+PROGRESS = ('last_step', '_global_step', '_last_value')  # in the state of a scheduler
+
+
+@register_backend('atomic')
+class AtomicBackend(LocalBackend):
+    """The local file system, where a file appears whole or not at all."""
+
+    def put(self, obj: bytes, filepath: str | Path) -> None:
+        """Write a file under another name and rename it once it is on the disk."""
+        path = Path(filepath)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part:
+            part.write_bytes(obj)
+
+
+@HOOKS.register_module()
+class AtomicCheckpointHook(CheckpointHook):
+    """``CheckpointHook`` of mmengine with protection against kills, signals and mistakes.
+
+    - A checkpoint has a temporary name until it is complete. Outdated ones are removed after it.
+    - All files load with ``torch.load(weights_only=True)``, and nothing else is loaded unless the
+      environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set.
+    - ``--resume`` uses the newest checkpoint that can be read. A job that torchrun or Slurm has
+      restarted resumes by itself.
+    - Checkpoints in the work dir that are later than the step at which a training begins are moved
+      to a subfolder ``earlier_N``: all of them for a new training, and those after the one that
+      ``--resume`` names. Nothing is overwritten, and a restart cannot continue the other training.
+    - On SIGTERM (preemption), SIGUSR1 (Slurm, ahead of a time limit) or SIGINT (Ctrl-C), the run
+      writes ``preempted_STEP.pth`` after the current step, the same on all ranks, and ends with
+      exit code 75, or 130 after Ctrl-C. This needs a seeded loop (:mod:`.loops`), which continues
+      with the next batch when the run is resumed.
+    - Weights to test or to resume must be exactly those of the network. ``load_from`` may hold only
+      some of them, but not none. ``meta['backbone']`` has the settings of the backbone, because
+      weights do not tell with which padding they were trained.
+    - If the schedule of the config differs from that of a resumed checkpoint, for example with
+      other epochs or another number of GPUs, that of the config is followed.
+    - A work dir is used by one run at a time.
+
+    Args:
+        **kwargs: The arguments of ``CheckpointHook``, besides ``out_dir`` and ``backend_args``:
+            checkpoints are in the work dir.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs, backend_args=dict(backend='atomic'))
+        # Outdated checkpoints are removed here; mmengine does so before it writes the next one
+        self.num_kept, self.max_keep_ckpts = self.max_keep_ckpts, -1
+        self._lock = ExitStack()
+        refuse_foreign_code()
+
+    def before_run(self, runner: Runner) -> None:
+        """Lock the work dir and choose the checkpoint to resume from.
+
+        Raises:
+            BlockingIOError: Another run uses the work dir.
+            ValueError: None of the checkpoints can be read.
+        """
+        if not is_training(runner) or runner.iter > 0:
+            return
+        # torchrun counts restarts only on the node that failed
+        restarted = any(all_gather_object(was_restarted()))
+        choice = [runner._resume, runner._load_from]
+        if is_main_process():
+            self._lock.enter_context(locked(Path(runner.work_dir)))
+            for part in Path(runner.work_dir).glob(f'.*{PART}.pth'):
+                part.unlink()
+            if restarted or (runner._resume and runner._load_from is None):
+                newest = self._newest(runner)
+                if newest is not None:
+                    choice = [True, str(newest)]
+                elif runner._load_from is None:
+                    choice = [False, None]  # mmengine would follow last_checkpoint anywhere
+        broadcast_object_list(choice)
+        runner._resume, runner._load_from = choice
+
+    def _newest(self, runner: Runner) -> Path | None:
+        """Return the newest checkpoint in the work dir that can be read."""
+        folder = Path(runner.work_dir)
+        # A regular checkpoint replaces those of a preemption, which are therefore newer
+        preempted = sorted(find_checkpoints(folder, [PREEMPTED]), reverse=True)
+        regular = sorted(find_checkpoints(folder, [self.filename_tmpl]), reverse=True)
+        for _, path in preempted + regular:
+            try:
+                check_whole(path)
+                return path
+            except (OSError, ValueError) as error:
+                runner.logger.warning(f'{error} Trying the checkpoint before it.')
+        if preempted or regular:
+            raise ValueError(
+                f'None of the checkpoints in {folder} can be read. Move them away to start anew.'
+            )
+        runner.logger.warning(f'There is no checkpoint in {folder}; the training starts anew.')
+        return None
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Check a checkpoint before it is used, and adapt it to the config.
+
+        Raises:
+            CheckpointMisfitError: The weights do not fit the network.
+            ValueError: The checkpoint to resume is damaged or belongs to another training.
+        """
+        training, name = is_training(runner), str(runner._load_from or 'The checkpoint')
+        resumed = training and runner._resume
+        check_fit(unwrapped_model(runner), checkpoint, name, partly=training and not resumed)
+        if not resumed:
+            return
+        fault = next(_faults(runner, checkpoint), None)
+        if fault is not None:
+            raise ValueError(f'{name} is damaged or belongs to another training: {fault}.')
+        scalars = checkpoint['message_hub'].get('log_scalars', {})
+        for key, contents in scalars.items():
+            if isinstance(contents, list):
+                scalars[key] = HistoryBuffer(*(x.cpu().numpy() for x in contents))
+        # With another number of GPUs, the epochs are kept and the steps are counted anew
+        meta, steps = checkpoint['meta'], len(runner.train_dataloader)
+        if isinstance(runner.train_loop, EpochBasedTrainLoop):
+            meta['iter'] = round(meta['iter'] / (meta.get('steps_per_epoch') or steps) * steps)
+        follow_config(runner, checkpoint)
+
+    def before_train(self, runner: Runner) -> None:
+        """Move checkpoints of another training aside."""
+        super().before_train(runner)
+        if not is_main_process():
+            return
+        folder = Path(runner.work_dir)
+        counts = {
+            self.filename_tmpl: runner.epoch if self.by_epoch else runner.iter,
+            f'best_*_{self.filename_tmpl}': runner.epoch if self.by_epoch else runner.iter,
+            PREEMPTED: runner.iter,
+        }
+        later = [
+            path
+            for template, reached in counts.items()
+            for number, path in find_checkpoints(folder, [template])
+            if number > reached and not (runner._resume and str(path) == str(runner._load_from))
+        ]
+        if later:
+            aside = next(f for i in count(1) if not (f := folder / f'earlier_{i}').exists())
+            aside.mkdir()
+            for path in (*later, folder / 'last_checkpoint'):
+                if path.exists():
+                    path.rename(aside / path.name)
+            runner.logger.warning(
+                f'{len(later)} checkpoints of another training were moved to {aside}. To continue '
+                f'that training instead, end this one and resume from a file there.'
+            )
+
+    def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
+        """Save at the interval; save and end if a rank has received a signal.
+
+        Raises:
+            SystemExit: A rank has received a signal, and the checkpoint is written.
+        """
+        super().after_train_iter(runner, batch_idx, *args, **kwargs)
+        step = runner.iter + 1
+        accumulates = step % getattr(runner.optim_wrapper, '_accumulative_counts', 1)
+        if step < runner.max_iters and not accumulates:
+            self._end_after_signal(runner, step)
+
+    def after_val_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
+        """Save and end within a validation if a rank has received a signal."""
+        if is_training(runner) and 0 < runner.iter < runner.max_iters:
+            self._end_after_signal(runner, runner.iter)
+
+    def _end_after_signal(self, runner: Runner, step: int) -> None:
+        signals = getattr(runner.train_loop, 'signals', None)
+        if signals is None:  # not a seeded loop, or not in training
+            return
+        number = torch.tensor(signals[0] if signals else 0)
+        all_reduce(number, 'max')
+        if number == 0:
+            return
+        name, interrupted = PREEMPTED.format(step), int(number) == signal.SIGINT
+        runner.save_checkpoint(
+            self.out_dir,
+            name,
+            save_optimizer=self.save_optimizer,
+            save_param_scheduler=self.save_param_scheduler,
+            meta=dict(epoch=runner.epoch, iter=step),
+            by_epoch=False,
+            backend_args=self.backend_args,
+        )
+        barrier()  # a launcher ends all ranks as soon as one has ended
+        code = INTERRUPTED_CODE if interrupted else PREEMPTED_CODE
+        runner.logger.warning(
+            f'{signal.Signals(int(number)).name}: wrote {Path(self.out_dir) / name}; the run ends '
+            f'with exit code {code}. Resume it to continue with the next step.'
+        )
+        raise SystemExit(code)
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Describe the backbone, and store what does not load with ``weights_only`` as tensors."""
+        model, meta = runner.cfg.get('model'), checkpoint['meta']
+        backbone = model.get('backbone') if isinstance(model, dict) else None
+        if isinstance(backbone, ConfigDict) and 'type' in backbone:
+            meta['backbone'] = backbone.to_dict()
+        meta['steps_per_epoch'] = len(runner.train_dataloader)
+        for part in ('message_hub', 'meta'):
+            checkpoint[part] = apply_to(checkpoint[part], _is_foreign, _to_plain)
+
+    def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
+        super()._save_checkpoint_with_step(runner, step, meta)
+        if is_main_process():
+            folder = Path(self.out_dir)
+            outdated = list(find_checkpoints(folder, [PREEMPTED]))
+            if self.num_kept > 0:
+                regular = sorted(find_checkpoints(folder, [self.filename_tmpl]))
+                outdated += regular[: -self.num_kept]
+            for _, path in outdated:
+                path.unlink()
+
+    def after_run(self, runner: Runner) -> None:
+        """Release the work dir."""
+        self._lock.close()
+
+
+def is_training(runner: Runner) -> bool:
+    """Return whether a runner trains, and does not only test."""
+    return isinstance(runner._train_loop, BaseLoop)  # it is built by ``Runner.train``
+
+
+def unwrapped_model(runner: Runner) -> Any:
+    """Return the model of a runner without the wrapper for distributed training."""
+    return runner.model.module if is_model_wrapper(runner.model) else runner.model
+
+
+def was_restarted() -> bool:
+    """Return whether torchrun or Slurm has started this process in the place of another one."""
+    counters = ('TORCHELASTIC_RESTART_COUNT', 'SLURM_RESTART_COUNT')
+    return any(os.environ.get(counter, '0') != '0' for counter in counters)
+
+
+def find_checkpoints(folder: Path, patterns: list[str]) -> Iterator[tuple[int, Path]]:
+    """Find checkpoints by their names, without reading them.
+
+    Args:
+        folder: Where they are.
+        patterns: Their names, '{}' in place of the step or epoch, '*' for any characters.
+
+    Yields:
+        The step or epoch of each, and its path.
+    """
+    escaped = [re.escape(p).replace(r'\{\}', r'(\d+)').replace(r'\*', '.+') for p in patterns]
+    for path in folder.glob('*'):
+        match = next(filter(None, (re.fullmatch(regex, path.name) for regex in escaped)), None)
+        if match is not None:
+            yield int(match[1]), path
+
+
+def check_whole(path: Path) -> None:
+    """Check that a checkpoint can be read.
+
+    Raises:
+        OSError: The file cannot be opened.
+        ValueError: It is damaged, holds more than weights, or its weights are not finite.
+    """
+    try:
+        with ZipFile(path) as file:
+            damaged = file.testzip()
+    except (BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        damaged = str(error)
+    if damaged:
+        raise ValueError(f'{path} is damaged ({damaged}).')
+    for name, x in load_checkpoint(path).get('state_dict', {}).items():
+        if x.is_floating_point() and not x.isfinite().all():
+            raise ValueError(f'{path} has weights that are not finite ({name}).')
+
+
+def follow_config(runner: Runner, checkpoint: dict) -> None:
+    """Let the schedule and learning rate of the config replace those of a checkpoint.
+
+    mmengine restores both from the checkpoint: with more epochs, a finished training would continue
+    with its last learning rate, which is almost 0 after a cosine. If the schedule is the same, this
+    function changes nothing. The learning rate must be all that the schedules change.
+
+    Args:
+        runner: A runner that has not trained yet.
+        checkpoint: Its contents to be loaded, changed in place.
+    """
+    schedulers, meta = runner.param_schedulers, checkpoint['meta']
+    if not isinstance(schedulers, list):
+        return
+    settings = [
+        [{k: v for k, v in state.items() if k not in PROGRESS} for state in states]
+        for states in ([s.state_dict() for s in schedulers], checkpoint['param_schedulers'])
+    ]
+    if settings[0] == settings[1]:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', UserWarning)  # of steps without the optimizer
+        for by_epoch, steps in ((False, meta['iter']), (True, meta['epoch'])):
+            for scheduler in [s for s in schedulers if s.by_epoch == by_epoch] * steps:
+                scheduler.step()
+    checkpoint['param_schedulers'] = [s.state_dict() for s in schedulers]
+    groups = zip(
+        checkpoint['optimizer']['param_groups'], runner.optim_wrapper.param_groups, strict=True
+    )
+    for saved, group in groups:
+        saved.update(lr=group['lr'], initial_lr=group['initial_lr'])
+    runner.logger.info('The learning rate follows the config, not the checkpoint.')
+
+
+def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:
+    """Find what mmengine would silently leave out, or fail at later, when it resumes."""
+    meta = checkpoint.get('meta', {})
+    counts = [meta.get(key) for key in ('epoch', 'iter')]
+    if not all(isinstance(x, int) and x >= 0 for x in counts) or 'message_hub' not in checkpoint:
+        yield 'it does not say how far it was trained'
+    asked, seed = runner.cfg.get('randomness', {}).get('seed'), meta.get('seed')
+    if asked not in (None, seed):
+        yield f'it has the seed {seed}, and randomness.seed is {asked}'
+    if runner.param_schedulers and 'param_schedulers' not in checkpoint:
+        yield 'it has no schedules'
+    weights = checkpoint.get('state_dict', {})
+    for name, value in unwrapped_model(runner).state_dict().items():
+        x = weights.get(name, value)
+        if x.is_complex() or x.is_floating_point() != value.is_floating_point():
+            yield f'{name} is of {x.dtype}'
+        elif name.endswith('running_var') and (x < 0).any():
+            yield f'{name} is negative'
+    expected = runner.optim_wrapper.state_dict()
+    saved = checkpoint.get('optimizer', {})
+    sizes = [
+        [len(group['params']) for group in state.get('param_groups', ())]
+        for state in (expected, saved)
+    ]
+    if sizes[0] != sizes[1]:
+        yield 'its optimizer has other parameters'
+    parameters = [p for group in runner.optim_wrapper.param_groups for p in group['params']]
+    for i, state in saved.get('state', {}).items():
+        for key, x in state.items():
+            is_state = isinstance(x, torch.Tensor) and x.ndim > 0
+            if is_state and (x.shape != parameters[i].shape or x.is_complex()):
+                yield f'{key} of its optimizer does not fit a parameter'
+
+
+def _is_foreign(x: object) -> bool:
+    """Return whether weights-only loading rejects a value."""
+    return isinstance(x, (np.generic, np.ndarray, HistoryBuffer))
+
+
+def _to_plain(x: Any) -> Any:
+    if isinstance(x, HistoryBuffer):
+        return [torch.from_numpy(history.copy()) for history in x.data]
+    return x.tolist()

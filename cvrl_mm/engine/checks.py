@@ -1,0 +1,107 @@
+"""Checks at the start of a run, before time is lost."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mmengine.dist import all_gather_object, get_world_size
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+from mmengine.runner import BaseLoop, Runner
+
+from ..datasets.lists import check_labels
+from ..models.heads import check_head_channels
+from .checkpoint import is_training, unwrapped_model
+
+
+@HOOKS.register_module()
+class ChecksHook(Hook):
+    """Check the videos, labels, batches and initial weights of a run before its first step.
+
+    - ``in_channels`` of the head matches the features of the backbone, which recognizers of
+      MMAction2 do not compare.
+    - If the head has ``num_classes``, every video in the lists of a ``VideoListDataset`` has a
+      label of one of them. MMAction2 counts a wrong label of a test list as a wrong prediction.
+    - An epoch has at least one batch, and each batch of a contrastive head has negatives. If all
+      batches of all ranks have the same size, the hook sets ``equal_batches`` of the head, so that
+      the ranks do not exchange the sizes in each step.
+    - A resumed training began with the weights that the config names in ``init_cfg``. Otherwise,
+      evaluating a second checkpoint in the folder of the first evaluation would continue that one,
+      or test it again if it is finished. A file that no longer exists may have been moved, so
+      another path is then accepted.
+    """
+
+    def before_run(self, runner: Runner) -> None:
+        """Check the head and the lists.
+
+        Raises:
+            ValueError: The channels differ, or a label is missing or out of range.
+        """
+        model = unwrapped_model(runner)
+        head = getattr(model, 'cls_head', None)
+        if hasattr(head, 'in_channels') and not getattr(model, 'with_neck', False):
+            check_head_channels(model.backbone, head.in_channels)
+        if not hasattr(head, 'num_classes'):
+            return
+        for split in ('train', 'val', 'test'):
+            if isinstance(getattr(runner, f'_{split}_loop'), BaseLoop):  # else it is not used
+                dataset = runner.cfg[f'{split}_dataloader'].dataset
+                if dataset.get('type') == 'VideoListDataset':
+                    check_labels(dataset, head.num_classes)
+
+    def before_train(self, runner: Runner) -> None:
+        """Check the batches.
+
+        Raises:
+            ValueError: An epoch has no batch, or a batch has no negatives.
+        """
+        loader, ranks = runner.train_dataloader, get_world_size()
+        videos, batches = len(loader.dataset), loader.batch_sampler
+        size = batches.batch_size * ranks
+        if len(loader) == 0:
+            raise ValueError(
+                f'The training list holds {videos} videos, fewer than one batch of {size}; lower '
+                'train_dataloader.batch_size or give more videos.'
+            )
+        head = getattr(unwrapped_model(runner), 'cls_head', None)
+        if not hasattr(head, 'equal_batches'):
+            return
+        last = 0 if batches.drop_last else len(batches.sampler) % batches.batch_size * ranks
+        if 1 in (size, last):
+            raise ValueError(
+                f'{videos} videos in batches of {size} give a batch of one video, which has no '
+                'negatives; set train_dataloader.batch_size to 2 or more and drop_last=True.'
+            )
+        sizes = all_gather_object((batches.batch_size, batches.drop_last))
+        head.equal_batches = len(set(sizes)) == 1 and batches.drop_last
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Store the files of the initial weights."""
+        checkpoint['meta']['initial_weights'] = dict(_initial_weights(runner.cfg.get('model')))
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Compare the files of the initial weights with those of the config.
+
+        Raises:
+            ValueError: The training to resume began with other weights.
+        """
+        former = checkpoint.get('meta', {}).get('initial_weights')
+        if not (is_training(runner) and runner._resume) or former is None:
+            return
+        for name, file in _initial_weights(runner.cfg.get('model')):
+            before = former.get(name)
+            if before is None or (before != file and ('://' in before or Path(before).exists())):
+                raise ValueError(
+                    f'The training to resume began with {before or "random weights"}, but '
+                    f'{name}.checkpoint is {file}. Choose another --work-dir (WORK_DIR for '
+                    'tools/train_and_test.sh), or leave out --resume to start anew.'
+                )
+
+
+def _initial_weights(config: object, name: str = 'model') -> Iterator[tuple[str, str]]:
+    """Yield the key of each ``init_cfg`` with a checkpoint and the absolute path or URL."""
+    if isinstance(config, Mapping):
+        file = config.get('checkpoint')
+        if name.endswith('.init_cfg') and file:
+            yield name, str(file) if '://' in str(file) else str(Path(file).resolve())
+        for key, value in config.items():
+            yield from _initial_weights(value, f'{name}.{key}')

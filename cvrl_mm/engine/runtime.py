@@ -1,0 +1,100 @@
+"""Mixed precision, checks and logs of the loss, and output on the terminal."""
+
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from mmengine.device import get_device
+from mmengine.hooks import Hook
+from mmengine.logging import MMLogger
+from mmengine.optim import OptimWrapper
+from mmengine.registry import HOOKS, OPTIM_WRAPPERS
+from mmengine.runner import Runner
+from mmengine.runner.amp import autocast
+from torch import Tensor, nn
+
+
+@OPTIM_WRAPPERS.register_module()
+class AutocastOptimWrapper(OptimWrapper):
+    """Run forward passes under bfloat16 autocast on an accelerator, in float32 on a CPU.
+
+    bfloat16 has the range of float32 and needs no loss scaling. mmengine's ``AmpOptimWrapper``
+    always uses a loss scaler and does not support CPUs. On CPUs, oneDNN 3.12 (in torch 2.13)
+    computes some 3D convolutions in bfloat16 incorrectly. Without AMX these are the gradients of
+    kernels that are longer than the clip (3 over 2 frames, 5 over 4), and of strides over a single
+    pixel, which also write outside their memory. With AMX they are outputs of a width of one pixel
+    (pytorch/pytorch#169688).
+    """
+
+    @contextmanager
+    def optim_context(self, model: nn.Module) -> Iterator[None]:
+        """Enable autocast; gradient accumulation is that of ``OptimWrapper``."""
+        enabled = get_device() != 'cpu'
+        with super().optim_context(model), autocast(dtype=torch.bfloat16, enabled=enabled):
+            yield
+
+
+@HOOKS.register_module()
+class FiniteLossHook(Hook):
+    """Stop at a loss that is NaN or infinite, with an error that names the step and its files."""
+
+    def after_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: dict | None, outputs: dict
+    ) -> None:
+        """Check the loss of the step, before a checkpoint is saved.
+
+        Raises:
+            FloatingPointError: The loss is not finite.
+        """
+        loss = float(outputs['loss'].detach())
+        if not math.isfinite(loss):
+            rates = {lr for rates in runner.optim_wrapper.get_lr().values() for lr in rates}
+            files = [str(sample.get('filename')) for sample in samples_of(data_batch)]
+            raise FloatingPointError(
+                f'The loss of step {runner.iter + 1} is {loss} at a learning rate of '
+                f'{max(rates):.6g}. Lower the learning rate, or inspect the files of the batch: '
+                f'{", ".join(files)}.'
+            )
+
+
+@HOOKS.register_module()
+class RegularizationLossHook(Hook):
+    """Log the contribution of weight decay to the objective (CVRL, Figure 5).
+
+    ``regularization_loss`` is half the weight decay times the squared norm of the decayed
+    parameters. It is only logged; the optimiser applies the weight decay.
+    """
+
+    @torch.no_grad()
+    def after_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
+        """Update the logged scalar."""
+        # Groups with the same decay are merged: mmengine may make one group per parameter
+        decayed: dict[float, list[Tensor]] = defaultdict(list)
+        for group in runner.optim_wrapper.optimizer.param_groups:
+            decayed[group['weight_decay']] += group['params']
+        penalties = [
+            decay / 2 * torch.stack(torch._foreach_norm(parameters)).square().sum()
+            for decay, parameters in decayed.items()
+            if decay > 0
+        ]
+        total = torch.stack(penalties).sum() if penalties else torch.zeros(())
+        runner.message_hub.update_scalar('train/regularization_loss', total)
+
+
+def samples_of(data_batch: object) -> list:
+    """Return the data samples of a batch from the loader; empty if it has none."""
+    return data_batch.get('data_samples', []) if isinstance(data_batch, dict) else []
+
+
+def print_warnings_only(logger: logging.Logger | None = None) -> None:
+    """Print only warnings of a logger on the terminal; its log file contains all messages.
+
+    Args:
+        logger: Logger of a runner. Default: mmengine's, in a program without a runner.
+    """
+    for handler in (logger or MMLogger.get_current_instance()).handlers:
+        if type(handler) is logging.StreamHandler:
+            handler.setLevel(max(logging.WARNING, handler.level))  # higher on ranks above 0
