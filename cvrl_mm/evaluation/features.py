@@ -36,7 +36,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from ..convert.description import ClipInput, load_backbone
 from ..convert.export import extract_backbone
 from ..convert.files import locate_weights
-from ..datasets.sample_index import seeded_draws
+from ..datasets.seeding import seeded_draws
 from ..io import check_target, is_utf8, printable, progress, replacing
 from ..models.backbone import global_average_pool
 from ..models.weights import is_counter

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.representation_hook import MIN_VIDEOS
+from ..engine.knn_monitor import MIN_VIDEOS
 from ..io import evenly_spaced
 from .inspect import Inspection, Video
 

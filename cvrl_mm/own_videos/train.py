@@ -36,7 +36,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ..cli import read_config
 from ..convert.description import ClipInput
 from ..datasets.lists import gather_videos
-from ..engine.terminal_log import print_warnings_only, shorten
+from ..engine.runtime import print_warnings_only
+from ..engine.terminal_log import shorten
 from ..evaluation.encoder import load_encoder
 from ..io import cores_per_process, locked, progress, replacing, usable_cores
 from .config import INIT, render, write_inputs, write_lists
