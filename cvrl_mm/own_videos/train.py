@@ -1,7 +1,6 @@
 """Pre-train on a user's own videos: inspection, settings, training and results."""
 
 import gc
-import logging
 import math
 import os
 import re
@@ -37,7 +36,6 @@ from ..cli import read_config
 from ..convert.description import ClipInput
 from ..datasets.lists import gather_videos
 from ..engine.runtime import print_warnings_only
-from ..engine.terminal_log import shorten
 from ..evaluation.encoder import load_encoder
 from ..io import cores_per_process, locked, progress, replacing, usable_cores
 from .config import INIT, render, write_inputs, write_lists
@@ -221,7 +219,6 @@ def time_step(config_file: Path) -> float:
         cfg.merge_from_dict({'train_cfg.max_iters': untimed + timed, 'work_dir': folder})
         cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'RepresentationHook']
         cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
-        cfg.default_hooks.pop('plain_checkpoint', None)
         timer = StepTimer()
         runner = QuietRunner.from_cfg(cfg)
         runner.register_hook(timer)
@@ -266,7 +263,9 @@ class QuietRunner(Runner):
 
     def build_logger(self, *args: Any, **kwargs: Any) -> MMLogger:
         """Build the logger and restrict its terminal output to warnings."""
-        return shorten(super().build_logger(*args, **kwargs), logging.WARNING)
+        logger = super().build_logger(*args, **kwargs)
+        print_warnings_only(logger)
+        return logger
 
 
 class StepTimer(Hook):
