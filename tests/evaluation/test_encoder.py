@@ -1,8 +1,3 @@
-import http.server
-import sys
-import threading
-import types
-from functools import partial
 from pathlib import Path
 
 import av
@@ -158,41 +153,12 @@ def test_half_precision_stays_close(tmp_path, net):
     assert torch.cosine_similarity(half, expected).min() > 0.99
 
 
-def test_folders_addresses_and_the_hub(tmp_path, net, monkeypatch):
+def test_a_folder_is_loaded(tmp_path, net):
     path = save(tmp_path / 'model' / 'encoder.safetensors', net, **TOLD)
     assert equal_weights(load_encoder(path.parent), net)
     (tmp_path / 'empty').mkdir()
     with pytest.raises(FileNotFoundError, match=r'encoder\.safetensors'):
         load_encoder(tmp_path / 'empty')
-
-    monkeypatch.setattr(torch.hub, '_hub_dir', str(tmp_path / 'hub'))
-    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(path.parent))
-    handler.func.log_message = lambda *args: None
-    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    address = f'http://127.0.0.1:{server.server_port}/encoder.safetensors'
-    try:
-        assert equal_weights(load_encoder(address), net)
-        with pytest.raises(OSError, match='404'):
-            load_encoder(address + 's')
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
-    assert equal_weights(load_encoder(address), net)  # downloaded once
-
-    asked = []
-    hub = types.ModuleType('huggingface_hub')
-    hub.hf_hub_download = lambda *args: asked.append(args) or str(path)
-    monkeypatch.setitem(sys.modules, 'huggingface_hub', hub)
-    assert equal_weights(load_encoder('hf://someone/something'), net)
-    assert asked == [('someone/something', 'encoder.safetensors')]
-    monkeypatch.setitem(sys.modules, 'huggingface_hub', None)
-    with pytest.raises(ImportError, match='huggingface_hub'):
-        load_encoder('hf://someone/something')
-    with pytest.raises(ValueError, match='hf://OWNER/NAME'):
-        load_encoder('hf://someone')
 
 
 @pytest.mark.parametrize(
