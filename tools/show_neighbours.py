@@ -10,22 +10,11 @@ Example, with the checkpoint that training with this config has written:
         --out neighbours
 """
 
-from __future__ import annotations
-
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cvrl_cli import run_tool
-
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
-    from cvrl_mm.visualization.pages import Query
-
-    Embedded = tuple[torch.Tensor, torch.Tensor, list[str]]
 
 
 def parse_args() -> argparse.Namespace:
@@ -57,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     from cvrl_mm.engine.runtime import print_warnings_only
     from cvrl_mm.evaluation import build_recognizer, nearest_neighbours
     from cvrl_mm.io import printable
-    from cvrl_mm.visualization.pages import write_neighbour_page
+    from cvrl_mm.visualization.pages import Neighbour, Query, write_neighbour_page
 
     print_warnings_only()
     register_all_modules()
@@ -67,15 +56,24 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(f'{args.config} has neither features_dataloader nor test_dataloader.')
     names = args.classes.read_text(encoding='utf-8').splitlines() if args.classes else []
     model = build_recognizer(config, args.checkpoint).to(get_device())
-    gallery = embed(model, loader, args.gallery, args.root, 'gallery')
-    queries = embed(model, loader, args.queries, args.root, 'queries', args.rows)
-    sims, indices = nearest_neighbours(queries[0], gallery[0], args.neighbours)
+    gallery, classes, files = embed(model, loader, args.gallery, args.root)
+    queries, query_classes, query_files = embed(model, loader, args.queries, args.root, args.rows)
+    sims, indices = nearest_neighbours(queries, gallery, args.neighbours)
+
+    def name(label: int) -> str | None:  # a list without labels has -1
+        return names[label] if 0 <= label < len(names) else f'class {label}' if label >= 0 else None
+
+    rows = []
+    for file, label, near, places in zip(
+        query_files, query_classes, sims.tolist(), indices.tolist(), strict=True
+    ):
+        found = [
+            Neighbour(files[i], name(classes[i]), sim) for i, sim in zip(places, near, strict=True)
+        ]
+        rows.append(Query(file, name(label), found))
+    note = f'{args.checkpoint}: {len(query_files)} videos of {args.queries} among {len(files)}'
     page, unreadable = write_neighbour_page(
-        args.out,
-        'Nearest neighbours',
-        f'{args.checkpoint}: {len(queries[2])} videos of {args.queries} '
-        f'among {len(gallery[2])} of {args.gallery}.',
-        pair_up(queries, gallery, sims, indices, names),
+        args.out, 'Nearest neighbours', f'{note} of {args.gallery}.', rows
     )
     for video in unreadable:
         print(f'Cannot be read: {printable(video)}')
@@ -83,58 +81,28 @@ def run(args: argparse.Namespace) -> None:
 
 
 def embed(
-    model: nn.Module,
-    loader: dict,
-    video_list: str,
-    root: str,
-    title: str,
-    at_most: int | None = None,
-) -> Embedded:
+    model: Any, loader: dict, video_list: str, root: str, at_most: int | None = None
+) -> tuple[Any, list[int], list[str]]:
     """Compute the features of the videos of a list, or of some evenly spaced ones.
 
     Returns:
-        Features, (V, C), labels, (V,), and paths.
+        Features, (N, C), labels and paths.
     """
-    import numpy as np
     from mmaction.registry import DATASETS
     from mmengine.runner import Runner
     from rich.progress import track
 
     from cvrl_mm.evaluation import extract_features
+    from cvrl_mm.io import evenly_spaced
 
     dataset = dict(loader['dataset'], ann_file=video_list, data_prefix=dict(video=root))
     dataset = DATASETS.build(dataset)
-    if at_most is not None and at_most < len(dataset):
-        dataset.get_subset_(np.linspace(0, len(dataset) - 1, at_most).astype(int).tolist())
+    if at_most is not None:
+        dataset.get_subset_(evenly_spaced(len(dataset), at_most))
     batches = Runner.build_dataloader({**loader, 'dataset': dataset})
-    feats, labels = extract_features(model, track(batches, title))
+    feats, labels = extract_features(model, track(batches, 'Encoding'))
     files = [dataset.get_data_info(i)['filename'] for i in range(len(dataset))]
-    return feats, labels, files
-
-
-def pair_up(
-    queries: Embedded,
-    gallery: Embedded,
-    sims: torch.Tensor,
-    indices: torch.Tensor,
-    names: Sequence[str],
-) -> list[Query]:
-    """Collect the neighbours of each query with their class names."""
-    from cvrl_mm.visualization.pages import Neighbour, Query
-
-    def name(label: int) -> str | None:
-        if label < 0:  # the list has no label for this video
-            return None
-        return names[label] if label < len(names) else f'class {label}'
-
-    rows = []
-    for row, (video, label) in enumerate(zip(queries[2], queries[1].tolist(), strict=True)):
-        found = [
-            Neighbour(gallery[2][place], name(int(gallery[1][place])), similarity)
-            for place, similarity in zip(indices[row].tolist(), sims[row].tolist(), strict=True)
-        ]
-        rows.append(Query(video, name(label), found))
-    return rows
+    return feats, labels.tolist(), files
 
 
 def main() -> None:

@@ -103,7 +103,6 @@ def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> N
         )
 
 
-@torch.no_grad()
 def extract_features(model: BaseRecognizer, batches: Iterable[dict]) -> tuple[Tensor, Tensor]:
     """Compute the backbone's pooled features, averaged over the clips of each video.
 
@@ -116,28 +115,12 @@ def extract_features(model: BaseRecognizer, batches: Iterable[dict]) -> tuple[Te
     """
     was_training = model.training
     model.eval()
-    found = [(feats.mean(1).cpu(), labels) for feats, labels in clip_features(model, batches)]
-    model.train(was_training)
-    feats, labels = zip(*found, strict=True)
-    return torch.cat(feats), torch.cat(labels)
-
-
-def clip_features(
-    model: BaseRecognizer, batches: Iterable[dict]
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Compute the backbone's pooled features of each clip.
-
-    Args:
-        model: A recognizer; its mode is not changed.
-        batches: Batches of a data loader.
-
-    Yields:
-        For each batch, the features, (N, V, C) float32 on the model's device, and the labels, (N,)
-        on the CPU.
-    """
+    feats, labels = [], []
     for batch in batches:
-        labels = torch.tensor([int(sample.gt_label) for sample in batch['data_samples']])
-        yield encode_clips(model, batch['inputs']), labels
+        feats.append(encode_clips(model, batch['inputs']).mean(1).cpu())
+        labels += [int(sample.gt_label) for sample in batch['data_samples']]
+    model.train(was_training)
+    return torch.cat(feats), torch.tensor(labels)
 
 
 @torch.no_grad()
@@ -306,11 +289,7 @@ class FeatureStore:
 
 
 def _encode(
-    dataset: Dataset,
-    indices: Sequence[int],
-    encode: Encode,
-    batch_size: int,
-    num_workers: int,
+    dataset: Dataset, indices: Sequence[int], encode: Encode, batch_size: int, num_workers: int
 ) -> Iterator[Features]:
     """Encode some videos of a dataset; yield the features of each batch."""
     loader = DataLoader(
@@ -423,16 +402,9 @@ def list_features(
         feats = encode_clips(model, clips)
         return dict(backbone=(feats.mean(1, keepdim=True) if average else feats).half())
 
+    videos, how = _SeededViews(DATASETS.build(data), views), (loader.batch_size, loader.num_workers)
     with progress(f'Features of {data.ann_file}', disable=not is_main_process()) as on_progress:
-        store.fill(
-            _SeededViews(DATASETS.build(data), views),
-            encode,
-            loader.batch_size,
-            loader.num_workers,
-            get_rank(),
-            get_world_size(),
-            on_progress,
-        )
+        store.fill(videos, encode, *how, get_rank(), get_world_size(), on_progress)
     barrier()
     found, device = store.load(), next(model.parameters()).device
     return found.feats['backbone'].to(device), found.labels.to(device)
