@@ -26,21 +26,6 @@ WARNINGS = (
     '`broadcast_buffers` is deprecated',  # mmengine on torch 2.15, with several ranks
     'The current default scope "',  # mmaction2, if another package of OpenMMLab came first
 )
-# Beginnings and endings of messages of mmengine's logger of which the same is true
-LOG_BEGINNINGS = (
-    '"FileClient" will be deprecated in future.',
-    '"HardDiskBackend" is the alias of "LocalBackend"',
-    'Advance dataloader ',  # the sampler skips these batches without loading them
-    'Distributed training is not used, all SyncBatchNorm',
-    'The current default scope "',
-    'paramwise_options -- ',  # one line for each parameter without weight decay
-)
-LOG_ENDS = ('is skipped since its requires_grad=False',)  # one line for each frozen parameter
-
-
-def is_noise(message: str) -> bool:
-    """Return whether a message of mmengine's logger is not displayed."""
-    return message.startswith(LOG_BEGINNINGS) or message.endswith(LOG_ENDS)
 
 
 def apply() -> None:
@@ -52,7 +37,6 @@ def apply() -> None:
     know_our_configs()
     avoid_mps()
     keep_batch_norm_asynchronous()
-    find_the_meta_device()
 
 
 def hide_warnings() -> None:
@@ -180,18 +164,3 @@ def keep_batch_norm_asynchronous() -> None:
             torch.cuda.is_current_stream_capturing = is_capturing
 
     nn.SyncBatchNorm.forward = forward_without_mask  # type: ignore[method-assign]  # to replace it
-
-
-# What follows goes as soon as the training no longer needs it.
-
-
-def find_the_meta_device() -> None:
-    """Let activations be recomputed on the meta device, where memory is counted.
-
-    torch before 2.5 looks for a module of each device's name in ``torch``, and meta has none.
-    """
-    import torch
-    from mmengine.utils import digit_version
-
-    if digit_version(torch.__version__) < digit_version('2.5') and not hasattr(torch, 'meta'):
-        torch.meta = torch.cpu  # type: ignore[attr-defined]  # of an older torch
