@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from os.path import abspath
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,7 +42,9 @@ def claim(
             neither a training nor the command of one and there are no videos.
     """
     note, config = folder / COMMAND, folder / 'config.py'
-    asked = dict(videos=[abspath(source) for source in sources], options=asdict(options))
+    asked: dict[str, Any] = dict(
+        videos=[abspath(source) for source in sources], options=asdict(options)
+    )
     if note.is_file():
         stored = read_command(folder)
         same_videos = not sources or asked['videos'] == stored['videos']

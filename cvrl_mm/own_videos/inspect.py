@@ -93,27 +93,17 @@ class Inspection:
         yield f'Sizes: {_most_common(sizes)}; frames per second: {_most_common(rates)}'
         if self.classes:
             shown = ', '.join(map(printable, self.classes[:6]))
-            yield (
-                f'{len(self.classes)} folders are taken as classes ({shown}'
-                f'{", …" if len(self.classes) > 6 else ""}). They are used only for the '
-                'evaluation, never for the training.'
-            )
-        for name, reason in list(self.unreadable.items())[:1]:
-            yield (
-                f'{len(self.unreadable)} files cannot be used, such as {printable(name)}: {reason}.'
-                ' videos.tsv in the output folder names all.'
-            )
-        for copy, original in list(self.copies.items())[:1]:
-            yield (
-                f'{len(self.copies)} files are left out as exact copies (see videos.tsv), such as '
-                f'{printable(copy)} (the same bytes as {printable(original)}): '
-                'a copy would be trained on as a different video.'
-            )
+            shown += ', …' if len(self.classes) > 6 else ''
+            yield f'{len(self.classes)} folders are classes, for the evaluation alone: {shown}'
+        for what, files in (
+            ('cannot be used', self.unreadable),
+            ('are left out as exact copies of others', self.copies),
+        ):
+            for name, why in list(files.items())[:1]:
+                example = f'{printable(name)}: {printable(why)}'
+                yield f'{len(files)} files {what} (see videos.tsv), such as {example}'
         if large := sum(video.width * video.height > MAX_PIXELS for video in self.videos):
-            yield (
-                f'{large} of the videos are larger than 1280x720. Training decodes each video many '
-                'times; cvrl repack writes smaller copies, which load faster.'
-            )
+            yield f'{large} videos are larger than 1280x720; cvrl repack makes them load faster'
 
     def write(self, path: Path) -> None:
         """Write a tab-separated table of all files: name, properties and note.

@@ -160,6 +160,7 @@ def show_neighbours(
     trained = Trained.read(out)
     lists, names = trained.lists, trained.names
     failed: dict[str, str] = {}
+    classes: list[str | None]
     if videos:
         paths = gather_videos(videos)
         shown = [str(Path(paths[i]).absolute()) for i in evenly_spaced(len(paths), rows)]

@@ -226,15 +226,13 @@ def choose(
     samples = sum(number_of_windows(video, window_frames) for video in train)
     if samples < MIN_TRAIN_VIDEOS:
         raise ValueError(
-            f'{samples} training videos are too few: each one is contrasted with the others of its '
-            f'batch, so give at least {MIN_TRAIN_VIDEOS}. In long files, every '
-            f'{options.segment_seconds:g} s count as one video; --segment-seconds sets this length.'
+            f'{samples} training videos are too few; give at least {MIN_TRAIN_VIDEOS}. Of long '
+            f'files, every {options.segment_seconds:g} s count as one (--segment-seconds).'
         )
     if len(inspection.videos) < MIN_VIDEOS:
         raise ValueError(
-            f'At least {MIN_VIDEOS} files are needed, because the evaluation searches for files '
-            f'among the others; got {len(inspection.videos)}. Cut a long file into parts first; '
-            'docs/own_videos.md has a command.'
+            f'At least {MIN_VIDEOS} files are needed, got {len(inspection.videos)}; cut a long '
+            'file into parts first (docs/own_videos.md).'
         )
     chosen: dict[str, Setting] = {}
 
@@ -256,9 +254,8 @@ def choose(
     total = machine.ranks * take('batch_size', *_batch_size(samples, machine))
     if total > samples:
         raise ValueError(
-            f'A batch of {total} videos ({machine.ranks} x {total // machine.ranks}) needs as many '
-            f'training videos, and there are {samples}; give a smaller --batch-size, or train on '
-            'fewer devices.'
+            f'A batch of {machine.ranks} x {total // machine.ranks} videos is more than the '
+            f'{samples} training videos; give a smaller --batch-size or fewer devices.'
         )
     take('lr', *_learning_rate(total, options.init is not None))
     take('workers', *_workers(machine))
@@ -307,19 +304,17 @@ def remarks(plan: Plan, options: Options) -> list[str]:
     short = sum(video.frames < clip_frames for video in plan.train)
     if short:
         found.append(
-            f'{short} of the {len(plan.train)} training videos are shorter than a clip, which '
-            f'spans {clip_frames} frames: their clips continue at the first frame. Choose a '
-            'smaller --frame-interval or --clip-len, or leave these videos out.'
+            f'{short} of the {len(plan.train)} training videos are shorter than a clip of '
+            f'{clip_frames} frames and are repeated; see --frame-interval and --clip-len.'
         )
     if options.init is None and plan.samples < FEW_VIDEOS:
         found.append(
-            f'{plan.samples} videos are few for training from scratch. Use --init CHECKPOINT '
-            'to start from an encoder trained on more, such as a converted CVRL checkpoint.'
+            f'{plan.samples} videos are few for training from scratch; --init CHECKPOINT starts '
+            'from an encoder trained on more.'
         )
     if plan['steps'] < FEW_STEPS:
         found.append(
-            f'{plan["steps"]} steps are too few to learn much; the default is at least '
-            f'{MIN_STEPS} (without --hours, --epochs and --steps).'
+            f'{plan["steps"]} steps are too few to learn much; the default is {MIN_STEPS} or more.'
         )
     return found
 

@@ -33,7 +33,8 @@ def probe_labels(
     """
     if test is not None and labels is None:
         raise ValueError('--test needs --labels, the list of the videos to fit the classifiers to.')
-    trained, notes = Trained.read(out), []
+    trained = Trained.read(out)
+    notes: list[str] = []
     if labels is None:
         first = {i: trained.lists.labels.get(name, -1) for i, name in enumerate(trained.names)}
         first = {i: label for i, label in first.items() if label >= 0}

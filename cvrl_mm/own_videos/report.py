@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from string import Template
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from .folder import FEATURES, FEATURES_BEFORE, Lists, read_command
 from .page import write_feature_page
 from .plan import MIN_TO_HOLD_OUT
 
+TEMPLATE = Path(__file__).with_name('report.template')
 NUM_CLIPS = 4  # per video, evenly spaced
 BATCH_VIDEOS = 4
 BEFORE, AFTER = 'before training', 'after training'
@@ -75,32 +77,25 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     write_features(folder / FEATURES_BEFORE, names, feats[BEFORE].mean(1))
     write_features(folder / FEATURES, names, feats[AFTER].mean(1))
     unseen, labels = lists.held_out(names), lists.labels_of(names)
-    classes = lists.classes if labels else []
     plot_curves(
         {'training': read_curves(cfg.work_dir)}, folder / 'curves.png', _panels(bool(unseen))
     )
-    with progress('Measuring', console) as on_progress:
-        measures: dict[str, list[Measure]] = {}
-        for done, (when, x) in enumerate(feats.items(), 1):
-            measures[when] = measure(x, unseen, labels)
-            on_progress(done, len(feats))
+    console.print('Measuring and drawing …')
+    measures = {when: measure(x, unseen, labels) for when, x in feats.items()}
     table = _table(measures)
     headline = verdict(measures[BEFORE][0], measures[AFTER][0])
     init = read_command(folder)['options']['init'] or 'random weights'
-    notes = [headline, *_notes(cfg, init, len(names), len(unseen), classes, failed)]
-    with progress('Drawing the page', console) as on_progress:
-        mean = feats[AFTER].mean(1)
-        write_feature_page(
-            folder / 'index.html', notes, table, lists.root, names, mean, unseen, labels, classes
-        )
-        on_progress(1, 1)
+    notes = _notes(cfg, headline, init, len(names), len(unseen), failed)
+    mean = feats[AFTER].mean(1)
+    page = folder / 'index.html'
+    write_feature_page(page, notes, table, lists.root, names, mean, unseen, labels, lists.classes)
     numbers = {
         when: [{k: v for k, v in asdict(m).items() if k != 'hits'} for m in found]
         for when, found in measures.items()
     }
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     with replacing(folder / 'report.md') as part:  # a report marks a finished training
-        part.write_text(_report(folder, notes, table), encoding='utf-8')
+        part.write_text(_report(notes, table), encoding='utf-8')
     store.remove()
     console.print(headline, markup=False)
     if failed:
@@ -348,59 +343,32 @@ def _table(measures: dict[str, list[Measure]]) -> list[list[str]]:
 
 
 def _notes(
-    cfg: Config,
-    started: str,
-    videos: int,
-    unseen: int,
-    classes: list[str],
-    failed: dict[str, str],
+    cfg: Config, headline: str, started: str, videos: int, unseen: int, failed: dict[str, str]
 ) -> list[str]:
+    """Return the paragraphs of the report, from a template."""
     held = f'{unseen} of them held out'
-    whose = 'held-out'
-    judged = (
-        'Judge by the first row: training makes its own videos easy to find, so only held-out '
-        'videos show generalisation.'
-    )
+    judged = 'judge by the first row: only held-out videos show generalisation'
     if not unseen:
         held = f'none held out (fewer than {MIN_TO_HOLD_OUT}): measured on the training videos'
-        whose = 'training'
-        judged = (
-            'Training makes its own videos easy to find, so these numbers do not show '
-            'generalisation.'
-        )
-    notes = [
-        f'{videos} videos, {held}; {cfg.train_cfg.max_iters} steps of '
-        f'{cfg.train_dataloader.batch_size} videos per device, started from {started}. Every '
-        f'video is represented by the mean feature of {NUM_CLIPS} evenly spaced clips.',
-        'Retrieval searches for a video among all videos, with another part of it as the query '
-        f'and without labels. {judged} Static scenes are easy to find even with random weights. '
-        'curves.png shows an easier measure during the training: retrieval among the '
-        f'{whose} videos only, with two clips per video.',
-    ]
-    if classes:
-        notes.append(
-            f'The folders are used as classes only here: mean ± standard deviation over {SPLITS} '
-            'random splits of 70 % and 30 %. Chance is the share of the largest folder in the '
-            f'30 %. {"Most" if unseen else "All"} of these videos were used in training, without '
-            'labels.'
-        )
-    return [*notes, _describe(failed, videos + len(failed))] if failed else notes
+        judged = 'these numbers do not show generalisation'
+    text = Template(TEMPLATE.read_text(encoding='utf-8')).substitute(
+        headline=headline,
+        videos=videos,
+        held=held,
+        steps=cfg.train_cfg.max_iters,
+        batch=cfg.train_dataloader.batch_size,
+        started=printable(started),
+        clips=NUM_CLIPS,
+        judged=judged,
+        whose='held-out' if unseen else 'training',
+        splits=SPLITS,
+        used='most' if unseen else 'all',
+        failed=_describe(failed, videos + len(failed)) if failed else '',
+    )
+    return [' '.join(paragraph.split()) for paragraph in text.split('\n\n') if paragraph.strip()]
 
 
-def _report(folder: Path, notes: list[str], table: list[list[str]]) -> str:
-    head, *rows = [' | '.join(row) for row in table]
-    rule = '|'.join(['---', *['---:'] * (len(table[0]) - 1)])
-    files = {
-        'encoder.safetensors': '`cvrl_mm.load_encoder` reads it',
-        'features.npz': '`names` and `feats`, one row per video',
-        'index.html': 'neighbours and a map of all videos',
-        'curves.png': 'loss, accuracy and retrieval during the training',
-        'config.py': 'all settings with their reasons',
-        'videos.tsv': 'all files, also those that cannot be used',
-        'training': 'checkpoints and logs',
-    }
-    lines = ['# Report', '', *(f'{note}\n' for note in notes), f'| {head} |', f'|{rule}|']
-    lines += [f'| {row} |' for row in rows]
-    lines += ['', '| file | content |', '|---|---|']
-    lines += [f'| {name} | {text} |' for name, text in files.items()]
-    return '\n'.join(lines) + '\n'
+def _report(notes: list[str], table: list[list[str]]) -> str:
+    head, *rows = [f'| {" | ".join(row)} |\n' for row in table]
+    rule = '|---' + '|---:' * (len(table[0]) - 1) + '|\n'
+    return '\n\n'.join(['# Report', *notes, ''.join([head, rule, *rows])])

@@ -30,7 +30,6 @@ from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..cli import read_config
 from ..convert.description import ClipInput
@@ -196,12 +195,8 @@ def train(config_file: Path) -> None:
     cfg = _read(config_file)
     cfg.resume = last_checkpoint(cfg)[0] > 0
     runner = QuietRunner.from_cfg(cfg)
-    bar = ProgressHook()
-    runner.register_hook(bar)
-    try:
-        runner.train()
-    finally:
-        bar.close()
+    runner.register_hook(ProgressHook())
+    runner.train()
 
 
 def time_step(config_file: Path) -> float:
@@ -219,15 +214,14 @@ def time_step(config_file: Path) -> float:
         cfg.merge_from_dict({'train_cfg.max_iters': untimed + timed, 'work_dir': folder})
         cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'RepresentationHook']
         cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
-        timer = StepTimer()
+        cfg.default_hooks.pop('plain_checkpoint', None)
         runner = QuietRunner.from_cfg(cfg)
-        runner.register_hook(timer)
         runner.train()
+        seconds = [float(runner.message_hub.get_scalar('train/time').mean(timed))]
         del runner
         gc.collect()  # ends the workers
         for handler in MMLogger.get_current_instance().handlers:
             handler.close()  # the log file is deleted with the folder
-    seconds = [(timer.ends[-1] - timer.ends[untimed - 1]) / timed]
     broadcast_object_list(seconds)
     return seconds[0]
 
@@ -268,21 +262,8 @@ class QuietRunner(Runner):
         return logger
 
 
-class StepTimer(Hook):
-    """Record the end time of each step."""
-
-    priority = 'LOWEST'
-
-    def __init__(self) -> None:
-        self.ends: list[float] = []
-
-    def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
-        """Record the time."""
-        self.ends.append(time.perf_counter())
-
-
 class ProgressHook(Hook):
-    """Show loss, accuracy, speed, waiting time and remaining time.
+    """Show loss, accuracy, speed, waiting time and remaining time in one line.
 
     ``accuracy`` is the contrastive accuracy: the share of first clips whose nearest clip in the
     batch is the second clip of the same video. Without a terminal, a line is printed every 30
@@ -292,54 +273,29 @@ class ProgressHook(Hook):
     priority = 'LOWEST'  # after all hooks that log values
 
     def before_train(self, runner: Runner) -> None:
-        """Show the bar on the main process."""
-        self.line = time.monotonic()
-        self.batch = runner.train_dataloader.batch_size * get_world_size()
-        console = Console(stderr=True)
-        self.plain = not console.is_terminal
-        columns = (
-            TextColumn('Training'),
-            BarColumn(20),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn('left  {task.fields[numbers]}'),
-        )
-        disable = self.plain or not is_main_process()
-        self.bar = Progress(*columns, console=console, disable=disable)
-        self.task = self.bar.add_task('', total=runner.max_iters, numbers='')
-        self.bar.update(self.task, completed=runner.iter)
-        self.bar.start()
+        """Start the clock."""
+        self.shown = time.monotonic()
 
     def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
-        """Update the numbers."""
-        window = runner.log_processor.window_size
-        scalars = runner.message_hub.log_scalars
-
-        def mean(name: str) -> float:
-            scalar = scalars.get(f'train/{name}')
-            return math.nan if scalar is None else float(scalar.mean(window))
-
-        seconds = mean('time')
-        rate = self.batch / seconds
-        numbers = (
-            f'loss {mean("loss"):.2f}  accuracy {mean("accuracy"):.0%} '
-            f'(chance {1 / self.batch:.0%})  {rate:.{1 if rate < 10 else 0}f} videos/s  '
-            f'waiting {mean("data_time") / seconds:.0%}'
+        """Print a line if it is due."""
+        done, total, on_terminal = runner.iter + 1, runner.max_iters, sys.stderr.isatty()
+        is_due = time.monotonic() - self.shown > (1 if on_terminal else PLAIN_SECONDS)
+        if not is_main_process() or not (is_due or done == total):
+            return
+        self.shown = time.monotonic()
+        scalars, window = runner.message_hub.log_scalars, runner.log_processor.window_size
+        loss, accuracy, seconds, waiting = (
+            float(scalars[f'train/{name}'].mean(window))
+            for name in ('loss', 'accuracy', 'time', 'data_time')
         )
-        done = runner.iter + 1
-        self.bar.update(self.task, completed=done, numbers=numbers)
-        late = time.monotonic() - self.line > PLAIN_SECONDS or done == runner.max_iters
-        if self.plain and late and is_main_process():
-            self.line = time.monotonic()
-            left = self.bar.tasks[0].time_remaining
-            left = f'{timedelta(seconds=round(left))} left  ' if left else ''
-            line = f'Training {done}/{runner.max_iters}  {left}{numbers}'
-            print(line, file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Remove the bar, also after an error."""
-        if hasattr(self, 'bar'):
-            self.bar.stop()
+        batch = runner.train_dataloader.batch_size * get_world_size()
+        line = (
+            f'Training {done}/{total}  {timedelta(seconds=round(seconds * (total - done)))} left  '
+            f'loss {loss:.2f}  accuracy {accuracy:.0%} (chance {1 / batch:.0%})  '
+            f'{batch / seconds:.3g} videos/s  waiting {waiting / seconds:.0%}'
+        )
+        start, end = ('\r\x1b[K', '' if done < total else '\n') if on_terminal else ('', '\n')
+        print(f'{start}{line}', end=end, file=sys.stderr, flush=True)
 
 
 def _say(*lines: str) -> None:
