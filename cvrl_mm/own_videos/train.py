@@ -214,7 +214,6 @@ def time_step(config_file: Path) -> float:
         cfg.merge_from_dict({'train_cfg.max_iters': untimed + timed, 'work_dir': folder})
         cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'RepresentationHook']
         cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
-        cfg.default_hooks.pop('plain_checkpoint', None)
         runner = QuietRunner.from_cfg(cfg)
         runner.train()
         seconds = [float(runner.message_hub.get_scalar('train/time').mean(timed))]
@@ -288,7 +287,7 @@ class ProgressHook(Hook):
             float(scalars[f'train/{name}'].mean(window))
             for name in ('loss', 'accuracy', 'time', 'data_time')
         )
-        batch = runner.train_dataloader.batch_size * get_world_size()
+        batch = runner.cfg.train_dataloader.batch_size * get_world_size()
         line = (
             f'Training {done}/{total}  {timedelta(seconds=round(seconds * (total - done)))} left  '
             f'loss {loss:.2f}  accuracy {accuracy:.0%} (chance {1 / batch:.0%})  '

@@ -271,7 +271,7 @@ def test_lines_without_a_terminal(capsys, monkeypatch: pytest.MonkeyPatch):
         max_iters=3,
         message_hub=hub,
         log_processor=SimpleNamespace(window_size=2),
-        train_dataloader=SimpleNamespace(batch_size=4),
+        cfg=Config(dict(train_dataloader=dict(batch_size=4))),
     )
     clock = iter([0.0, 1.0, 31.0, 31.0, 32.0, 32.0])
     monkeypatch.setattr(train.time, 'monotonic', lambda: next(clock))
