@@ -22,7 +22,7 @@ from torch.distributed.nn.functional import all_reduce
 def environment(folder: Path) -> dict[str, str]:
     """An environment in which the ranks of torchrun import this module when they start."""
     site = folder / 'site'
-    site.mkdir()
+    site.mkdir(exist_ok=True)
     (site / 'sitecustomize.py').write_text(
         'import os\nif "RANK" in os.environ:\n    import tests.cpu_ranks\n'
     )

@@ -48,7 +48,7 @@ def toy_runner(
             num_workers=0,
             collate_fn=dict(type='default_collate'),
         ),
-        train_cfg=dict(type='EpochBasedTrainLoop', max_epochs=2),
+        train_cfg=dict(type='SeededEpochLoop', max_epochs=2),
         optim_wrapper=dict(
             type='OptimWrapper',
             optimizer=dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=0.01),

@@ -117,15 +117,18 @@ class AtomicCheckpointHook(CheckpointHook):
         # A regular checkpoint replaces those of a preemption, which are therefore newer
         preempted = sorted(find_checkpoints(folder, [PREEMPTED]), reverse=True)
         regular = sorted(find_checkpoints(folder, [self.filename_tmpl]), reverse=True)
+        problems = []
         for _, path in preempted + regular:
             try:
                 check_whole(path)
                 return path
             except (OSError, ValueError) as error:
+                problems.append(str(error))
                 runner.logger.warning(f'{error} Trying the checkpoint before it.')
-        if preempted or regular:
+        if problems:
             raise ValueError(
-                f'None of the checkpoints in {folder} can be read. Move them away to start anew.'
+                f'None of the checkpoints in {folder} can be read. Move them away to start anew. '
+                f'The newest: {problems[0]}'
             )
         runner.logger.warning(f'There is no checkpoint in {folder}; the training starts anew.')
         return None

@@ -11,6 +11,7 @@ import pytest
 import torch
 from packaging.requirements import Requirement
 
+from tests import cpu_ranks
 from tests.processes import free_port, run_program
 
 ROOT = Path(__file__).parents[2]
@@ -33,12 +34,11 @@ def dist_train(motion_set: Path, work_dir: Path, *arguments: str, epochs: int) -
         'model.cls_head.hidden_channels': 16,
         'train_cfg.max_epochs': epochs,
         'default_hooks.logger.interval': 1,
-        'custom_imports.imports': '[cvrl_mm,tests.cpu_ranks]',
     }
     command = ['bash', 'tools/dist_train.sh', 'configs/cvrl/pretrain_k400.py', '2']
     command += ['--work-dir', str(work_dir), *arguments, '--cfg-options']
     command += [f'{key}={value}' for key, value in options.items()]
-    env = {**os.environ, 'PORT': free_port(), 'PYTHONPATH': str(ROOT)}
+    env = {**cpu_ranks.environment(work_dir), 'PORT': free_port()}
     run = run_program(command, cwd=ROOT, env=env)
     assert run.returncode == 0, run.stderr[-3000:]
     return run.stdout + run.stderr

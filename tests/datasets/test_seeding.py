@@ -1,11 +1,14 @@
 import pickle
 import random
+from itertools import chain, islice
 
 import numpy as np
 import pytest
 import torch
+from mmengine.dataset import DefaultSampler, InfiniteSampler
+from torch.utils.data import RandomSampler, Sampler
 
-from cvrl_mm.datasets.seeding import SampleIndex, seeded_draws
+from cvrl_mm.datasets.seeding import SampleIndex, SeededBatches, seeded_draws
 
 
 def draw() -> tuple:
@@ -41,3 +44,52 @@ def test_the_models_generators_on_other_devices_are_left_alone(monkeypatch):
     monkeypatch.setattr(torch.cuda, 'manual_seed_all', pytest.fail)
     with seeded_draws(1, 2, 3):
         draw()
+
+
+def infinite(length: int, rank: int, ranks: int, shuffle: bool = True) -> InfiniteSampler:
+    sampler = InfiniteSampler(range(length), shuffle=shuffle, seed=5)
+    sampler.rank, sampler.world_size = rank, ranks
+    return sampler
+
+
+def batches_of(sampler: Sampler, step: int, steps: int, drop_last: bool = True) -> list[list]:
+    batches = SeededBatches(sampler, 4, drop_last)
+    batches.seed, batches.step, batches.num_steps = 3, step, steps
+    return list(batches)
+
+
+@pytest.mark.parametrize('shuffle', [True, False])
+@pytest.mark.parametrize('length, ranks', [(7, 1), (7, 2), (4, 2), (3, 5)])
+def test_endless_order_is_mmengines_from_any_step_on(length: int, ranks: int, shuffle: bool):
+    for rank in range(ranks):
+        stock = list(islice(infinite(length, rank, ranks, shuffle), 40))
+        for step in (0, 1, 5):
+            batches = batches_of(infinite(length, rank, ranks, shuffle), step, 10)
+            drawn = list(chain.from_iterable(batches))
+            assert drawn == stock[4 * step :]
+            passes = [(rank + k * ranks) // length for k in range(4 * step, 40)]
+            assert [i.key[:2] for i in drawn] == [(3, epoch) for epoch in passes]
+
+
+@pytest.mark.parametrize('sampler', [DefaultSampler, RandomSampler])
+@pytest.mark.parametrize('drop_last', [True, False])
+def test_epochs_continue_from_any_step(sampler: type[Sampler], drop_last: bool):
+    def order() -> Sampler:
+        return sampler(range(10), **(dict(seed=1) if sampler is DefaultSampler else {}))
+
+    per_epoch = len(SeededBatches(order(), 4, drop_last))
+    assert per_epoch == (2 if drop_last else 3)
+    whole = batches_of(order(), 0, 4 * per_epoch, drop_last)
+    assert len(whole) == 4 * per_epoch
+    for step in range(4 * per_epoch):
+        torch.manual_seed(step)  # RandomSampler draws its order from torch's generator
+        rest = batches_of(order(), step, 4 * per_epoch, drop_last)
+        assert [[i.key for i in b] for b in rest] == [[i.key for i in b] for b in whole[step:]]
+    epochs = [
+        list(chain.from_iterable(whole[i : i + per_epoch]))
+        for i in range(0, len(whole), per_epoch)
+    ]
+    for number, epoch in enumerate(epochs):
+        assert {i.key[:2] for i in epoch} == {(3, number)}
+        assert len(set(epoch)) == len(epoch) == (8 if drop_last else 10)
+    assert epochs[0] != epochs[1]
