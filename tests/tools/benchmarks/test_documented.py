@@ -9,4 +9,4 @@ def test_the_documentation_says_what_each_benchmark_is_for():
     listed = {
         line.split('`')[1] for line in text.splitlines() if line.startswith('| `') and '?' in line
     }
-    assert listed == scripts - {'gpu_measurements.py'}  # a part of gpu_report.py
+    assert listed == scripts

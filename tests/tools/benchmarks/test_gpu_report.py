@@ -12,82 +12,95 @@ FOLDER = Path(__file__).parents[3] / 'tools/benchmarks'
 
 
 @pytest.fixture(scope='module')
-def modules() -> tuple[ModuleType, ModuleType]:
+def report() -> ModuleType:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
         patch.delitem(sys.modules, 'gpu_report', raising=False)
-        patch.delitem(sys.modules, 'gpu_measurements', raising=False)
-        report = importlib.import_module('gpu_report')
-        yield report, sys.modules['gpu_measurements']
+        yield importlib.import_module('gpu_report')
 
 
-def test_every_measurement_runs(modules: tuple, tmp_path: Path):
-    report, measurements = modules
-    rows = report.measurements(str(tmp_path), workers=1, steps=3)
-    assert {row.function for row in rows} | {'machine'} == {
-        f.__name__ for f in measurements.MEASUREMENTS
-    }
-    results = {row.name: measurements.result_of(row.function, row.arguments) for row in rows}
-    failed = {name: r['outcome'] for name, r in results.items() if 'outcome' in r}
-    assert not failed
+def test_every_row_runs(report: ModuleType, tmp_path: Path):
+    rows = report.rows(tmp_path)
+    (tmp_path / 'training/20200101/vis_data').mkdir(parents=True)  # of an earlier run
+    (tmp_path / 'training/20200101/vis_data/scalars.json').write_text('{}')
+    results = {name: report.run_row(row) for name, row in rows.items()}
+    assert not {name: result for name, result in results.items() if 'outcome' in result}
     for name, result in results.items():
         if name.startswith(('step', 'loader', 'training', 'recomputed', 'chunks')):
             assert result['videos_per_second'] > 0, name
-    assert results['training, 3 steps']['steps'] == 3
-    machine = measurements.result_of('machine', {})
-    text = report.report(machine, results)
-    assert 'they are meaningless' in text and 'GiB not measured' in text
-    assert 'Fastest layout' in text
+    assert results[report.TRAINING]['steps'] == 3
+    report.write(tmp_path, report.describe_machine(), results)
+    text = (tmp_path / 'report.md').read_text()
+    assert 'meaningless' in text and 'Fastest layout' in text
+    assert all(f'| {name} |' in text for name in rows)
 
 
-def test_running_out_of_memory_is_a_result(modules: tuple, monkeypatch: pytest.MonkeyPatch):
-    _, measurements = modules
+def test_an_error_is_a_result(report: ModuleType):
+    def fail(text: str) -> dict:
+        raise RuntimeError(text)
 
-    def full() -> dict:
-        raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB.\nmore')
-
-    def broken() -> dict:
-        raise ValueError('first line\nsecond')
-
-    monkeypatch.setattr(measurements, 'MEASUREMENTS', (full, broken))
-    assert measurements.result_of('full', {}) == dict(outcome='out of memory')
-    assert measurements.result_of('broken', {}) == dict(outcome='ValueError: first line')
+    row = report.Row(fail, dict(text='CUDA out of memory. Tried to allocate 2.00 GiB.\nmore'))
+    assert report.run_row(row) == dict(outcome='out of memory')
+    row = report.Row(fail, dict(text='first\nsecond'))
+    assert report.run_row(row) == dict(outcome='RuntimeError: first')
 
 
-def test_a_measurement_has_a_process_and_a_time_limit(modules: tuple):
-    report, _ = modules
-    row = report.Measurement('product', 'matrix_product')
-    assert report.measure(row, 120)['tflops'] > 0
-    assert report.measure(row, 0.1) == dict(outcome='ended after 0 s')
+def test_a_batch_that_fits_is_found(report: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    tried = []
+
+    def measure(self: object, videos: int, steps: int) -> dict:
+        tried.append(videos)
+        if videos > most:
+            raise RuntimeError('CUDA out of memory')
+        return dict(videos=videos)
+
+    monkeypatch.setattr(report.TrainingStep, 'measure', measure)
+    config = report.load_config(report.K400)
+    monkeypatch.setattr(report, 'load_config', lambda *args: config)
+    monkeypatch.setattr(report, 'ON_GPU', True)
+    for most, least in ((300, 256), (256, 256), (200, 186), (130, 120), (3, 3), (1, 1)):
+        tried.clear()
+        result = report.largest_batch({})
+        assert least <= result['largest_batch'] <= min(most, 256) and len(tried) < 12
+    most = 0
+    assert report.largest_batch({}) == dict(outcome='out of memory')
 
 
-def test_writes_each_result_and_what_is_left_out(
-    modules: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+def test_a_row_has_a_process_and_a_time_limit(report: ModuleType, tmp_path: Path):
+    assert report.measure('matrix product, bfloat16', tmp_path, 120)['tflops'] > 0
+    assert report.measure(report.TRAINING, tmp_path, 0.1) == dict(outcome='ended after 0 s')
+
+
+def test_each_result_is_written_and_kept(
+    report: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    report, _ = modules
     written = []
 
-    def measure(row: object, seconds_left: float) -> dict:
-        if (tmp_path / 'results.json').exists():
-            written.append(len(json.loads((tmp_path / 'results.json').read_text())['results']))
-        return (
-            dict(outcome='out of memory') if row.name == 'chunks' else dict(videos_per_second=2.0)
-        )
+    def measure(name: str, out: Path, limit: float) -> dict:
+        if (out / 'results.json').exists():
+            written.append(len(json.loads((out / 'results.json').read_text())['results']))
+        return dict(videos_per_second=float(len(written)))
+
+    def run(*args: object) -> dict:
+        monkeypatch.setattr(sys, 'argv', ['gpu_report.py', '--out', *map(str, (tmp_path, *args))])
+        report.main()
+        return json.loads((tmp_path / 'results.json').read_text())['results']
 
     monkeypatch.setattr(report, 'measure', measure)
-    monkeypatch.setattr(sys, 'argv', ['gpu_report.py', '--out', str(tmp_path)])
-    report.main()
-    assert written == list(range(1, len(written) + 1))
-    assert '| chunks | out of memory |' in (tmp_path / 'report.md').read_text()
+    first = run()
+    assert list(first) == list(report.rows(tmp_path))
+    assert written == list(range(1, len(first)))
+    second = run('--only', 'step, stock')
+    assert {name for name in first if first[name] != second[name]} == {'step, stock'}
+    assert run('--minutes', 0.01) == second
+    (tmp_path / 'results.json').unlink()
+    assert {result['outcome'] for result in run('--minutes', 0.01).values()}
+    assert 'no setting can be recommended' in (tmp_path / 'report.md').read_text()
+    with pytest.raises(SystemExit):
+        run('--only', 'nonsense')
 
-    monkeypatch.setattr(sys, 'argv', ['gpu_report.py', '--out', str(tmp_path), '--minutes', '0.01'])
-    report.main()
-    assert 'no time left' in (tmp_path / 'report.md').read_text()
-    assert 'no setting can be recommended' in capsys.readouterr().out
 
-
-def test_recommends_by_what_was_measured(modules: tuple):
-    report, _ = modules
+def test_recommends_by_what_was_measured(report: ModuleType):
     results = {
         'matrix product, bfloat16': dict(tflops=700.0),
         'FLOPs per video': dict(gflops=500.0),
@@ -96,20 +109,16 @@ def test_recommends_by_what_was_measured(modules: tuple):
         'step, channels_last': dict(videos_per_second=280.0),
         'recomputed: none': dict(largest_batch=96),
         'recomputed: layer1': dict(largest_batch=136),
-        'recomputed: all': dict(largest_batch=300),
-        'step, compiled, nothing recomputed': dict(videos_per_second=220.0),
-        'loader, original, 8 workers': dict(videos_per_second=150.0),
+        'recomputed: all': dict(largest_batch=256),
+        'step, compiled': dict(videos_per_second=220.0),
         'loader, original, 16 workers': dict(videos_per_second=290.0),
-        'training, 50 steps': dict(waiting_for_data=0.25),
+        'loader, original, 8 workers': dict(videos_per_second=150.0),
+        report.TRAINING: dict(waiting_for_data=0.25),
     }
     text = report.advice(dict(gpu='NVIDIA H200'), results)
     for said in (
-        'channels_last=True',
-        '20% of the measured matrix product and 14% of the nominal peak',
-        'fits 128 videos: layer1.',
-        'torch.compile without recomputation: 1.10 x',
-        'keeps up: original, 16 workers',
-        'waited for data 25% of the time',
+        *('channels_last=True', '20% of the measured', '14% of the nominal peak', ': layer1.'),
+        *('compiled: 1.10 x', 'keeps up: original, 16 workers', 'for data 25%'),
     ):
         assert said in text
-    assert 'Device augmentation' not in text  # was not measured
+    assert 'device augmentation' not in text  # was not measured
