@@ -1,6 +1,5 @@
-"""Preparation of video files and lists before training.
+"""Check videos and encode them again before training.
 
-In: downloaded videos and official split files. Out: lists of videos, subsets of lists, a report of
-unreadable files, and videos that are encoded again for faster loading. Start with
-``official_lists.py``.
+In: a list or a folder of videos. Out: a list without bad videos, with the faults of the others
+(``check``); copies that load faster (``repack``). Read ``check`` first.
 """
