@@ -6,7 +6,7 @@ import numpy as np
 from mmaction.datasets.transforms import RandomResizedCrop
 from mmaction.registry import TRANSFORMS
 
-from ..datasets.random_source import RandomSource
+from .consistent import Rng
 
 MAX_ATTEMPTS = 100  # as in the released code
 
@@ -39,10 +39,7 @@ class TFRandomResizedCrop(RandomResizedCrop):
             ('aspect_ratio_range', aspect_ratio_range, math.inf),
         ):
             if not 0 < low <= high <= most:
-                raise ValueError(
-                    f'TFRandomResizedCrop: {name} must be a range (low, high) with 0 < low <= '
-                    f'high <= {most}, got {(low, high)}.'
-                )
+                raise ValueError(f'{name}: 0 < low <= high <= {most}, got {(low, high)}.')
 
     @staticmethod
     def get_crop_bbox(
@@ -50,7 +47,7 @@ class TFRandomResizedCrop(RandomResizedCrop):
         area_range: tuple[float, float],
         aspect_ratio_range: tuple[float, float],
         max_attempts: int = MAX_ATTEMPTS,
-        rng: RandomSource = np.random,
+        rng: Rng = np.random,
     ) -> tuple[int, int, int, int]:
         """Draw a crop.
 

@@ -8,12 +8,9 @@ from mmaction.registry import MODELS, TRANSFORMS
 from mmaction.utils import SampleList
 from torch import Tensor
 
-from cvrl_mm.datasets.random_source import RandomSource
-
 from ..models.preprocessor import ClipDataPreprocessor
-from .clip_transform import ClipTransform
-from .operations import apply_on_device
-from .step import Step, merge_steps
+from .consistent import ClipTransform, Rng, Step
+from .photometric import apply_on_device
 
 
 @MODELS.register_module()
@@ -43,14 +40,12 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
     def __init__(self, transforms: Sequence[dict | ClipTransform], **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.transforms = [t if callable(t) else TRANSFORMS.build(t) for t in transforms]
-        unsupported = [
-            t for t in self.transforms if not isinstance(t, ClipTransform) or not t.slots
-        ]
-        if unsupported:
-            raise ValueError(
-                'ClipAugmentDataPreprocessor runs only Clip… transforms, without ClipRandAugment; '
-                f"keep the others in the loader's ConsistentAugment: {unsupported}."
-            )
+        for transform in self.transforms:
+            if not isinstance(transform, ClipTransform) or not transform.slots:
+                raise ValueError(
+                    f'{type(transform).__name__} does not run on the device; keep it in the '
+                    "loader's ConsistentAugment."
+                )
         self.slots = tuple(slot for t in self.transforms for slot in t.slots)
         self.num_taps = max((getattr(t, 'num_taps', 1) for t in self.transforms), default=1)
 
@@ -66,17 +61,13 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
 
         Returns:
             The batch, (N, 2, 3, T, H, W), and the samples.
-
-        Raises:
-            ValueError: The inputs have a different type or shape.
         """
         if training:
-            self._check(inputs)
             seed = int(torch.randint(2**31, ()))
             inputs = self.augment(inputs, self.draw(len(inputs), np.random.RandomState(seed)))
         return super().preprocess(inputs, data_samples, training)
 
-    def draw(self, num_videos: int, rng: RandomSource) -> list[list[Step]]:
+    def draw(self, num_videos: int, rng: Rng) -> list[list[Step]]:
         """Draw the augmentation of every clip.
 
         Args:
@@ -87,7 +78,7 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
             Steps of the 2N clips; the two clips of a video are adjacent.
         """
         return [
-            [step for t in self.transforms for step in merge_steps(t.draw(rng, clip))]
+            [step for t in self.transforms for step in t.draw(rng, clip)]
             for _ in range(num_videos)
             for clip in (0, 1)
         ]
@@ -101,21 +92,20 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
             steps: Steps of the 2N clips.
 
         Returns:
-            The augmented pairs, (N, 2, 3, T, H, W).
+            The augmented pairs, (N, 2, 3, T, H, W), in the memory layout of the inputs.
+
+        Raises:
+            ValueError: The inputs have a different type or shape.
         """
-        clips = torch.stack(inputs) if isinstance(inputs, list) else inputs
-        clips = clips.flatten(0, 1)  # (2N, 3, T, H, W)
+        first = inputs[0]
+        if first.dtype != torch.uint8 or first.ndim != 5 or first.shape[:2] != (2, 3):
+            raise ValueError(
+                'ClipAugmentDataPreprocessor needs uint8 RGB clips, two per video, '
+                f'(2, 3, T, H, W), got {first.dtype} of {tuple(first.shape)}; end it with '
+                "FormatShape(input_format='NCTHW') and PackActionInputs."
+            )
+        # (2N, 3, T, H, W); cat keeps the memory layout of the clips
+        clips = torch.cat(inputs) if isinstance(inputs, list) else inputs.flatten(0, 1)
         with torch.autocast(clips.device.type, enabled=False):  # the blur runs in float32
             out = apply_on_device(clips, steps, self.slots, self.num_taps)
         return out.unflatten(0, (-1, 2))
-
-    @staticmethod
-    def _check(inputs: Tensor | list[Tensor]) -> None:
-        shapes = {(x.dtype, tuple(x.shape)) for x in inputs}
-        dtype, shape = next(iter(shapes))
-        if len(shapes) > 1 or dtype != torch.uint8 or len(shape) != 5 or shape[:2] != (2, 3):
-            raise ValueError(
-                'ClipAugmentDataPreprocessor needs uint8 RGB clips of one size, two per video, '
-                f'(2, 3, T, H, W), got {sorted(map(str, shapes))}; end the pipeline with '
-                "FormatShape(input_format='NCTHW') and PackActionInputs."
-            )

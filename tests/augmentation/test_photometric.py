@@ -1,0 +1,273 @@
+import colorsys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cvrl_mm.augmentation import (
+    ClipColorJitter,
+    ClipGaussianBlur,
+    ClipGrayscale,
+    ClipSolarize,
+    photometric,
+)
+from cvrl_mm.augmentation.consistent import Step, apply_steps
+from cvrl_mm.augmentation.photometric import (
+    apply_on_device,
+    contrast,
+    gaussian_blur,
+    gaussian_kernel,
+    grayscale,
+    hsv,
+    jitter_steps,
+    solarize,
+)
+
+GOLDEN = np.load(Path(__file__).parents[1] / 'data' / 'colour.npz')
+CLIP = np.round(GOLDEN['clip'] * 255).astype(np.uint8)  # (4, 24, 28, 3)
+VALUES = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None, None], (1, 256, 1, 3))
+SLOTS = (hsv, hsv, contrast, hsv, hsv, grayscale, gaussian_blur, solarize)
+
+
+def to_tensor(frames: np.ndarray) -> Tensor:
+    return torch.from_numpy(frames).permute(3, 0, 1, 2)  # (3, T, H, W)
+
+
+def on_host(step: Step) -> np.ndarray:
+    return apply_steps(CLIP, [step])
+
+
+def on_device(step: Step) -> np.ndarray:
+    return (
+        apply_on_device(to_tensor(CLIP)[None], [[step]], SLOTS, 23)[0].permute(1, 2, 3, 0).numpy()
+    )
+
+
+@pytest.mark.parametrize('apply', [on_host, on_device])
+@pytest.mark.parametrize(
+    ('golden', 'step', 'tolerance'),
+    [
+        ('brightness', Step(hsv, (0.0, 1.0, float(GOLDEN['f_brightness']))), 1.5),
+        ('contrast', Step(contrast, (float(GOLDEN['f_contrast']),)), 1.5),
+        ('saturation', Step(hsv, (0.0, float(GOLDEN['f_saturation']), 1.0)), 1.5),
+        # Rounding the golden clip to 8 bits alone moves exact arithmetic by 1.40
+        ('hue', Step(hsv, (float(GOLDEN['f_hue']), 1.0, 1.0)), 1.65),
+        ('grayscale', Step(grayscale), 1.5),
+        ('solarize', Step(solarize, (0.5,)), 1.5),
+        ('blur_kernel22', Step(gaussian_blur, (float(GOLDEN['f_sigma']), 23)), 1.5),
+    ],
+    ids=lambda value: value if isinstance(value, str) else '',
+)
+def test_each_operation_matches_the_released_code(golden, step, tolerance, apply):
+    out = apply(step)
+    assert out.dtype == np.uint8
+    assert np.abs(out - GOLDEN[golden] * 255.0).max() <= tolerance
+
+
+# -- on the host -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('turns', [-0.5, -0.2, -0.01, 0.0, 0.1, 1 / 3, 0.5])
+@pytest.mark.parametrize('factor', [0.0, 0.3, 1.0, 1.7])
+def test_hue_and_saturation_are_those_of_hsv(turns: float, factor: float):
+    out = on_host(Step(hsv, (turns, factor, 1.0)))
+    pixels = (colorsys.rgb_to_hsv(*pixel) for pixel in CLIP.reshape(-1, 3) / 255)
+    exact = [colorsys.hsv_to_rgb((h + turns) % 1, min(s * factor, 1), v) for h, s, v in pixels]
+    assert np.abs(out.reshape(-1, 3) - np.array(exact) * 255).max() <= 0.51
+
+
+STEPS = [
+    Step(hsv, (0.1, 1.0, 1.0)),
+    Step(hsv, (0.0, 1.6, 1.0)),
+    Step(hsv, (0.0, 0.6, 1.0)),
+    Step(hsv, (0.0, 1.0, 1.3)),
+    Step(contrast, (1.4,)),
+    Step(grayscale),
+    Step(solarize, (0.5,)),
+]
+
+
+@pytest.mark.parametrize('step', STEPS, ids=str)
+def test_blocks_give_what_the_whole_clip_gives(step: Step, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(photometric, 'BLOCK_BYTES', 5 * CLIP[0, 0].size)  # 19 1/5 blocks
+    in_blocks = on_host(step)
+    monkeypatch.setattr(photometric, 'BLOCK_BYTES', CLIP.size)
+    np.testing.assert_array_equal(in_blocks, on_host(step))
+
+
+@pytest.mark.parametrize('factor', [0.0, 0.37, 1.0, 1.8, 5.0])
+def test_values_are_rounded_and_clipped(factor: float):
+    values = np.arange(256.0)
+    for step, exact in (
+        (Step(hsv, (0.0, 1.0, factor)), values * factor),
+        (Step(contrast, (factor,)), (values - 127.5) * factor + 127.5),
+        (Step(solarize, (factor,)), np.where(values / 255 < factor, values, 255 - values)),
+    ):
+        out = apply_steps(VALUES, [step])[0, :, 0]
+        assert np.abs(out - np.clip(exact, 0, 255)[:, None]).max() <= 0.501
+
+
+def test_contrast_mean_is_each_channels_over_the_whole_clip():
+    frames = np.zeros((2, 4, 4, 3), np.uint8)
+    frames[0], frames[1] = (10, 100, 200), (30, 100, 220)
+    out = apply_steps(frames, [Step(contrast, (0.0,))])
+    np.testing.assert_array_equal(out, np.broadcast_to([20, 100, 210], out.shape))
+
+
+@pytest.mark.parametrize('sigma', [0.0, 0.1, 0.29, 0.5, 1.0, 1.4, 2.0])
+def test_blur_with_the_taps_that_matter_is_blur_with_all(sigma: float):
+    full = np.exp(-0.5 * (np.arange(-11, 12) / max(sigma, 1e-3)) ** 2)
+    full /= full.sum()
+    out = on_host(Step(gaussian_blur, (sigma, 23)))
+    for frame, blurred in zip(CLIP, out, strict=True):
+        exact = cv2.sepFilter2D(frame, cv2.CV_64F, full, full, borderType=cv2.BORDER_CONSTANT)
+        assert np.abs(blurred - exact).max() <= 1
+    assert len(gaussian_kernel(sigma, 3)) <= 3 and len(gaussian_kernel(0.1, 23)) == 1
+
+
+# -- draws -------------------------------------------------------------------------------------
+
+
+def test_jitter_draws_in_its_ranges_and_in_every_order():
+    jitter, rng = ClipColorJitter(hue=(-0.1, 0.2), contrast=(0.5, 0.7)), np.random.RandomState(0)
+    draws = [jitter.draw_jitter(rng) for _ in range(2000)]
+    assert len({tuple(name for name, _ in drawn) for drawn in draws}) == 24
+    for name, (low, high) in jitter.ranges.items():
+        values = np.array([dict(drawn)[name] for drawn in draws])
+        margin = 0.01 * (high - low)
+        assert low <= values.min() < low + margin and high - margin < values.max() <= high
+
+
+def test_draws_of_blur_and_probabilities():
+    rng = np.random.RandomState(0)
+    sigmas = [ClipGaussianBlur().draw(rng)[0].values[0] for _ in range(5000)]
+    assert np.abs(np.quantile(sigmas, [0.25, 0.5, 0.75]) - [0.575, 1.05, 1.525]).max() < 0.05
+    assert abs(np.mean([bool(ClipGrayscale().draw(rng)) for _ in range(5000)]) - 0.2) < 0.02
+
+
+ORDERS = [
+    [('hue', 0.1), ('saturation', 1.6), ('brightness', 1.5), ('contrast', 1.4)],
+    [('saturation', 0.4), ('brightness', 0.6), ('hue', -0.2), ('contrast', 1.7)],
+    [('brightness', 1.7), ('hue', 0.2), ('contrast', 0.3), ('saturation', 1.8)],
+    [('contrast', 1.8), ('brightness', 0.8), ('saturation', 1.2), ('hue', 0.05)],
+]
+
+
+@pytest.mark.parametrize('jitter', ORDERS)
+def test_merged_changes_give_what_single_ones_give(jitter: list[tuple[str, float]]):
+    single = CLIP / 255
+    for name, value in jitter:
+        single = slow_change(single, name, value)
+    steps = jitter_steps(jitter)
+    assert np.abs(apply_steps(CLIP, steps) / 255 - single).max() <= 2.5 / 255
+    device = apply_on_device(to_tensor(CLIP)[None], [steps], SLOTS, 23)[0]
+    # a tie that is rounded the other way is amplified by the steps after it
+    difference = np.abs(device.permute(1, 2, 3, 0).numpy() - single * 255)
+    assert difference.max() <= 6 and difference.mean() < 0.5
+
+
+def slow_change(clip: np.ndarray, name: str, value: float) -> np.ndarray:
+    """One change in float, pixel by pixel, clipped to [0, 1]."""
+    if name == 'brightness':
+        return np.clip(clip * value, 0, 1)
+    if name == 'contrast':
+        mean = clip.mean((0, 1, 2))
+        return np.clip((clip - mean) * value + mean, 0, 1)
+    pixels = [colorsys.rgb_to_hsv(*pixel) for pixel in clip.reshape(-1, 3)]
+    turns, factor = (value, 1) if name == 'hue' else (0, value)
+    rgb = [colorsys.hsv_to_rgb((h + turns) % 1, min(s * factor, 1), v) for h, s, v in pixels]
+    return np.reshape(rgb, clip.shape)
+
+
+@pytest.mark.parametrize(
+    ('jitter', 'expected'),
+    [
+        (
+            [('saturation', 0.5), ('contrast', 1.7), ('brightness', 0.6), ('hue', -0.2)],
+            [Step(hsv, (0.0, 0.5, 1.0)), Step(contrast, (1.7,)), Step(hsv, (-0.2, 1.0, 0.6))],
+        ),
+        (  # brightness may clip in between
+            [('brightness', 1.5), ('hue', 0.1)],
+            [Step(hsv, (0.0, 1.0, 1.5)), Step(hsv, (0.1, 1.0, 1.0))],
+        ),
+    ],
+)
+def test_only_changes_that_do_not_clip_are_merged(jitter: list, expected: list[Step]):
+    assert jitter_steps(jitter) == expected
+
+
+@pytest.mark.parametrize(
+    ('transform', 'wrong'),
+    [
+        (ClipColorJitter, dict(brightness=0.8)),
+        (ClipColorJitter, dict(contrast=(1.8, 0.2))),
+        (ClipColorJitter, dict(saturation=(-0.5, 1.0))),
+        (ClipColorJitter, dict(hue=(-0.6, 0.2))),
+        (ClipGaussianBlur, dict(sigma=(-1.0, 2.0))),
+        (ClipGaussianBlur, dict(kernel_size=22)),
+        (ClipSolarize, dict(threshold=128)),
+    ],
+)
+def test_bad_arguments_are_named(transform: type, wrong: dict):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        transform(**wrong)
+
+
+# -- on the device -----------------------------------------------------------------------------
+
+BATCH = [
+    [Step(contrast, (1.7,)), Step(hsv, (0.15, 1.6, 1.4)), Step(gaussian_blur, (1.3, 23))],
+    [Step(hsv, (-0.1, 0.4, 0.8)), Step(contrast, (0.3,)), Step(grayscale)],
+    [],
+    [Step(gaussian_blur, (2.0, 23)), Step(solarize, (0.4,))],
+    [Step(hsv, (0.0, 1.0, 1.7)), Step(hsv, (0.1, 1.8, 1.0)), Step(gaussian_blur, (0.5, 5))],
+]
+
+
+@pytest.mark.parametrize('clips_at_a_time', [1, 2, 16])
+@pytest.mark.parametrize('layout', [torch.contiguous_format, torch.channels_last_3d])
+def test_each_clip_gets_its_own_steps_as_on_the_host(
+    clips_at_a_time: int, layout: torch.memory_format, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(photometric, 'CLIPS_AT_A_TIME', clips_at_a_time)
+    clips = [np.roll(CLIP, i, axis=2) for i in range(len(BATCH))]
+    batch = torch.stack([to_tensor(clip) for clip in clips]).contiguous(memory_format=layout)
+    before = batch.clone()
+    out = apply_on_device(batch, BATCH, SLOTS, 23)
+    assert torch.equal(batch, before)
+    assert out.is_contiguous(memory_format=layout)  # no copy before the first convolution
+    for clip, own, changed in zip(clips, BATCH, out, strict=True):
+        difference = changed.permute(1, 2, 3, 0).numpy().astype(int) - apply_steps(clip, own)
+        assert np.abs(difference).max() <= (2 if own else 0)
+
+
+def test_chains_compile_without_breaks(monkeypatch: pytest.MonkeyPatch):
+    """As on a GPU, but without its code: three chains around contrast and blur."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(photometric._pointwise, dynamic=False, fullgraph=True, backend=backend)
+    batch = torch.stack([to_tensor(CLIP)] * len(BATCH))
+    expected = apply_on_device(batch, BATCH, SLOTS, 23)
+    monkeypatch.setattr(photometric, 'pointwise_on', lambda device_type: compiled)
+    assert torch.equal(apply_on_device(batch, BATCH, SLOTS, 23), expected)
+    assert len(graphs) == 3
+
+
+@pytest.mark.parametrize(
+    ('steps', 'slots'),
+    [
+        ([Step(solarize, (0.5,))], (hsv,)),
+        ([Step(hsv, (0, 1, 1))] * 2, (hsv,)),
+        ([Step(gaussian_blur, (2.0, 23))], (gaussian_blur,)),  # has more than one tap
+    ],
+)
+def test_steps_that_do_not_fit_are_refused(steps: list[Step], slots: tuple):
+    with pytest.raises(ValueError):
+        apply_on_device(to_tensor(CLIP)[None], [steps], slots)
