@@ -2,19 +2,21 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from time import sleep
 
 
 class Handler(SimpleHTTPRequestHandler):
     """Serve a folder; the first folder of an address says how.
 
-    ``/failing-N/NAME`` answers the first N requests for NAME with 503, ``/short/NAME`` sends
-    half of the file, ``/code-N/NAME`` answers with status N, and ``/head-N/NAME`` does so for
-    HEAD alone.
+    ``/failing-N/NAME`` answers the first N requests for NAME with 503; ``/short/NAME`` sends half
+    of the file; ``/slow/NAME`` sends a byte per 20 ms without end; ``/code-N/NAME`` answers with
+    status N, and ``/head-N/NAME`` does so for HEAD alone; ``/moved/NAME`` redirects to
+    ``file:NAME``.
     """
 
     def do_GET(self) -> None:
@@ -25,12 +27,22 @@ class Handler(SimpleHTTPRequestHandler):
             self.send_error(503)
         elif kind == 'code' or (kind == 'head' and self.command == 'HEAD'):
             self.send_error(int(number))
+        elif kind == 'moved':
+            self.send_response(302)
+            self.send_header('Location', f'file:///{self.directory}/{name}')
+            self.end_headers()
         elif kind == 'short':
             content = Path(self.translate_path(f'/{name}')).read_bytes()
             self.send_response(200)
             self.send_header('Content-Length', str(len(content)))
             self.end_headers()
             self.wfile.write(content[: len(content) // 2])
+        elif kind == 'slow':
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):  # until the client closes the connection
+                while not sleep(0.02):
+                    self.wfile.write(b'0')
         else:
             self.path = f'/{name}'
             super().do_HEAD() if self.command == 'HEAD' else super().do_GET()

@@ -1,20 +1,14 @@
-"""Training samples: video lists, reading, sampling of clips, decoding and seeding.
+"""Training samples: lists of videos, reading, sampling of clips, decoding and batches.
 
-In: a list of video files. Out: decoded frames of the clips that a sampler drew, (T, H, W, 3)
-uint8, as MMAction2's pipelines pass them on. Start with ``temporal_interval_sample.py`` (the
-method's sampler) and ``video_list_dataset.py``.
+In: a list of video files. Out: batches of clips, (N, 2, C, T, H, W) uint8, by MMAction2's
+pipelines. Start with ``sampling.py`` (the method's sampler) and ``dataset.py``.
 """
 
-from .decoded_video_init import DecodedVideoInit
-from .even_clip_sample import EvenClipSample
-from .random_clip_sample import RandomClipSample
+from .collate import stack_collate
+from .dataset import VideoListDataset
+from .decoding import DecodedVideoInit, VideoFileDecode, VideoFileInit
 from .reader import VideoFile
-from .stack_collate import stack_collate
-from .temporal_interval_sample import TemporalIntervalSample
-from .video_file_decode import VideoFileDecode
-from .video_file_init import VideoFileInit
-from .video_list_dataset import VideoListDataset
-from .video_window import VideoWindow
+from .sampling import EvenClipSample, RandomClipSample, TemporalIntervalSample, VideoWindow
 
 __all__ = [
     'DecodedVideoInit',

@@ -22,7 +22,6 @@ class FrameIndex:
 
     Attributes:
         pts: Presentation time of each packet's frame in units of the time base, (P,) int64.
-        dts: Decoding time of each packet, or ``pts`` if the file does not store it, (P,) int64.
         is_key: Whether decoding can start at the packet, (P,) bool.
         shown: Index of the packet of each frame, in presentation order, (N,) int64.
         start: Index of the last packet from which decoding yields the frame, in presentation
@@ -30,7 +29,6 @@ class FrameIndex:
     """
 
     pts: np.ndarray
-    dts: np.ndarray
     is_key: np.ndarray
     shown: np.ndarray
     start: np.ndarray
@@ -71,10 +69,10 @@ def index_frames(
             num_packed += num_vops == 2
             num_vops = bytes(p).count(VOP_CODE)
             num_placeholders += p.size <= PLACEHOLDER_BYTES
-        rows.append((p.pts, p.dts, p.duration, p.is_keyframe, p.is_corrupt, is_hidden))
+        rows.append((p.pts, p.duration, p.is_keyframe, p.is_corrupt, is_hidden))
     if not rows:
         return 0
-    pts, dts, durations, is_key, is_corrupt, hidden = zip(*rows, strict=True)
+    pts, durations, is_key, is_corrupt, hidden = zip(*rows, strict=True)
     formats = set(container.format.name.split(','))
     if 'mov' in formats:
         expected = (stream.start_time or 0) + PRESENT_SHARE * (stream.duration or 0)
@@ -84,8 +82,7 @@ def index_frames(
 
     is_plain = not num_packed and not num_placeholders and num_vops < 2
     if None not in pts and is_plain and is_key[0]:
-        known_dts = [p if d is None else d for p, d in zip(pts, dts, strict=True)]
-        index = _build(*map(np.array, (pts, known_dts, is_key, hidden)))
+        index = _build(*map(np.array, (pts, is_key, hidden)))
         in_order = index is not None and (np.diff(index.shown) == 1).all()
         if formats & TIMED_FORMATS or (in_order and not stream.codec_context.has_b_frames):
             return index
@@ -93,9 +90,7 @@ def index_frames(
     return len(pts) if is_countable else None
 
 
-def _build(
-    pts: np.ndarray, dts: np.ndarray, is_key: np.ndarray, is_hidden: np.ndarray
-) -> FrameIndex | None:
+def _build(pts: np.ndarray, is_key: np.ndarray, is_hidden: np.ndarray) -> FrameIndex | None:
     """Order the frames by time; return None if times do not identify them."""
     if len(np.unique(pts)) < len(pts) or pts[~is_hidden].min(initial=pts[0]) < pts[0]:
         return None
@@ -106,4 +101,4 @@ def _build(
     nearest = np.searchsorted(keys, shown, 'right') - 1
     while (is_leading := pts[keys[nearest]] > pts[shown]).any():
         nearest[is_leading] -= 1
-    return FrameIndex(pts, dts, is_key, shown, keys[nearest])
+    return FrameIndex(pts, is_key, shown, keys[nearest])

@@ -3,8 +3,7 @@
 import os
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from errno import EINVAL
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -119,16 +118,11 @@ class VideoFile:
         Raises:
             UnreadableVideoError: The file is truncated or has no frames.
         """
-        index = self._index
-        if index is None:
-            index = sum(1 for _ in self.frames())
-        num_frames = len(index.shown) if isinstance(index, FrameIndex) else index
+        count = len(self._index.shown) if isinstance(self._index, FrameIndex) else self._index
+        num_frames = sum(1 for _ in self.frames()) if count is None else count
         if not num_frames:
             raise UnreadableVideoError(self.name, 'it has no frames')
         return num_frames
-
-    def __len__(self) -> int:
-        return self.num_frames
 
     @property
     def rate(self) -> float:
@@ -138,8 +132,10 @@ class VideoFile:
     @cached_property
     def rotation(self) -> int:
         """Number of counter-clockwise quarter turns that make a stored frame upright."""
-        with self._errors(), closing(self.frames()) as frames:
-            frame = next(frames)
+        with self._errors():
+            frame = next(self.frames(), None)
+            if frame is None:
+                raise ValueError('none of its frames can be decoded')
             self._stored_size = self._stored_size or (frame.width, frame.height)
             return quarter_turns(frame)
 
@@ -168,10 +164,8 @@ class VideoFile:
         if not wanted:
             return []
         if wanted[0] < 0 or wanted[-1] >= self.num_frames:
-            raise IndexError(
-                f'{self.name} has {self.num_frames} frames; there is none at '
-                f'{wanted[0] if wanted[0] < 0 else wanted[-1]}.'
-            )
+            what = f'{self.num_frames} frames, not {wanted[0]} to {wanted[-1]}'
+            raise IndexError(f'{self.name} has {what}.')
         with self._errors():
             if isinstance(self._index, FrameIndex):
                 found = self._read_by_time(self._index, wanted)
@@ -201,7 +195,8 @@ class VideoFile:
         """
         times = np.asarray(seconds, float) + SLACK_SECONDS
         with self._errors():
-            self._seek((self.stream.start_time or 0) + int(max(times[0], 0) / self._time_unit))
+            first = int(max(times[0], 0) / self.stream.time_base)
+            self._seek((self.stream.start_time or 0) + first)
             images = self._decode_at(times)
             if not images:  # after a seek to the end of an MPEG-TS or FLV, there is nothing to read
                 self._rewind()
@@ -236,7 +231,7 @@ class VideoFile:
             (H, W, 3) uint8.
 
         Raises:
-            RuntimeError: The rotation of the video is not a multiple of 90 degrees.
+            ValueError: The rotation of the video is not a multiple of 90 degrees.
         """
         size = self._stored_size = self._stored_size or (frame.width, frame.height)
         image = self._reformatter.reformat(frame, *size, format, **ONE_THREAD).to_ndarray()
@@ -272,26 +267,41 @@ class VideoFile:
 
     def _read_by_time(self, index: FrameIndex, wanted: list[int]) -> dict[int, np.ndarray]:
         """Decode frames from their key frames; return those that could be decoded."""
-        by_pts = {int(index.pts[index.shown[n]]): n for n in wanted}
+        by_pts: dict[int | None, int] = {int(index.pts[index.shown[n]]): n for n in wanted}
+        spans: list[list[int]] = []  # first and last packet of each span without a seek
+        for first, last in sorted(zip(index.start[wanted], index.shown[wanted], strict=True)):
+            if spans and first <= spans[-1][1]:
+                spans[-1][1] = max(spans[-1][1], last)
+            else:
+                spans.append([first, last])
         found: dict[int, np.ndarray] = {}
-        spans = _merge(index.start[wanted].tolist(), index.shown[wanted].tolist())
         for first, last in spans:
-            self._decode_span(index, self._packets_from(index, first), last, by_pts, found)
+            found |= self._read_span(index, self._packets_from(index, first), last, by_pts)
         if len(found) < len(wanted):  # for example, a packet is wrongly marked as a key frame
             self._rewind()
-            packets = enumerate(self._demux())
-            self._decode_span(index, packets, spans[-1][1], by_pts, found)
+            found |= self._read_span(index, enumerate(self._demux()), spans[-1][1], by_pts)
         return found
 
-    def _decode_span(
+    def _packets_from(self, index: FrameIndex, first: int) -> Iterator[tuple[int, av.Packet]]:
+        """Yield packets with their numbers, from packet ``first`` or a key frame before it."""
+        with suppress(StopIteration, av.FFmpegError):
+            self._seek(int(index.pts[first]))
+            packets = self._demux()
+            packet = next(packets)
+            places = np.flatnonzero(index.pts == packet.pts)
+            if len(places) and places[0] <= first and index.is_key[places[0]]:
+                return enumerate(chain([packet], packets), int(places[0]))
+        self._rewind()
+        return enumerate(self._demux())
+
+    def _read_span(
         self,
         index: FrameIndex,
         packets: Iterable[tuple[int, av.Packet]],
         last: int,
-        by_pts: dict[int, int],
-        found: dict[int, np.ndarray],
-    ) -> None:
-        """Decode numbered packets up to ``last`` and add the requested frames to ``found``."""
+        by_pts: dict[int | None, int],
+    ) -> dict[int, np.ndarray]:
+        """Decode numbered packets up to ``last``; return the requested frames."""
         context = self.stream.codec_context
         can_skip = context.codec.canonical_name in SKIPPING_DECODERS
 
@@ -305,36 +315,12 @@ class VideoFile:
                 if place == last:
                     return
 
-        for frame in self._decode(needed()):
-            n = None if frame.pts is None else by_pts.get(frame.pts)
-            if n is not None and n not in found:
-                found[n] = self.to_image(frame)
-
-    def _packets_from(self, index: FrameIndex, first: int) -> Iterator[tuple[int, av.Packet]]:
-        """Yield packets with their numbers, from packet ``first`` or a key frame before it."""
-        for time in (int(index.pts[first]), int(index.dts[first])):
-            try:
-                self._seek(time)
-                packets = self._demux()
-                packet = next(packets)
-            except (StopIteration, av.FFmpegError):
-                continue
-            places = np.flatnonzero(index.pts == packet.pts)
-            if len(places) and places[0] <= first and index.is_key[places[0]]:
-                return enumerate(chain([packet], packets), int(places[0]))
-        self._rewind()
-        return enumerate(self._demux())
-
-    @property
-    def _time_unit(self) -> float:
-        """Seconds per unit of the stream's times."""
-        if not self.stream.time_base:
-            raise ValueError('its times have no unit')
-        return float(self.stream.time_base)
+        frames = (frame for frame in self._decode(needed()) if frame.pts in by_pts)
+        return {by_pts[frame.pts]: self.to_image(frame) for frame in frames}
 
     def _decode_at(self, times: np.ndarray) -> list[np.ndarray]:
         """Decode the frames at times (N,) from the current position; return up to N images."""
-        start, unit = self.stream.start_time or 0, self._time_unit
+        start, unit = self.stream.start_time or 0, float(self.stream.time_base)
         images: list[np.ndarray] = []
         shown = None  # the previous frame
         for frame in chain(self._decode(self._demux()), [None]):  # None: the end of the video
@@ -357,45 +343,25 @@ class VideoFile:
         source = self._source
         if isinstance(source, str | Path):
             if not stat.S_ISREG(os.stat(source).st_mode):
-                raise UnreadableVideoError(self.name, 'it is not a regular file')
+                raise ValueError('it is not a regular file')
             source = f'file:{source}'
             options['protocol_whitelist'] = 'file'
         else:
             source.seek(0)
-        try:
-            self.container = av.open(source, 'r', container_options=options)
-        except av.FFmpegError as error:
-            if error.errno != EINVAL:
-                raise
-            # FFmpeg found a format outside of FORMATS, for example MP3 in a damaged video
-            raise UnreadableVideoError(
-                self.name,
-                'its format is not supported, or it is damaged; if it can be played, convert it '
-                'with ffmpeg',
-            ) from error
-        try:
-            self.stream = self._video_stream()
-        except BaseException:
-            self.close()
-            raise
+        self.container = av.open(source, 'r', container_options=options)
         self._is_at_start = True
-
-    def _video_stream(self) -> av.VideoStream:
         stream = self.container.streams.best('video')
-        if not isinstance(stream, av.VideoStream):
-            raise UnreadableVideoError(self.name, 'it holds no video')
+        if not isinstance(stream, av.VideoStream) or stream.codec_context is None:
+            raise ValueError('it holds no video, or there is no decoder for its video')
         context = stream.codec_context
-        if context is None:
-            raise UnreadableVideoError(self.name, 'there is no decoder for its video')
         if context.width * context.height > MAX_PIXELS:
             size = f'{context.width}x{context.height}'
-            reason = f'its frames of {size} have more than {MAX_PIXELS} pixels'
-            raise UnreadableVideoError(self.name, reason)
+            raise ValueError(f'its frames of {size} have more than {MAX_PIXELS} pixels')
         context.thread_count, context.thread_type = self._num_threads, 'SLICE'
         context.options = dict(max_pixels=str(MAX_PIXELS))  # frames may grow later in the file
         if self._strict:
             context.options |= dict(err_detect='explode')
-        return stream
+        self.stream = stream
 
     def _rewind(self) -> None:
         """Go to the start of the file."""
@@ -442,10 +408,11 @@ class VideoFile:
             yield
         except UnreadableVideoError:
             raise
-        except StopIteration:
-            raise UnreadableVideoError(self.name, 'none of its frames can be decoded') from None
+        except av.ArgumentError as error:  # FFmpeg found a format outside of FORMATS, perhaps MP3
+            reason = 'its format is not supported, or it is damaged; convert it with ffmpeg'
+            raise UnreadableVideoError(self.name, reason) from error
         except (av.FFmpegError, OSError, ValueError, RuntimeError, MemoryError) as error:
-            reason = str(error) if type(error) in (ValueError, RuntimeError) else one_line(error)
+            reason = str(error) if type(error) is ValueError else one_line(error)
             raise UnreadableVideoError(self.name, reason) from error
 
 
@@ -455,36 +422,17 @@ def quarter_turns(frame: av.VideoFrame) -> int:
     A matrix of zeros, which has no angle, does not rotate.
 
     Raises:
-        RuntimeError: The angle is not a multiple of 90 degrees.
+        ValueError: The angle is not a multiple of 90 degrees.
     """
     if frame.rotation == NO_ANGLE:
         return 0
     turns, remainder = divmod(frame.rotation, 90)
     if remainder:
-        raise RuntimeError(
+        raise ValueError(
             f'it is rotated by {frame.rotation} degrees, not by a multiple of 90; encode it again '
             'with ffmpeg'
         )
     return turns % 4
-
-
-def _merge(starts: list[int], places: list[int]) -> list[tuple[int, int]]:
-    """Merge frames into spans of packets that are decoded without a seek.
-
-    Args:
-        starts: For each frame, the packet at which decoding starts.
-        places: For each frame, its own packet.
-
-    Returns:
-        First and last packet of each span, in ascending order, without overlap.
-    """
-    spans: list[tuple[int, int]] = []
-    for first, last in sorted(zip(starts, places, strict=True)):
-        if spans and first <= spans[-1][1]:
-            spans[-1] = spans[-1][0], max(spans[-1][1], last)
-        else:
-            spans.append((first, last))
-    return spans
 
 
 def reads_files(transform: Callable[[dict], dict | None]) -> bool:
@@ -509,13 +457,13 @@ def read(
     Args:
         transform: A loading transform.
         results: The sample in the pipeline, with ``filename``.
-        timeout_seconds: Time limit. None means no limit and no thread.
+        timeout_seconds: Time limit. None means no limit.
 
     Returns:
         The result of the transform.
 
     Raises:
-        UnreadableVideoError: The file is broken, empty or missing.
+        UnreadableVideoError: The file is broken or missing.
         HangingVideoError: The decoder hangs.
     """
     filename = str(results['filename'])
@@ -527,18 +475,13 @@ def read(
         except Exception as error:
             outcome.append(error)
 
-    if timeout_seconds is None:
-        run()
-    else:
-        thread = Thread(target=run, daemon=True, name=f'read {filename}')
-        thread.start()
-        thread.join(timeout_seconds)
+    thread = Thread(target=run, daemon=True, name=f'read {filename}')
+    thread.start()
+    thread.join(timeout_seconds)
     if not outcome:
         raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
     loaded = outcome.pop()
     if not isinstance(loaded, Exception):
-        if loaded is not None and loaded.get('total_frames', 1) < 1:
-            raise UnreadableVideoError(filename, 'it has no frames')
         return loaded
     try:
         # decord is optional, and its errors are in decord._ffi.base

@@ -1,51 +1,59 @@
-"""Read whole files from remote storage, with retries."""
+"""Read whole files from web servers and other remote storage, with retries."""
 
-import os
 import time
+import urllib.request as web
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property
+from http.client import HTTPException
 from random import Random
 from typing import Any, TypeVar
+from urllib.error import HTTPError
+from urllib.parse import quote
 
 from mmengine.fileio import FileClient
 
 from ..io import one_line
-from .http_backend import HTTPBackend
 from .reader import UnreadableVideoError
-from .s3_backend import S3Backend
 
 Answer = TypeVar('Answer')
-BACKENDS = dict(http=HTTPBackend, s3=S3Backend)
 PAUSES_SECONDS = (1, 2, 4)  # before the second, third and fourth attempt
+TEMPORARY_CODES = (408, 425, 429)  # time-out, too early, too many requests
+LARGEST_BYTES = 2**30  # remote files are read into memory as a whole
+# Characters that are not quoted: those with a meaning in an address, and % of quoted characters.
+KEPT = "%/:=&?~#+!$,;'@()*[]"
+# No file:, ftp: and data: addresses, also not by redirection.
+WEB = web.OpenerDirector()
+for _handler in (
+    *(web.ProxyHandler, web.HTTPHandler, web.HTTPSHandler, web.UnknownHandler),
+    *(web.HTTPRedirectHandler, web.HTTPErrorProcessor, web.HTTPDefaultErrorHandler),
+):
+    WEB.add_handler(_handler())
 
 
 class Storage:
     """Read files from a storage backend, and retry after failures that may be temporary.
 
-    A read is attempted 4 times, with pauses of 1, 2 and 4 seconds. Each pause is changed at random
-    by up to 50 %, so that processes do not retry simultaneously. Missing files and denied
-    access are not retried. A forked process or a pickled copy opens its own connections.
+    A file is requested up to 4 times, with pauses of 1, 2 and 4 seconds. Each pause is changed at
+    random by up to 50 %, so that processes do not retry simultaneously. Missing files and denied
+    access are not retried. The connection is opened at the first use.
 
     Args:
-        io_backend: ``'http'``, ``'s3'``, or a backend of mmengine's ``FileClient``.
+        io_backend: ``'http'`` (:class:`WebFiles`), ``'s3'`` (:class:`S3Files`), or a backend of
+            mmengine's ``FileClient``.
         **kwargs: Arguments of the backend.
     """
 
     def __init__(self, io_backend: str, **kwargs: Any) -> None:
         self.io_backend = io_backend
         self.kwargs = kwargs
-        self._backends: dict[int, Any] = {}  # by process id
 
-    def __reduce__(self) -> tuple:
-        return partial(Storage, self.io_backend, **self.kwargs), ()
-
-    @property
-    def _backend(self) -> Any:
-        pid = os.getpid()
-        if pid not in self._backends:
-            backend = BACKENDS.get(self.io_backend, partial(FileClient, self.io_backend))
-            self._backends = {pid: backend(**self.kwargs)}
-        return self._backends[pid]
+    @cached_property
+    def _client(self) -> Any:
+        if self.io_backend == 'http':
+            return WebFiles(**self.kwargs)
+        if self.io_backend == 's3':
+            return S3Files(**self.kwargs)
+        return FileClient(self.io_backend, **self.kwargs).client
 
     def get(self, name: str) -> bytes:
         """Read a whole file.
@@ -57,34 +65,107 @@ class Storage:
             UnreadableVideoError: The file does not exist, or all attempts failed.
         """
         try:
-            return self._attempt(self._backend.get, name)
-        except OSError as error:
-            raise UnreadableVideoError(name, str(error)) from error
+            return self._attempt(self._client.get, name)
+        except (OSError, HTTPException) as error:
+            raise UnreadableVideoError(name, one_line(error)) from error
 
     def exists(self, name: str) -> bool:
-        """Return whether a file exists; True for backends without such a check.
+        """Return whether a file exists; True if the storage does not tell.
 
         Raises:
             OSError: All attempts failed.
         """
-        backend = self._backend
-        # FileClient always has this method, which calls the one of its client
-        look = getattr(getattr(backend, 'client', backend), 'exists', None)
+        look = getattr(self._client, 'exists', None)
         try:
-            return True if look is None else self._attempt(look, name)
-        except OSError as error:
-            raise OSError(f'Looking for {name} failed: {error}') from error
+            return look is None or self._attempt(look, name)
+        except PermissionError:  # for example, the bucket may not be listed
+            return True
 
     def _attempt(self, call: Callable[[str], Answer], name: str) -> Answer:
-        draw = Random()
-        for pause in (*PAUSES_SECONDS, None):
+        for pause in PAUSES_SECONDS:
             try:
                 return call(name)
-            except (FileNotFoundError, PermissionError):
+            except (OSError, HTTPException) as error:
+                code = getattr(error, 'code', 500)  # of HTTPError
+                is_final = 400 <= code < 500 and code not in TEMPORARY_CODES
+                if is_final or isinstance(error, FileNotFoundError | PermissionError):
+                    raise
+            time.sleep(pause * Random().uniform(0.5, 1.5))
+        return call(name)
+
+
+class WebFiles:
+    """Read files from web servers.
+
+    Args:
+        timeout_seconds: Longest time without data from the server.
+        total_seconds: Longest time of a download.
+    """
+
+    def __init__(self, timeout_seconds: float = 10, total_seconds: float = 50) -> None:
+        self.timeout_seconds = timeout_seconds
+        self.total_seconds = total_seconds
+
+    def get(self, address: str) -> bytes:
+        """Download a file from an ``http://`` or ``https://`` address.
+
+        Raises:
+            OSError: The download failed or is truncated; also ``HTTPException``.
+            ValueError: The file is larger than 1 GiB, or its download takes too long.
+        """
+        return self._request('GET', address)
+
+    def exists(self, address: str) -> bool:
+        """Return whether the server has a file; True if the server does not answer this request."""
+        try:
+            self._request('HEAD', address)
+        except HTTPError as error:
+            if error.code >= 500 and error.code != 501:
                 raise
-            except OSError as error:
-                if pause is None:
-                    attempts = len(PAUSES_SECONDS) + 1
-                    raise OSError(f'{one_line(error)} ({attempts} attempts)') from error
-                time.sleep(pause * draw.uniform(0.5, 1.5))
-        raise AssertionError('not reached')
+            return error.code not in (404, 410)
+        return True
+
+    def _request(self, method: str, address: str) -> bytes:
+        request = web.Request(quote(address, safe=KEPT), method=method)
+        end = time.monotonic() + self.total_seconds
+        content = bytearray()
+        with WEB.open(request, timeout=self.timeout_seconds) as answer:
+            while data := answer.read1(1 << 16):  # what has arrived
+                content += data
+                if len(content) > LARGEST_BYTES:
+                    raise ValueError(f'the file is larger than {LARGEST_BYTES} bytes')
+                if time.monotonic() > end:
+                    raise ValueError(f'the download takes more than {self.total_seconds} s')
+            if answer.length:
+                raise ConnectionError(f'the answer ended {answer.length} bytes early')
+        return bytes(content)
+
+
+class S3Files:
+    """Read objects of S3 and compatible storage with s3fs, such as ``s3://BUCKET/KEY``.
+
+    Args:
+        **kwargs: Arguments of ``s3fs.S3FileSystem``, for example ``endpoint_url``. Credentials come
+            from the environment variables and files of AWS.
+
+    Raises:
+        ImportError: s3fs is not installed.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        import fsspec
+
+        self._files = fsspec.filesystem('s3', **kwargs)
+        self.exists = self._files.exists
+
+    def get(self, address: str) -> bytes:
+        """Download an object.
+
+        Raises:
+            OSError: The download failed.
+            ValueError: The object is larger than 1 GiB.
+        """
+        content = self._files.cat_file(address, start=0, end=LARGEST_BYTES + 1)
+        if len(content) > LARGEST_BYTES:
+            raise ValueError(f'the object is larger than {LARGEST_BYTES} bytes')
+        return content

@@ -69,18 +69,14 @@ def build_variants(videos: Sequence[str], repacked: Sequence[str]) -> dict[str, 
     config = Config.fromfile(CONFIG)
     pipeline = [TRANSFORMS.build(cfg) for cfg in config.train_pipeline]
     opening, sample, decode, augment, *closing = pipeline
-    decord_opening, decord_decode, decord_sorted = (
-        TRANSFORMS.build(dict(type=name))
-        for name in ('DecordInit', 'DecordDecode', 'SortedDecordDecode')
+    decord_opening, decord_decode = (
+        TRANSFORMS.build(dict(type=name)) for name in ('DecordInit', 'DecordDecode')
     )
     decord = [decord_opening, sample, decord_decode]
     spatial = [t for t in augment.transforms if not isinstance(t, ClipTransform)]
     plain = [opening, sample, decode, ConsistentAugment(spatial), *closing]
     variants = {
         DECODING: Variant(decord, videos),
-        'decoding alone with SortedDecordDecode': Variant(
-            [decord_opening, sample, decord_sorted], videos
-        ),
         'decoding alone': Variant([opening, sample, decode], videos),
         'whole pipeline': Variant(pipeline, videos),
         'without colour and blur': Variant(plain, videos),

@@ -120,7 +120,7 @@ def result_table(versions: dict[str, list[Path]], times: dict[str, np.ndarray]) 
     num_frames = 0
     for video in versions[ORIGINAL]:
         with VideoFile(video) as reader:
-            num_frames += len(reader)
+            num_frames += reader.num_frames
     for name, ms in times.items():
         low, middle, high = np.quantile(ms / times[ORIGINAL], (0.25, 0.5, 0.75))
         size = sum(file.stat().st_size for file in versions[name]) / num_frames / 1e3

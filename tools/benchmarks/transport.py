@@ -3,22 +3,16 @@
 Example:
     python tools/benchmarks/transport.py --videos 128
 
-The first table compares ``stack_collate`` with mmengine's ``pseudo_collate``. Batches of both
-alternate in one run. The times are processor time of the training process: receiving a batch,
-making it one tensor on the device, and releasing it. The clips are random bytes of the size that
-the pre-training config gives; nothing is decoded.
-
-The second table shows the open files of the training process while the first batch is late and
-all other batches are loaded, with the soft limit of most systems.
+It compares ``stack_collate`` with mmengine's ``pseudo_collate``. Batches of both alternate in one
+run. The times are processor time of the training process: receiving a batch, making it one tensor
+on the device, and releasing it. The clips are random bytes of the size that the pre-training config
+gives; nothing is decoded.
 """
 
 import argparse
-import multiprocessing
 import os
-import resource
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from statistics import median
@@ -38,7 +32,6 @@ from cvrl_mm.datasets import stack_collate
 from cvrl_mm.models import ClipDataPreprocessor
 
 COLLATES = dict(pseudo_collate=pseudo_collate, stack_collate=stack_collate)
-LOADER_TIMEOUT = 60  # seconds
 
 
 class Clips(Dataset):
@@ -115,11 +108,7 @@ def measure(
         torch.cuda.init()  # buffers are page-locked if CUDA is initialised
     data = Clips(videos * batches, frames, size)
     loaders = {
-        name: iter(
-            DataLoader(
-                data, videos, num_workers=workers, collate_fn=collate, timeout=LOADER_TIMEOUT
-            )
-        )
+        name: iter(DataLoader(data, videos, num_workers=workers, collate_fn=collate, timeout=60))
         for name, collate in COLLATES.items()
     }
     preprocessor = ClipDataPreprocessor().to('cuda' if torch.cuda.is_available() else 'cpu')
@@ -139,81 +128,8 @@ def summary(results: Sequence[dict[str, float]]) -> dict[str, float]:
     return {**medians, 'sum': median(sums), 'largest sum': max(sums), 'files': median(files)}
 
 
-class LateFirst:
-    """Collate the first batch only after the other workers have loaded all of theirs.
-
-    Args:
-        collate: The function that is called.
-        num_others: Number of batches to wait for.
-    """
-
-    def __init__(self, collate: Callable, num_others: int) -> None:
-        self.collate, self.num_others = collate, num_others
-        self.loaded = multiprocessing.Value('i', 0)
-
-    def __call__(self, samples: list[dict]) -> dict:
-        """Collate a batch."""
-        if samples[0]['data_samples'].gt_label.item() == 0:  # labels are indices
-            deadline = time.monotonic() + LOADER_TIMEOUT / 2
-            while self.loaded.value < self.num_others and time.monotonic() < deadline:
-                time.sleep(0.01)
-            time.sleep(0.5)  # they are on their way to the training process
-        batch = self.collate(samples)
-        with self.loaded.get_lock():
-            self.loaded.value += 1
-        return batch
-
-
-def open_files(name: str, videos: int, workers: int, limit: int) -> dict:
-    """Take two rounds of batches from many workers while the first batch is late.
-
-    Args:
-        name: Name of the collate.
-        videos: Videos per batch.
-        workers: Number of workers.
-        limit: Soft limit of open files.
-
-    Returns:
-        ``files``: the largest number of files that were open in this process; ``outcome``:
-        'complete' or the error.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = num_files()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-    # two batches per worker are loaded ahead; the late worker's come last
-    collate = LateFirst(COLLATES[name], num_others=2 * workers - 2)
-    data = Clips(2 * workers * videos, frames=1, size=2)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings('ignore', 'This DataLoader will create')
-            loader = DataLoader(
-                data, videos, num_workers=workers, collate_fn=collate, timeout=LOADER_TIMEOUT
-            )
-            for batch in loader:
-                most = max(most, num_files())
-                del batch
-        return dict(files=most, outcome='complete')
-    except (EOFError, OSError, RuntimeError) as error:
-        return dict(
-            files=None, outcome=f'{type(error).__name__}: {" ".join(str(error).split())[:80]}'
-        )
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def table(title: str, rows: dict[str, dict]) -> Table:
-    """Lay out one row per collate."""
-    result = Table(title=title)
-    for heading in ('collate', *next(iter(rows.values()))):
-        result.add_column(heading, justify='left' if heading == 'collate' else 'right')
-    for name, values in rows.items():
-        cells = (f'{v:.1f}' if isinstance(v, float) else str(v) for v in values.values())
-        result.add_row(name, *cells)
-    return result
-
-
 def main() -> None:
-    """Measure and print both tables."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -222,21 +138,20 @@ def main() -> None:
     add('--batches', default=12, help='per collate (%(default)s)')
     add('--frames', default=16, help='per clip (%(default)s)')
     add('--size', default=224, help='height and width in pixels (%(default)s)')
-    add('--workers', default=32, help='of the second table (%(default)s)')
-    add('--open-files', default=1024, help='soft limit of the second table (%(default)s)')
     args = parser.parse_args()
     if min(vars(args).values()) < 1:
         parser.error('all numbers must be positive')
     torch.set_num_threads(1)  # as mmengine sets it for trainings on several GPUs
-    files = {  # first, while this process has no files of other batches open
-        name: open_files(name, args.videos, args.workers, args.open_files) for name in COLLATES
-    }
     results = measure(args.videos, args.batches, args.frames, args.size)
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU'
     title = f'cvrl_mm {cvrl_mm.__version__}, {where}: ms per batch of {args.videos} videos, median'
-    console = Console()
-    console.print(table(title, {name: summary(result) for name, result in results.items()}))
-    console.print(table(f'{args.workers} workers, at most {args.open_files} open files', files))
+    table = Table(title=title)
+    rows = {name: summary(result) for name, result in results.items()}
+    for heading in ('collate', *rows['stack_collate']):
+        table.add_column(heading, justify='left' if heading == 'collate' else 'right')
+    for name, values in rows.items():
+        table.add_row(name, *(f'{value:.1f}' for value in values.values()))
+    Console().print(table)
 
 
 if __name__ == '__main__':

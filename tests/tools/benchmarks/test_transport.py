@@ -1,7 +1,6 @@
 import importlib.util
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.script import run_script
@@ -34,25 +33,6 @@ def test_sums_up_each_batch(transport):
     ]
     expected = {'receive': 2, 'to device': 1, 'release': 0, 'sum': 6, 'largest sum': 13, 'files': 0}
     assert transport.summary(batches) == expected
-
-
-@pytest.mark.parametrize(
-    ('collate', 'workers', 'files_allowed', 'outcome'),
-    [
-        ('stack_collate', 32, 400, 'complete'),  # half of the usual limit is 512
-        ('stack_collate', 4, 60, 'complete'),
-        ('pseudo_collate', 4, 60, 'Error'),
-    ],
-)
-def test_workers_under_a_limit_of_open_files(
-    transport, collate: str, workers: int, files_allowed: int, outcome: str, monkeypatch
-):
-    monkeypatch.setattr(transport, 'LOADER_TIMEOUT', 60 if outcome == 'complete' else 15)
-    limit = psutil.Process().num_fds() + files_allowed
-    others = set(psutil.Process().children())  # such as the server that forks the jobs of tests
-    found = transport.open_files(collate, 8, workers, limit)
-    assert outcome in found['outcome'], found
-    assert set(psutil.Process().children()) <= others
 
 
 def test_refuses_numbers_that_are_not_positive(monkeypatch, capsys):

@@ -39,51 +39,28 @@ def stack_collate(samples: Sequence[dict]) -> dict:
             a tensor of the same shape and type in all dicts.
 
     Returns:
-        ``inputs``: (N, …); ``data_samples``: a list of N samples.
+        ``inputs``: (N, …), in the memory order of the first sample; ``data_samples``: a list of N
+        samples.
 
     Raises:
-        ValueError: The inputs cannot be stacked.
+        RuntimeError: The inputs differ in shape; add Resize and a crop to the pipeline, or use
+            ``pseudo_collate``.
     """
     inputs = [sample['inputs'] for sample in samples]
     data_samples = [sample['data_samples'] for sample in samples]
-    _check(inputs, data_samples)
     if get_worker_info() is None:
         return dict(inputs=torch.stack(inputs), data_samples=data_samples)
-    layout = _Layout(inputs)
-    buffer = _free_buffer(layout.num_bytes)
-    torch.stack(inputs, out=layout.tensor(_data_of(buffer.memory, layout)))
+    first = inputs[0]
+    strides = torch.empty_like(first, device='meta').stride()
+    layout = first.dtype, (len(inputs), *first.shape), (first.numel(), *strides)
+    buffer = _free_buffer(len(inputs) * first.nbytes)
+    torch.stack(inputs, out=_tensor(buffer.memory.numpy()[HEADER:], *layout))
     return dict(inputs=_Batch(buffer, layout), data_samples=_Packed(data_samples))
 
 
-def _check(inputs: list[Any], data_samples: list[Any]) -> None:
-    kinds: dict[object, str] = {}
-    for x, sample in zip(inputs, data_samples, strict=True):
-        kind = (str(x.dtype), tuple(x.shape)) if isinstance(x, Tensor) else type(x).__name__
-        file = sample.get('filename', 'a sample without a file') if sample is not None else '-'
-        kinds.setdefault(kind, str(file))
-    if len(kinds) > 1 or not isinstance(inputs[0], Tensor):
-        found = '; '.join(f'{kind} ({file})' for kind, file in kinds.items())
-        raise ValueError(
-            'stack_collate needs tensors of one shape and type as inputs of a batch, got '
-            f'{found}. Resize and crop all videos to one size and end the pipeline with '
-            "FormatShape and PackActionInputs, or set collate_fn=dict(type='pseudo_collate')."
-        )
-
-
-class _Layout:
-    """Shape, type and memory order of a batch. The memory order is that of the first sample."""
-
-    def __init__(self, inputs: Sequence[Tensor]) -> None:
-        first = inputs[0]
-        order = sorted(range(first.ndim), key=first.stride, reverse=True)
-        self.stored_shape = len(inputs), *(first.shape[dim] for dim in order)
-        self.dims = 0, *(order.index(dim) + 1 for dim in range(first.ndim))
-        self.dtype = first.dtype
-        self.num_bytes = len(inputs) * first.nbytes
-
-    def tensor(self, data: np.ndarray) -> Tensor:
-        """Return a view of the data, (N, …)."""
-        return torch.from_numpy(data).view(self.dtype).view(self.stored_shape).permute(self.dims)
+def _tensor(data: np.ndarray, dtype: torch.dtype, shape: tuple, strides: tuple) -> Tensor:
+    """Return a view of bytes, (N, …)."""
+    return torch.from_numpy(data).view(dtype).as_strided(shape, strides)
 
 
 class _Buffer:
@@ -92,13 +69,15 @@ class _Buffer:
     serial = count()
 
     def __init__(self, num_bytes: int) -> None:
-        self.memory = torch.empty(HEADER + num_bytes, dtype=torch.uint8).share_memory_()
+        rounded = HEADER + num_bytes + -num_bytes % 8  # can be viewed as any type
+        self.memory = torch.empty(rounded, dtype=torch.uint8).share_memory_()
         self.state = self.memory.numpy()[:1]
         self.key = os.getpid(), next(self.serial)
         self.was_sent = False
 
 
 _own_buffers: list[_Buffer] = []  # the buffers of this worker
+_mapped: dict[tuple[int, int], Tensor] = {}  # the workers' buffers, in the training process
 
 
 def _free_buffer(num_bytes: int) -> _Buffer:
@@ -112,21 +91,28 @@ def _free_buffer(num_bytes: int) -> _Buffer:
     return buffer
 
 
-def _data_of(memory: Tensor, layout: _Layout) -> np.ndarray:
-    """Return a new array over the data in a buffer."""
-    return memory.numpy()[HEADER : HEADER + layout.num_bytes]
-
-
 class _Batch:
     """A stacked batch, which becomes a tensor when the training process unpickles it."""
 
-    def __init__(self, buffer: _Buffer, layout: _Layout) -> None:
+    def __init__(self, buffer: _Buffer, layout: tuple) -> None:
         self.buffer, self.layout = buffer, layout
 
     def __reduce__(self) -> tuple:
         memory = None if self.buffer.was_sent else self.buffer.memory
         self.buffer.was_sent = True
         return _receive, (self.buffer.key, memory, self.layout)
+
+
+def _receive(key: tuple[int, int], memory: Tensor | None, layout: tuple) -> Tensor:
+    """Return the batch in a worker's buffer, and free the buffer after its last reference."""
+    if memory is not None:
+        forget_ended_workers()
+        _page_lock(memory)
+        _mapped[key] = memory
+    array = _mapped[key].numpy()
+    data = array[HEADER:]  # the storage of the returned tensor refers to this new array
+    weakref.finalize(data, array.__setitem__, 0, 0).atexit = False
+    return _tensor(data, *layout)
 
 
 class _Packed:
@@ -147,30 +133,9 @@ class _Packed:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:
-        if type(value) is Tensor and value.dtype in BY_VALUE and not value.requires_grad:
-            return torch.from_numpy, (value.numpy(),)
+        if type(value) is Tensor and value.dtype != torch.bfloat16:  # which numpy lacks
+            return torch.from_numpy, (value.detach().numpy(),)
         return NotImplemented
-
-
-BY_VALUE = (torch.int64, torch.int32, torch.uint8, torch.bool, torch.float32, torch.float64)
-
-_mapped: dict[tuple[int, int], Tensor] = {}  # the workers' buffers, in the training process
-
-
-def _receive(key: tuple[int, int], memory: Tensor | None, layout: _Layout) -> Tensor:
-    """Return the batch in a worker's buffer, and free the buffer after its last reference."""
-    if memory is not None:
-        forget_ended_workers()
-        _page_lock(memory)
-        _mapped[key] = memory
-    memory = _mapped[key]
-    data = _data_of(memory, layout)  # the storage of the returned tensor refers to this array
-    weakref.finalize(data, _release, memory.numpy()[:1]).atexit = False
-    return layout.tensor(data)
-
-
-def _release(state: np.ndarray) -> None:
-    state[0] = 0
 
 
 def forget_ended_workers() -> None:
@@ -192,9 +157,8 @@ def _page_lock(memory: Tensor) -> None:
     with suppress(RuntimeError):  # the next launch of a kernel reports the error, and clears it
         torch.ones(1, device='cuda')
     print_log(
-        f'Shared memory of the data loader ({memory.nbytes / 2**20:.0f} MiB) could not be '
-        f'page-locked (CUDA error {error}); batches are copied to the GPU synchronously. '
-        'Check the limit of locked memory (ulimit -l).',
+        f'Batches are copied to the GPU synchronously: {memory.nbytes / 2**20:.0f} MiB of the data '
+        f'loader cannot be page-locked (CUDA error {error}); check ulimit -l.',
         logger='current',
         level=logging.WARNING,
     )

@@ -1,7 +1,6 @@
 import os
 import pickle
 import threading
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from torch.utils.data import DataLoader
 from cvrl_mm.datasets import VideoFileDecode, VideoFileInit, VideoListDataset
 from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.datasets.seeding import SampleIndex
-from tests.videos import encode, make_pipe, write_broken, write_odd
+from tests.videos import encode, write_broken
 
 
 def dataset(folder: Path, lines: str, **kwargs) -> VideoListDataset:
@@ -47,22 +46,6 @@ def test_reads_several_labels_as_the_stock_dataset_does(folder: Path):
     assert data.get_data_info(0)['label'].tolist() == [0, 1, 1]
 
 
-@pytest.mark.parametrize('line', ['', '   ', ' 5'])
-def test_a_line_that_names_no_file_is_pointed_at(folder: Path, line: str):
-    with pytest.raises(ValueError, match=r'list\.txt, line 2: .* names no file'):
-        dataset(folder, f'a.mp4 0\n{line}\nb c.mp4 1\n')
-
-
-def test_an_empty_list_is_refused(folder: Path):
-    with pytest.raises(ValueError, match=r'list\.txt is empty'):
-        dataset(folder, '')
-
-
-def test_a_missing_list_is_named(folder: Path):
-    with pytest.raises(FileNotFoundError, match='/nowhere'):
-        VideoListDataset(ann_file='/nowhere', pipeline=[])
-
-
 def test_missing_files_are_named_before_the_first_epoch(folder: Path):
     with pytest.raises(FileNotFoundError, match=r'1 of 2 checked files .* line 2: .*gone\.mp4'):
         dataset(folder, 'a.mp4 0\ngone.mp4 1\n')
@@ -74,8 +57,6 @@ def test_a_few_vanished_files_in_a_long_list_are_left_to_the_loader(folder: Path
     lines[7] = 'gone.mp4 0'
     assert len(dataset(folder, '\n'.join(lines))) == 100
 
-
-# -- files that cannot be read -------------------------------------------------------------
 
 PIPELINE = [
     dict(type='VideoFileInit'),
@@ -129,14 +110,6 @@ def test_broken_videos_are_replaced_and_reported(mixed: Path):
     assert len({s['data_samples'].filename for s in samples[20:]}) > 3  # not one for all
 
 
-def test_unusual_videos_stand_for_themselves(tmp_path: Path):
-    files = write_odd(tmp_path)
-    (tmp_path / 'list.txt').write_text('\n'.join(p.name for p in files), encoding='utf-8')
-    samples = take_epoch(mixed_dataset(tmp_path), 0)
-    assert [s['data_samples'].filename for s in samples] == [str(p) for p in files]
-    assert not any(s['data_samples'].unreadable for s in samples)
-
-
 def test_stand_ins_depend_on_seed_epoch_and_index_alone(mixed: Path):
     data = mixed_dataset(mixed)
     first, again = take_epoch(data, 0), take_epoch(data, 0, workers=2)
@@ -153,106 +126,47 @@ def test_stand_ins_depend_on_seed_epoch_and_index_alone(mixed: Path):
     )
 
 
-def test_a_hanging_decoder_costs_its_time_once(mixed: Path, tmp_path: Path, monkeypatch):
-    def hang(self: object, results: dict) -> dict:
+def test_a_hanging_decoder_costs_its_time_once(
+    mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def hang(self: VideoFileInit, results: dict) -> dict:
         if 'hangs' in results['filename']:
             Path(results['filename']).read_bytes()  # nobody ever writes into the pipe
         return stock(self, results)
 
     stock = VideoFileInit.transform
     monkeypatch.setattr(VideoFileInit, 'transform', hang)
-    make_pipe(tmp_path / 'hangs.mp4')
+    os.mkfifo(tmp_path / 'hangs.mp4')
     for i in range(3):
         os.symlink(mixed / f'good {i}.mp4', tmp_path / f'{i}.mp4')
     (tmp_path / 'list.txt').write_text('hangs.mp4\n0.mp4\n1.mp4\n2.mp4\n')
     data = mixed_dataset(tmp_path, timeout_seconds=1)
-    reasons = Counter()
     for epoch in range(4):
         unreadable = take_epoch(data, epoch)[0]['data_samples'].unreadable
-        reasons.update(reason for _, reason in unreadable[:1])
-    assert reasons == {'no answer within 1 s': 4}
+        assert unreadable[0] == (str(tmp_path / 'hangs.mp4'), 'no answer within 1 s')
     left_behind = [thread for thread in threading.enumerate() if 'hangs.mp4' in thread.name]
-    assert len(left_behind) == 1  # not one an epoch
-
-
-def count_calls(transform: type, monkeypatch: pytest.MonkeyPatch, fault: Exception | None = None):
-    calls, stock = Counter(), transform.transform
-
-    def counted(self: object, results: dict) -> dict:
-        calls[Path(results['filename']).name] += 1
-        if fault is not None and 'good 7' in results['filename']:
-            raise fault
-        return stock(self, results)
-
-    monkeypatch.setattr(transform, 'transform', counted)
-    return calls
-
-
-def test_a_file_that_is_left_out_is_not_opened(mixed: Path, monkeypatch):
-    data, first = mixed_dataset(mixed), SampleIndex(0, seed=7, epoch=0)
-    left_out = data.get_data_info(0)['filename']
-    assert data[first]['data_samples'].filename == left_out
-    data._left_out[left_out] = 'it hung'
-    opened = count_calls(VideoFileInit, monkeypatch)
-    stand_in = data[first]['data_samples']
-    assert stand_in.unreadable[0] == (left_out, 'it hung')
-    assert Path(stand_in.filename).name in opened
-    assert Path(left_out).name not in opened
-
-
-def test_a_file_that_no_draw_can_open_is_opened_once(mixed: Path, monkeypatch):
-    opened = count_calls(VideoFileInit, monkeypatch)
-    data = mixed_dataset(mixed)
-    places = [SampleIndex(i, seed=0, epoch=0) for i in range(20, 29)]
-    reports = [[data[p]['data_samples'].unreadable for p in places] for _ in range(3)]
-    assert reports[0] == reports[1] == reports[2]  # nothing tells how often it was tried
-    tries = {name: opened[name] for name in opened if 'good' not in name}
-    assert len(tries) == 9
-    again = {'vanished.mp4'}  # which may appear, as on a disk that comes back
-    assert {name for name, count in tries.items() if count > 1} == again
+    assert len(left_behind) == 1  # not one per epoch
 
 
 @pytest.mark.parametrize(
-    'transform, fault',
-    [
-        (VideoFileInit, OSError(5, 'a disk')),
-        (VideoFileInit, MemoryError()),
-        (VideoFileDecode, IndexError()),
-    ],
+    ('transform', 'fault'), [(VideoFileInit, OSError(5, 'a disk')), (VideoFileDecode, IndexError())]
 )
 def test_what_another_draw_or_time_may_heal_is_tried_again(
-    transform: type, fault: Exception, mixed: Path, monkeypatch
+    transform: type, fault: Exception, mixed: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    calls = count_calls(transform, monkeypatch, fault)
+    stock = transform.transform
     data = mixed_dataset(mixed)
-    place = next(i for i in range(20) if 'good 7' in data.get_data_info(i)['filename'])
-    reports = [
-        data[SampleIndex(place, seed=0, epoch=e)]['data_samples'].unreadable for e in range(3)
-    ]
-    assert calls['good 7.mp4'] >= 3 and all(reports)
+    filename = data.get_data_info(0)['filename']
 
+    def fail(self: object, results: dict) -> dict:
+        if results['filename'] == filename:
+            raise fault
+        return stock(self, results)
 
-def test_reports_are_the_same_for_any_workers_and_after_a_restart(mixed: Path):
-    def reports(workers: int, first_epoch: int = 0) -> list:
-        data, order = mixed_dataset(mixed), []
-        loader = DataLoader(
-            data,
-            None,
-            sampler=order,
-            num_workers=workers,
-            collate_fn=list_of,
-            persistent_workers=workers > 0,
-        )
-        found = {}
-        for epoch in range(first_epoch, 3):
-            order[:] = [SampleIndex(i, seed=3, epoch=epoch) for i in range(len(data))]
-            found[epoch] = [s['data_samples'].unreadable for batch in loader for s in batch]
-        return found
-
-    expected = reports(0)
-    assert all(sum(map(bool, epoch)) == 9 for epoch in expected.values())
-    assert reports(1) == reports(3) == expected
-    assert reports(1, first_epoch=2) == {2: expected[2]}  # what it met before is forgotten
+    with monkeypatch.context() as patch:
+        patch.setattr(transform, 'transform', fail)
+        assert data[SampleIndex(0, seed=0, epoch=0)]['data_samples'].unreadable
+    assert not data[SampleIndex(0, seed=0, epoch=0)]['data_samples'].unreadable
 
 
 @pytest.mark.parametrize(
@@ -295,23 +209,12 @@ def test_an_error_of_a_transform_names_the_video(mixed: Path):
         mixed_dataset(mixed, pipeline=pipeline)[SampleIndex(0, seed=0, epoch=0)]
 
 
-ODD = [
-    'a.mp4 3',
-    '.x 0',
-    '馬.mp4 -1',
-    'ü/é.mp4 99999',
-    '7 12',
-    '/abs/b.mp4 2',
-    "'q'.mp4",
-    '1,2;3 4',
-]
+ODD = ['a.mp4 3', '.x 0', '馬.mp4 -1', 'ü/é.mp4 99999', '7 12', '/abs/b.mp4 2', "'q'.mp4"]
 
 
 @pytest.fixture
 def odd_list(tmp_path: Path) -> dict:
-    (tmp_path / 'list.txt').write_text('\n'.join(ODD))
-    for name in ('a.mp4', '.x', '馬.mp4', '7', "'q'.mp4", '1,2;3'):
-        (tmp_path / name).touch()
+    (tmp_path / 'list.txt').write_text('\n'.join(ODD), encoding='utf-8')
     return dict(
         ann_file=str(tmp_path / 'list.txt'), pipeline=[], data_prefix=dict(video=str(tmp_path))
     )
@@ -343,14 +246,13 @@ def test_no_object_is_held_for_a_line(folder: Path):
     assert size < len(pickle.dumps(dataset(folder, 'a.mp4 3\n'))) + 5000 * (8 + 16 + 1)
 
 
-class Halved(VideoListDataset):
+class Odd(VideoListDataset):
     def filter_data(self) -> list[dict]:
         return [video for video in self.data_list if video['label'] % 2]
 
 
-def test_a_list_that_was_filtered_is_serialised(folder: Path):
+def test_a_list_can_be_filtered(folder: Path):
     (folder / 'list.txt').write_text('a.mp4 3\na.mp4 2\na.mp4 5\n')
     prefix = dict(video=str(folder / 'videos'))
-    data = Halved(str(folder / 'list.txt'), [], data_prefix=prefix)
-    assert [data[i]['label'] for i in range(len(data))] == [3, 5]
-    assert data.serialize_data and not data.data_list
+    data = Odd(str(folder / 'list.txt'), [], data_prefix=prefix)
+    assert [data.get_data_info(i)['label'] for i in range(len(data))] == [3, 5]

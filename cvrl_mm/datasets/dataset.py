@@ -3,12 +3,12 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
 
+from ..io import evenly_spaced
 from .lists import VideoList
 from .reader import HangingVideoError, UnreadableVideoError, read, reads_files
 from .seeding import SampleIndex, seeded_draws
@@ -28,26 +28,23 @@ class VideoListDataset(VideoDataset):
     is built, it checks whether 100 files of the list exist, so that a wrong prefix is found before
     the first epoch.
 
-    In a run with ``SeededEpochLoop``, the draws of a sample depend only on the seed, the epoch
-    and the index. A video that cannot be read is replaced by another one, which depends on the same
-    three numbers. The meta information of the sample has its ``filename`` and, in ``unreadable``,
-    pairs of a file and a reason for :class:`BadVideosHook`. The same holds for the loader of
-    :class:`RepresentationHook`. Otherwise, as in evaluation, a video that cannot be read is an
-    error.
+    If the index is a :class:`SampleIndex`, as in training, the draws of the sample depend only on
+    its key. A video that cannot be read is then replaced by another one, which depends on the same
+    key. The meta information of the sample has its ``filename`` and, in ``unreadable``, pairs of a
+    file and a reason for :class:`BadVideosHook`. Otherwise, as in evaluation, a video that cannot
+    be read is an error.
 
     Args:
         timeout_seconds: Longest time for opening or decoding one file. A file that takes longer
             counts as unreadable.
         max_missing: Largest share of the checked files that may be missing.
         **kwargs: The arguments of ``VideoDataset``: ``ann_file``, ``pipeline``, ``data_prefix``, …
+            The list is compact and is never serialised.
 
     Raises:
-        FileNotFoundError: The list or too many of the checked files do not exist.
-        OSError: Remote storage cannot be reached.
+        OSError: The list, or too many of the checked files, do not exist or cannot be read.
         ValueError: The list is empty, or a line names no file.
     """
-
-    serialize_data: bool
 
     def __init__(
         self,
@@ -58,8 +55,8 @@ class VideoListDataset(VideoDataset):
     ) -> None:
         self.timeout_seconds = timeout_seconds
         self.max_missing = max_missing
-        self._left_out: dict[str, str] = {}  # files that this process does not open again
-        super().__init__(*args, **kwargs)
+        self._hanging: dict[str, str] = {}  # files that this process does not open again
+        super().__init__(*args, **{**kwargs, 'serialize_data': False})
 
     def __getitem__(self, idx: int) -> dict:
         """Load a sample, or its replacement.
@@ -87,6 +84,14 @@ class VideoListDataset(VideoDataset):
             f'the list {self.ann_file}.'
         )
 
+    def _load(self, place: int, unreadable: list[tuple[str, str]]) -> dict:
+        filename = self.get_data_info(place)['filename']
+        data = self.prepare_data(place)
+        if data is None:
+            raise UnreadableVideoError(filename, 'the pipeline returned nothing')
+        data['data_samples'].set_metainfo(dict(filename=filename, unreadable=unreadable))
+        return data
+
     def prepare_data(self, idx: int) -> dict | None:
         """Run the pipeline, with a time limit for opening and decoding.
 
@@ -96,11 +101,16 @@ class VideoListDataset(VideoDataset):
         """
         results = self.get_data_info(idx)
         filename = results['filename']
-        if filename in self._left_out:
-            raise UnreadableVideoError(filename, self._left_out[filename])
+        if filename in self._hanging:
+            raise UnreadableVideoError(filename, self._hanging[filename])
         for transform in self.pipeline.transforms:
             if reads_files(transform):
-                results = self._read(transform, results)
+                try:
+                    results = read(transform, results, self.timeout_seconds)
+                except HangingVideoError as error:  # each time costs a thread
+                    if 'total_frames' not in results:  # whatever frames are drawn
+                        self._hanging[filename] = error.reason
+                    raise
             else:
                 try:
                     results = transform(results)
@@ -111,70 +121,31 @@ class VideoListDataset(VideoDataset):
                 return None
         return results
 
-    def _read(self, transform: Callable[[dict], dict | None], results: dict) -> dict | None:
-        is_open = 'total_frames' in results
-        try:
-            return read(transform, results, self.timeout_seconds)
-        except UnreadableVideoError as error:
-            # Permanent failures that do not depend on the drawn frames are not retried: a decoder
-            # that hangs costs a thread each time.
-            temporary = isinstance(error.__cause__, OSError | MemoryError)
-            if isinstance(error, HangingVideoError):  # remote storage may just have been slow
-                temporary = getattr(transform, 'io_backend', 'disk') != 'disk'
-            if not is_open and not temporary:
-                self._left_out[error.filename] = error.reason
-            raise
-
-    def _load(self, place: int, unreadable: list[tuple[str, str]]) -> dict:
-        filename = self.get_data_info(place)['filename']
-        data = self.prepare_data(place)
-        if data is None:
-            raise UnreadableVideoError(filename, 'the pipeline returned nothing')
-        data['data_samples'].set_metainfo(dict(filename=filename, unreadable=unreadable))
-        return data
-
-    def full_init(self) -> None:
-        """Load the list; a :class:`VideoList` is already compact and is not serialised."""
-        if self._fully_initialized:
-            return
-        serialize, self.serialize_data = self.serialize_data, False
-        super().full_init()
-        if serialize and not isinstance(self.data_list, VideoList):
-            self.data_bytes, self.data_address = self._serialize_data()
-            self.serialize_data = True
-
     def load_data_list(self) -> Sequence[dict]:
         """Read the list.
 
         Returns:
             One dict per line, with ``filename`` and ``label``, which is -1 if there is none.
         """
-        videos = VideoList(self.ann_file, self.delimiter, self.data_prefix['video'] or '')
         if self.multi_class:
             videos = super().load_data_list()
+        else:
+            videos = VideoList(self.ann_file, self.delimiter, self.data_prefix['video'] or '')
         self._check_files(videos)
         return videos
 
     def _check_files(self, videos: Sequence[dict]) -> None:
-        places = np.unique(np.linspace(0, len(videos) - 1, PROBED_FILES).astype(int))
-        files = [videos[i]['filename'] for i in places]
-        openers = (t for t in self.pipeline.transforms if hasattr(t, 'io_backend'))
-        look = _existence_check(next(openers, None))
+        exists: Callable[[str], bool] = os.path.exists
+        for transform in self.pipeline.transforms:
+            if getattr(transform, 'io_backend', 'disk') != 'disk':  # VideoFileInit or DecordInit
+                exists = Storage(transform.io_backend, **transform.kwargs).exists
+        places = evenly_spaced(len(videos), PROBED_FILES)
         with ThreadPoolExecutor(CHECKING_THREADS) as pool:
-            missing = places[~np.array(list(pool.map(look, files)))]
+            found = pool.map(exists, [videos[i]['filename'] for i in places])
+            missing = [i for i, is_there in zip(places, found, strict=True) if not is_there]
         if len(missing) > self.max_missing * len(places):
-            first = missing[0]
             raise FileNotFoundError(
                 f'{self.ann_file}: {len(missing)} of {len(places)} checked files do not exist, '
-                f'the first one in line {first + 1}: {videos[first]["filename"]}; '
+                f'the first one in line {missing[0] + 1}: {videos[missing[0]]["filename"]}; '
                 f'correct the list or data_prefix={dict(self.data_prefix)}.'
             )
-
-
-def _existence_check(opener: Any) -> Callable[[str], bool]:
-    """Return the function that tells whether a file exists where a transform opens it."""
-    if hasattr(opener, 'exists'):
-        return opener.exists
-    if getattr(opener, 'io_backend', 'disk') == 'disk':
-        return os.path.exists
-    return Storage(opener.io_backend, **getattr(opener, 'kwargs', {})).exists  # e.g. DecordInit

@@ -1,0 +1,262 @@
+"""Choose the frames of clips."""
+
+from collections.abc import Callable
+from types import ModuleType
+
+import numpy as np
+from mmaction.registry import TRANSFORMS
+from mmcv.transforms import BaseTransform
+from mmengine.utils import is_seq_of
+
+# A random state, or the module numpy.random, whose functions use the global random state.
+RandomSource = np.random.RandomState | ModuleType
+
+# F(t): probability that the interval is less than t frames, for an exponent b and the span [0, T].
+CDFS: dict[str, Callable[[float | np.ndarray, float, float], float | np.ndarray]] = {
+    'decreasing': lambda t, span, b: ((b + 1) * (t / span) - (t / span) ** (b + 1)) / b,
+    'uniform': lambda t, span, b: t / span,
+    'increasing': lambda t, span, b: (t / span) ** (b + 1),
+    'none': lambda t, span, b: np.minimum(t, 1.0),
+}
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if not is_seq_of([value], int) or value < 1:
+            raise ValueError(f'{name} must be an integer of at least 1, got {value!r}.')
+
+
+class ClipSample(BaseTransform):
+    """Choose the frames of clips; subclasses choose the first frames in :meth:`starts`.
+
+    A clip that reaches beyond the end of the video continues at the first frame of the video.
+
+    Required keys: ``total_frames`` and, if frames are not counted from 0, ``start_index``.
+    Added keys: ``frame_inds`` (num_clips * clip_len,), ``clip_len``, ``frame_interval``,
+    ``num_clips``.
+
+    Args:
+        clip_len: Frames per clip.
+        frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
+
+    Raises:
+        ValueError: An argument is not an integer of at least 1.
+    """
+
+    def __init__(self, clip_len: int, frame_interval: int) -> None:
+        _check_counts(clip_len=clip_len, frame_interval=frame_interval)
+        self.clip_len = clip_len
+        self.frame_interval = frame_interval
+
+    def starts(self, num_frames: int) -> np.ndarray:
+        """Choose the first frames of the clips.
+
+        Args:
+            num_frames: Number of frames of the video, at least 1.
+
+        Returns:
+            Frame numbers, counted from 0, (num_clips,) int.
+        """
+        raise NotImplementedError
+
+    def transform(self, results: dict) -> dict:
+        """Add the frame numbers of all clips, one clip after the other."""
+        num_frames = results['total_frames']
+        starts = np.asarray(self.starts(num_frames))
+        within = np.arange(self.clip_len) * self.frame_interval
+        frame_inds = (starts[:, None] + within) % num_frames  # (num_clips, clip_len)
+        results['frame_inds'] = frame_inds.reshape(-1) + results.get('start_index', 0)
+        results['clip_len'] = self.clip_len
+        results['frame_interval'] = self.frame_interval
+        results['num_clips'] = len(starts)
+        return results
+
+    def __repr__(self) -> str:
+        settings = ', '.join(f'{name}={value!r}' for name, value in vars(self).items())
+        return f'{self.__class__.__name__}({settings})'
+
+
+@TRANSFORMS.register_module()
+class TemporalIntervalSample(ClipSample):
+    """Draw two clips with a random interval between their starts (Section 3.3, Appendix A).
+
+    The interval t has a density over [0, T], where T is the number of frames at which a clip can
+    start and still fit into the video:
+
+    - ``decreasing``: P(t) ~ 1 - (t/T)^power, Figure 3 (a) to (c) for powers 1, 0.5 and 2;
+    - ``uniform``: P(t) ~ 1, Figure 3 (d);
+    - ``increasing``: P(t) ~ t^power, Figure 3 (e) and (f) for powers 1 and 2;
+    - ``none``: t = 0, two clips of the same frames, for baselines without temporal augmentation
+      (Table 9; with ``clip_len=1``, SimCLR on frames).
+
+    The start of the earlier clip is then uniform over all frames for which both clips fit, and the
+    order of the two clips is random. If the video is shorter than a clip, both starts are uniform
+    over its frames and the clips wrap around its end, as in the released code.
+
+    The required and added keys are those of :class:`ClipSample`.
+
+    Args:
+        clip_len: Frames per clip.
+        frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
+        density: Name of the density of the interval.
+        power: Exponent of the densities ``decreasing`` and ``increasing``.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+
+    def __init__(
+        self, clip_len: int, frame_interval: int, density: str = 'decreasing', power: float = 1.0
+    ) -> None:
+        super().__init__(clip_len, frame_interval)
+        if density not in CDFS:
+            raise ValueError(f'density must be one of {", ".join(CDFS)}, got {density!r}.')
+        if not 0 < power < np.inf:
+            raise ValueError(
+                f'power must be a positive number, got {power!r}; '
+                "use density='uniform' for a flat density."
+            )
+        self.density = density
+        self.power = float(power)
+
+    def starts(self, num_frames: int) -> np.ndarray:
+        """Draw the first frames of the two clips, counted from 0, (2,)."""
+        return np.array(self.draw_starts(num_frames, np.random))
+
+    def draw_starts(self, num_frames: int, rng: RandomSource) -> tuple[int, int]:
+        """Draw the first frames of the two clips, counted from 0.
+
+        Args:
+            num_frames: Length of the video in frames.
+            rng: Random source: a ``RandomState``, or ``numpy.random`` itself.
+
+        Returns:
+            First frame of the first clip and first frame of the second clip.
+        """
+        span_frames = self._span_frames(num_frames)
+        if span_frames < 1:
+            first = rng.randint(num_frames)
+            return first, first if self.density == 'none' else rng.randint(num_frames)
+        interval_frames = self._invert_cdf(rng.random_sample(), span_frames)
+        first = rng.randint(span_frames - interval_frames)
+        starts = first, first + interval_frames
+        return starts if rng.random_sample() < 0.5 else starts[::-1]
+
+    def interval_pmf(self, num_frames: int) -> np.ndarray:
+        """Return the probability of each interval that can occur in a video.
+
+        Args:
+            num_frames: Length of the video in frames.
+
+        Returns:
+            Probabilities, (K,) float64. Element t is the probability that the starts of the two
+            clips are t frames apart, in either order.
+        """
+        span_frames = self._span_frames(num_frames)
+        if self.density == 'none':
+            return np.ones(1)
+        if span_frames < 1:  # two independent uniform starts
+            pmf = 2 * (num_frames - np.arange(num_frames)) / num_frames**2
+            pmf[0] /= 2
+            return pmf
+        return np.diff(self._cdf(np.arange(span_frames + 1), span_frames))
+
+    def _span_frames(self, num_frames: int) -> int:
+        """Return the paper's T, the number of frames at which a whole clip can start, or < 1."""
+        return num_frames - (self.clip_len - 1) * self.frame_interval
+
+    def _cdf(self, t: float | np.ndarray, span_frames: int) -> float | np.ndarray:
+        return CDFS[self.density](t, span_frames, self.power)
+
+    def _invert_cdf(self, v: float, span_frames: int) -> int:
+        """Find the largest integer t with F(t) <= v by bisection (Algorithm 2)."""
+        lower, upper = 0, span_frames
+        while upper - lower > 1:
+            t = (upper + lower) // 2
+            if self._cdf(t, span_frames) > v:
+                upper = t
+            else:
+                lower = t
+        return lower
+
+
+@TRANSFORMS.register_module()
+class RandomClipSample(ClipSample):
+    """Choose one clip that starts at a random frame, as the released code does in training.
+
+    The start is uniform over all frames from which the whole clip fits into the video. If the video
+    is shorter than a clip, the start is uniform over all its frames, and the clip wraps around the
+    end. MMAction2's ``SampleFrames`` always starts such a clip at the first frame, which concerns
+    all videos of at most 64 frames for clips of 32 frames with stride 2.
+
+    The required and added keys, arguments and errors are those of :class:`ClipSample`.
+    """
+
+    def starts(self, num_frames: int) -> np.ndarray:
+        """Draw the first frame, (1,) int."""
+        fitting = num_frames - (self.clip_len - 1) * self.frame_interval
+        return np.random.randint(fitting if fitting > 0 else num_frames, size=1)
+
+
+@TRANSFORMS.register_module()
+class EvenClipSample(ClipSample):
+    """Choose clips that cover a video evenly (Section 4.1: 10 clips), as the released code does.
+
+    In a video of L frames, the clips start at floor(linspace(0, max(0, L - clip_len *
+    frame_interval), num_clips)). MMAction2's ``SampleFrames`` rounds instead, and its last clip may
+    start one frame later.
+
+    The required and added keys are those of :class:`ClipSample`.
+
+    Args:
+        clip_len: Frames per clip.
+        frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
+        num_clips: Clips per video.
+
+    Raises:
+        ValueError: An argument is not an integer of at least 1.
+    """
+
+    def __init__(self, clip_len: int, frame_interval: int, num_clips: int) -> None:
+        super().__init__(clip_len, frame_interval)
+        _check_counts(num_clips=num_clips)
+        self.num_clips = num_clips
+
+    def starts(self, num_frames: int) -> np.ndarray:
+        """Return the first frames of the clips, counted from 0, (num_clips,)."""
+        last = max(0, num_frames - self.clip_len * self.frame_interval)
+        return np.linspace(0, last, self.num_clips, dtype=np.float32).astype(int)
+
+
+@TRANSFORMS.register_module()
+class VideoWindow(BaseTransform):
+    """Restrict sampling to one window of a long video.
+
+    A file of L frames has n = max(1, L // ``window_frames``) windows of L // n frames each. In a
+    list for pre-training, which needs no labels, the file has n lines with the numbers 0 to n - 1
+    in place of the label. The lines of a file then yield different frames. Use this transform
+    between opening and sampling.
+
+    Required keys: ``total_frames``, ``label``. Modified keys: ``total_frames``, ``start_index``.
+
+    Args:
+        window_frames: Minimal length of a window in frames.
+
+    Raises:
+        ValueError: ``window_frames`` is not an integer of at least 1.
+    """
+
+    def __init__(self, window_frames: int) -> None:
+        _check_counts(window_frames=window_frames)
+        self.window_frames = window_frames
+
+    def transform(self, results: dict) -> dict:
+        """Set the first frame and the number of frames to those of the window."""
+        windows = max(1, results['total_frames'] // self.window_frames)
+        frames = results['total_frames'] // windows
+        results['start_index'] = results.get('start_index', 0) + results['label'] % windows * frames
+        results['total_frames'] = frames
+        return results
+
+    def __repr__(self) -> str:
+        return f'{self.__class__.__name__}(window_frames={self.window_frames})'

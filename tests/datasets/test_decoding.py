@@ -1,0 +1,73 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mmaction.registry import TRANSFORMS
+from mmengine.fileio import FileClient, LocalBackend
+
+from cvrl_mm.datasets import DecodedVideoInit, VideoFile, VideoFileDecode, VideoFileInit
+from tests.encoding import X264, encode
+
+DRAWS = [[20, 22, 24, 10, 12, 14], [6, 8, 10, 8, 10, 12], [3, 3, 3, 3, 0, 0]]
+
+
+@pytest.fixture(scope='module')
+def video(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(encode(tmp_path_factory.mktemp('video') / 'a.mp4', options=X264))
+
+
+def test_opens_a_file(video: str):
+    results = TRANSFORMS.build(dict(type='VideoFileInit'))(dict(filename=video))
+    assert results['total_frames'] == 40 and results['avg_fps'] == 25
+    np.testing.assert_array_equal(results['video_reader'].read([7]), VideoFile(video).read([7]))
+
+
+def test_other_storage_is_read_into_memory(video: str):
+    @FileClient.register_backend('elsewhere', force=True)
+    class Elsewhere(LocalBackend):
+        def get(self, filepath: str) -> bytes:
+            return super().get(filepath.removeprefix('elsewhere/'))
+
+    results = VideoFileInit('elsewhere')(dict(filename=f'elsewhere/{video}'))
+    np.testing.assert_array_equal(results['video_reader'].read([7]), VideoFile(video).read([7]))
+
+
+@pytest.mark.parametrize('frame_inds', DRAWS)
+def test_images_are_those_of_decord(video: str, frame_inds: list[int]):
+    pytest.importorskip('decord')
+    opened = TRANSFORMS.build(dict(type='DecordInit'))(dict(filename=video))
+    stock = TRANSFORMS.build(dict(type='DecordDecode'))
+    expected = stock({**opened, 'frame_inds': np.array(frame_inds)})
+    opened = VideoFileInit()(dict(filename=video))
+    results = VideoFileDecode()({**opened, 'frame_inds': np.array(frame_inds)})
+    np.testing.assert_array_equal(results['imgs'], expected['imgs'])
+    assert results['img_shape'] == results['original_shape'] == expected['img_shape'] == (48, 64)
+    assert results['video_reader'] is None
+
+
+def test_boxes_become_pixels(video: str):
+    boxes = np.array([[0, 0.5, 1, 1]])
+    results = VideoFileInit()(dict(filename=video, gt_bboxes=boxes, proposals=None))
+    results = VideoFileDecode()({**results, 'frame_inds': np.array([[0, 1]])})
+    np.testing.assert_array_equal(results['gt_bboxes'], [[0, 24, 64, 48]])
+    assert results['proposals'] is None and results['frame_inds'].shape == (2,)
+
+
+@pytest.mark.parametrize('decoder', ['VideoFileDecode', 'DecordDecode'])
+def test_decoded_frames_are_read_from_an_array(tmp_path: Path, decoder: str):
+    frames = np.random.default_rng(0).integers(256, size=(10, 4, 6, 3), dtype=np.uint8)
+    np.save(tmp_path / 'a.npy', frames)
+    inds = np.array([5, 3, 3, 9])
+
+    def read() -> list[np.ndarray]:
+        opened = DecodedVideoInit()(dict(filename=str(tmp_path / 'a.mp4'), frame_inds=inds))
+        assert opened['total_frames'] == 10
+        return TRANSFORMS.build(dict(type=decoder))(opened)['imgs']
+
+    images = read()
+    np.testing.assert_array_equal(images, frames[inds])
+    images[1][:] = 0  # as Flip does: neither the other image nor the file may change
+    np.testing.assert_array_equal(images[2], frames[3])
+    np.testing.assert_array_equal(read(), frames[inds])
+    with pytest.raises(FileNotFoundError, match=r'gone\.npy'):
+        DecodedVideoInit()(dict(filename=str(tmp_path / 'gone.mp4')))
