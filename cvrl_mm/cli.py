@@ -130,7 +130,7 @@ def check_videos(videos: Iterable[str | PathLike]) -> None:
     Raises:
         ValueError: A video is missing or cannot be read.
     """
-    from .preparation.video_check import find_fault
+    from .preparation.check import find_fault
 
     for video in map(str, videos):
         if not Path(video).is_file():

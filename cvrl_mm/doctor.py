@@ -23,7 +23,6 @@ from mmengine.config import Config
 from mmengine.dataset import Compose
 from mmengine.logging import MMLogger
 from packaging.requirements import Requirement
-from rich.console import Console
 
 from .cli import read_config
 from .io import one_line, usable_cores
@@ -32,7 +31,6 @@ MIM = Path(__file__).parent / '.mim'
 REQUIRED = ('torch', 'mmengine', 'mmaction2', 'numpy', 'av', 'safetensors', 'scikit-learn')
 GIB = 1 << 30
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
-COLOURS = dict(ok='green', note='yellow', problem='red')
 
 
 @dataclass(frozen=True)
@@ -76,11 +74,9 @@ def report(config: str | None = None, ranks: int | None = None) -> int:
     findings = [*check_versions(MIM / 'constraints.txt'), *check_machine(), check_decoding()]
     if cfg is not None:
         findings += [check_learning_rate(cfg, ranks), check_loader(cfg, ranks)]
-    console = Console(soft_wrap=True, highlight=False)
-    for finding in findings:
-        console.print(str(finding), style=COLOURS[finding.status], markup=False)
+    print(*findings, sep='\n')
     count = Counter(finding.status for finding in findings)
-    console.print(f'ok: {count["ok"]}, notes: {count["note"]}, problems: {count["problem"]}')
+    print(f'ok: {count["ok"]}, notes: {count["note"]}, problems: {count["problem"]}')
     return int(count['problem'] > 0)
 
 
@@ -90,8 +86,12 @@ def check_versions(tested: Path) -> Iterator[Finding]:
     Packages that only some functions or developers need may be missing.
     """
     installed = {}
-    for requirement in _read_constraints(tested):
-        name, install = requirement.name, f"pip install '{requirement}'"
+    lines = [line.partition('#')[0].strip() for line in tested.read_text().splitlines()]
+    for requirement in map(Requirement, filter(None, lines)):
+        if requirement.marker is not None and not requirement.marker.evaluate():
+            continue  # for other versions of Python
+        name = requirement.name
+        install = f"pip install '{name}{requirement.specifier}'"
         try:
             installed[name] = found = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -114,17 +114,6 @@ def check_versions(tested: Path) -> Iterator[Finding]:
             yield Finding('problem', 'mmcv operators', one_line(error), advice)
 
 
-def _read_constraints(path: Path) -> Iterator[Requirement]:
-    """Yield the requirements of a constraints file that apply to this version of Python."""
-    for line in path.read_text().splitlines():
-        line = line.partition('#')[0].strip()
-        if line:
-            requirement = Requirement(line)
-            if requirement.marker is None or requirement.marker.evaluate():
-                requirement.marker = None
-                yield requirement
-
-
 def check_machine() -> Iterator[Finding]:
     """Check the GPUs and the shared memory, in which workers send batches."""
     if not torch.cuda.is_available():
@@ -133,14 +122,12 @@ def check_machine() -> Iterator[Finding]:
             yield Finding('problem', 'GPU', 'torch was built without CUDA', advice)
         else:
             yield Finding('note', 'GPU', 'none', 'a CPU suffices for small encoders')
-    for index in range(torch.cuda.device_count()):
-        device = torch.cuda.get_device_properties(index)
-        seen = f'{device.name}, {device.total_memory / GIB:.0f} GiB'
-        if device.major >= FIRST_WITH_BFLOAT16:
-            yield Finding('ok', f'GPU {index}', seen)
-        else:
-            advice = "set optim_wrapper.type='AmpOptimWrapper' (float16) or 'OptimWrapper'"
-            yield Finding('note', f'GPU {index}', f'{seen}, slow in bfloat16', advice)
+    cards = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    if cards:
+        seen = ', '.join(f'{card.name} ({card.total_memory / GIB:.0f} GiB)' for card in cards)
+        slow = min(card.major for card in cards) < FIRST_WITH_BFLOAT16
+        advice = "bfloat16 is slow: set optim_wrapper.type='AmpOptimWrapper' (float16)"
+        yield Finding('note' if slow else 'ok', 'GPU', seen, advice if slow else '')
     if Path('/dev/shm').is_dir():
         free = shutil.disk_usage('/dev/shm').free / GIB
         advice = 'docker run --ipc=host (or --shm-size), or fewer workers'

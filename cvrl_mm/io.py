@@ -113,14 +113,19 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        complete = [line for line in lines if line.endswith(b'\n')]
+        self.rows = self.read(path) if path.exists() else []
+        self._file = path.open('ab')
+        end = path.read_bytes().rfind(b'\n') + 1
+        self._file.truncate(end)
+
+    @staticmethod
+    def read(path: Path) -> list[dict[str, Any]]:
+        """Read the complete rows of a file to which another process may write."""
+        lines = path.read_bytes().split(b'\n')[:-1]
         try:
-            self.rows: list[dict[str, Any]] = [dict(json.loads(line)) for line in complete]
+            return [dict(json.loads(line)) for line in lines]
         except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f'{path} is damaged ({error}); remove it to start anew.') from error
-        self._file = path.open('ab')
-        self._file.truncate(sum(map(len, complete)))
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write a row to the disk."""

@@ -7,12 +7,12 @@ Example:
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cvrl_mm.progress import progress_bar
 from mmaction.registry import DATASETS
 from mmaction.utils import register_all_modules
 from mmengine.config import Config
@@ -28,7 +28,6 @@ from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.linear_probe import frozen_accuracy
 from cvrl_mm.evaluation.retrieval import NUM_NEIGHBOURS
 from cvrl_mm.io import progress, usable_cores
-from cvrl_mm.miniature.training_process import LOG, training_process
 from cvrl_mm.synthetic.motion import CLASSES, write_motion_videos
 from cvrl_mm.visualization.curves import (
     plot_clips,
@@ -39,6 +38,9 @@ from cvrl_mm.visualization.curves import (
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CORES = usable_cores()
+sys.path.insert(0, str(Path(__file__).parent / 'miniature'))
+from training_process import LOG, training_process  # noqa: E402
+
 console = Console()
 
 
@@ -154,7 +156,7 @@ def draw_sample(config: Config, path: Path) -> None:
 def pretrain(config: Config, run: Path) -> None:
     """Train in a separate process and follow its log."""
     num_threads = int(os.environ.get('OMP_NUM_THREADS', max(1, CORES // 2)))
-    with progress_bar(console) as bar:
+    with Progress(console=console) as bar:
         task = bar.add_task('steps', total=config.train_cfg.max_iters)
         with training_process(config, run, REPOSITORY, num_threads) as process:
             told = 0
@@ -188,7 +190,7 @@ def evaluate(config: Config, checkpoint: str) -> dict[str, dict[str, float]]:
     for split in ('train', 'test'):
         loader = config.features_dataloader.copy()
         loader.dataset.ann_file = str(Path(loader.dataset.ann_file).with_name(f'{split}.txt'))
-        with progress_bar(console) as bar:
+        with Progress(console=console) as bar:
             loader = Runner.build_dataloader(loader)
             batches[split] = list(bar.track(loader, description=f'{split} clips'))
     networks = {'untrained': None, 'pre-trained by CVRL': checkpoint}

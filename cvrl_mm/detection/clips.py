@@ -7,7 +7,7 @@ from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
 from ..datasets import VideoFile
-from ..datasets.video_file_decode import add_frames
+from ..datasets.decoding import add_frames
 
 
 @TRANSFORMS.register_module()

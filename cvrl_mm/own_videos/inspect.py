@@ -12,7 +12,7 @@ import numpy as np
 from ..datasets.lists import gather_videos, parse_line, walk
 from ..datasets.reader import UnreadableVideoError, VideoFile
 from ..io import is_utf8, printable
-from ..preparation.video_check import find_faults
+from ..preparation.check import find_faults
 
 TIMEOUT_SECONDS = 60
 BYTE_ORDER_MARK = '\ufeff'

@@ -1,37 +1,227 @@
-"""Encode a set of videos again for faster loading.
+"""Encode videos again, so that random clips of them are decoded faster."""
 
-Besides the new videos, the target folder contains::
-
-    repack.json               settings, and the folder of the original videos
-    repack_failures.jsonl     videos that could not be repacked, with reasons
-    .unfinished/part_0_of_2   until all videos are finished: the lock of one process, its unfinished
-                              files and its ``failures.jsonl``
-"""
-
-import math
+import errno
+import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
-from ..io import locked
-from ..list_parts import check_size, complete_parts
-from .repack_records import (
-    FAILURES,
-    SETTINGS,
-    append_failure,
-    read_failures,
-    read_settings,
-    settings_text,
-    write_failures,
+import av
+import numpy as np
+
+from ..datasets.lists import parse_line, read_lines
+from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, quarter_turns
+from ..io import one_line, replacing
+from .check import Job, find_faults
+
+DECODED_SHARE = 0.95  # of the duration; if less can be decoded, the source is truncated
+CLOCK_SECONDS = 2e-3  # MP4 rounds the times of frames to its time base
+PRESETS = (  # of x264, from fast to slow
+    *('ultrafast', 'superfast', 'veryfast', 'faster', 'fast'),
+    *('medium', 'slow', 'slower', 'veryslow', 'placebo'),
 )
-from .repack_video import DISK_FULL, RepackError, RepackSettings, repack_video
-from .video_check import find_faults
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # EDQUOT: the quota of the user is used up
+TUNES = ('fastdecode', 'none')
+SETTINGS, FAILURES, SCRATCH = 'repack.json', 'repack_failures.txt', '.unfinished'
 
-SCRATCH, PART_FAILURES = '.unfinished', 'failures.jsonl'
+
+class RepackError(ValueError):
+    """Raised if a video cannot be repacked completely."""
+
+
+@dataclass(frozen=True)
+class RepackSettings:
+    """Settings of the encoder.
+
+    By default, the features of H.264 that are slowest to decode are disabled (``tune``), and no
+    frame refers to a B-frame (``x264_params``), so that :class:`.VideoFile` can skip the B-frames
+    between requested frames. docs/speed.md contains the measurements for the defaults.
+
+    Args:
+        short_side: Length of the shorter side in pixels; smaller videos keep their size.
+        key_frame_interval: Number of frames between two key frames, at which decoding can start.
+        crf: Quality of x264. Lower values give better quality and larger files.
+        preset: Preset of x264. Slower presets give smaller files.
+        tune: 'fastdecode', or 'none' for smaller files that are slower to decode.
+        x264_params: Further parameters of x264.
+
+    Raises:
+        ValueError: A number is out of range, or the preset or tune is unknown.
+    """
+
+    short_side: int = 256
+    key_frame_interval: int = 16
+    crf: int = 23
+    preset: str = 'medium'
+    tune: str = 'fastdecode'
+    x264_params: str = 'b-pyramid=none'
+
+    def __post_init__(self) -> None:
+        if self.short_side < 16 or self.key_frame_interval < 1 or not 0 <= self.crf <= 51:
+            raise ValueError(
+                'short_side must be at least 16 pixels, key_frame_interval at least 1 frame and '
+                f'crf in 0..51, got {self}.'
+            )
+        if self.preset not in PRESETS:
+            raise ValueError(f'preset must be one of {", ".join(PRESETS)}; got {self.preset!r}.')
+        if self.tune not in TUNES:
+            raise ValueError(f'tune must be one of {", ".join(TUNES)}; got {self.tune!r}.')
+
+    def size(self, width: int, height: int) -> tuple[int, int]:
+        """Return width and height of the new video, which must be even for 4:2:0."""
+        scale = min(1, self.short_side / min(width, height))
+        return max(2, 2 * round(width * scale / 2)), max(2, 2 * round(height * scale / 2))
+
+
+def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
+    """Encode a video as H.264 in MP4 without sound, with the same frames at the same times.
+
+    Rotated videos become upright. The new video is decoded, and the number and the times of its
+    frames are compared with those of the source.
+
+    Args:
+        source: Path of the video.
+        target: Path of the new video. It is incomplete after an error.
+        settings: Settings of the encoder.
+
+    Raises:
+        RepackError: The source is damaged or contains no video, or the new video differs from it.
+        OSError: The disk of the target is full.
+    """
+    try:
+        with VideoFile(source, strict=True) as reader, av.open(str(target), 'w') as writer:
+            expected = _encode(reader, writer, settings)
+        with VideoFile(target, strict=True) as outcome:
+            seconds = _start_at_zero([_seconds(f) for f in outcome.frames()])
+            num_frames = outcome.num_frames
+            outcome.read([num_frames - 1])
+    except UnreadableVideoError as error:
+        raise RepackError(error.reason) from error
+    except RepackError:
+        raise
+    except (av.FFmpegError, OSError, RuntimeError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        raise RepackError(one_line(error)) from error
+    if not len(expected) == len(seconds) == num_frames:
+        raise RepackError(
+            f'{len(expected)} frames were encoded, {len(seconds)} decoded and {num_frames} counted'
+        )
+    if np.abs(seconds - expected).max() > CLOCK_SECONDS:
+        raise RepackError('the times of its frames differ from those of the source')
+
+
+def _encode(
+    reader: VideoFile, writer: av.container.OutputContainer, settings: RepackSettings
+) -> np.ndarray:
+    """Encode all frames; return their times in seconds since the first frame."""
+    stream = reader.stream
+    rate = cast(Fraction, stream.average_rate or Fraction(25))
+    output = None
+    seconds: list[float] = []
+    duration = 0  # of the last frame; the last image of a screen recording may be shown for long
+    time_base = _time_base(stream)
+    for frame in _frames(reader, rate):
+        if output is None:
+            output = _add_stream(writer, frame, rate, settings)
+            output.codec_context.time_base = time_base
+        seconds.append(_seconds(frame))
+        duration = frame.duration or 0
+        writer.mux(output.encode(_resize(frame, output)))
+    if output is None:
+        raise RepackError('none of its frames can be decoded')
+    if reader.num_errors:
+        raise RepackError(f'it is damaged: {reader.num_errors} decoder errors')
+    writer.mux(output.encode())
+    times = _start_at_zero(seconds)
+    promised = float((stream.duration or 0) * time_base)
+    decoded = times[-1] + max(float(1 / rate), float(duration * time_base))
+    if decoded < DECODED_SHARE * promised:
+        raise RepackError(f'its header states {promised:.1f} s, but {decoded:.1f} s can be decoded')
+    return times
+
+
+def _frames(reader: VideoFile, rate: Fraction) -> Iterator[av.VideoFrame]:
+    """Decode upright frames with increasing times."""
+    time_base = _time_base(reader.stream)
+    step = max(1, round(1 / (rate * time_base)))
+    last = -step
+    for frame in reader.frames():
+        if frame.pts is None:
+            time = last + step
+        elif last >= frame.pts:
+            time = last + 1
+        else:
+            time = frame.pts
+        frame = _turn(frame)
+        frame.pts, frame.time_base, last = time, time_base, time
+        frame.pict_type = 0  # the encoder chooses its key frames
+        yield frame
+
+
+def _turn(frame: av.VideoFrame) -> av.VideoFrame:
+    """Rotate a frame according to its display matrix."""
+    turns = quarter_turns(frame)
+    if not turns:
+        return frame
+    planes = np.rot90(frame.to_ndarray(format='yuv444p'), turns, axes=(1, 2))
+    turned = type(frame).from_ndarray(np.ascontiguousarray(planes, np.uint8), format='yuv444p')
+    turned.colorspace, turned.color_range = frame.colorspace, frame.color_range
+    turned.duration = frame.duration or 0
+    return turned
+
+
+def _add_stream(
+    writer: av.container.OutputContainer,
+    frame: av.VideoFrame,
+    rate: Fraction,
+    settings: RepackSettings,
+) -> av.VideoStream:
+    options = {
+        'crf': str(settings.crf),
+        'preset': settings.preset,
+        'x264-params': settings.x264_params,
+    }
+    if settings.tune != 'none':
+        options['tune'] = settings.tune
+    output = writer.add_stream('libx264', rate=rate, options=options)
+    output.width, output.height = settings.size(frame.width, frame.height)
+    output.pix_fmt = 'yuv420p'
+    context = output.codec_context
+    context.gop_size, context.thread_count = settings.key_frame_interval, 1
+    # decoders use these for the conversion to RGB
+    context.colorspace, context.color_range = frame.colorspace, frame.color_range
+    return output
+
+
+def _resize(frame: av.VideoFrame, output: av.VideoStream) -> av.VideoFrame:
+    time, time_base = frame.pts, frame.time_base
+    width, height = output.width, output.height
+    resized = frame.reformat(width, height, 'yuv420p', interpolation='BICUBIC', **ONE_THREAD)
+    resized.pts, resized.time_base = time, time_base
+    return resized
+
+
+def _time_base(stream: av.VideoStream) -> Fraction:
+    if stream.time_base is None:
+        raise RepackError('its times have no unit')
+    return cast(Fraction, stream.time_base)  # PyAV declares another type
+
+
+def _seconds(frame: av.VideoFrame) -> float:
+    if frame.time is None:
+        raise RepackError('a frame has no time')
+    return frame.time
+
+
+def _start_at_zero(seconds: list[float]) -> np.ndarray:
+    return np.array(seconds) - (seconds[0] if seconds else 0)
 
 
 @dataclass(frozen=True)
@@ -55,14 +245,15 @@ def repack(
     target: Path,
     settings: RepackSettings,
     num_workers: int = 1,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    timeout_seconds: float = 3600,
     rank: int = 0,
     size: int = 1,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> RepackReport | None:
-    """Encode a set of videos again in another folder (:func:`.repack_video.repack_video`).
+    """Encode a set of videos again in another folder (:func:`repack_video`).
 
     A new file has a temporary name until it is complete and checked. A video that cannot be
-    repacked is copied without changes, if it can be read, and listed in ``repack_failures.jsonl``.
+    repacked is copied without changes, if it can be read, and listed in ``repack_failures.txt``.
     Videos that an earlier run has repacked are skipped, unless the original has been modified
     since; failures of an earlier run are retried.
 
@@ -73,98 +264,89 @@ def repack(
             settings.
         settings: Settings of the encoder.
         num_workers: Number of processes.
-        on_progress: Called with the number of finished videos and the number of all videos of this
-            share.
+        timeout_seconds: Time limit per video.
         rank: Rank of this job; it repacks every ``size``-th video.
         size: Number of jobs that share the set.
+        on_progress: Called with the number of finished videos and the number of all videos of this
+            share.
 
     Returns:
-        New names and failures. None if several jobs share the set; :func:`join_repacked` then
-        returns them.
+        New names and failures; None if other jobs have not finished.
 
     Raises:
         ValueError: There are no videos, a video is outside of ``root``, two videos have the same
-            new name, there are shares of another ``size``, or a file of an earlier run is damaged.
-        FileExistsError: The target contains other files, or was started with another ``root`` or
-            other settings.
+            new name, the target is in ``root``, or it contains other files or was started with
+            another ``root`` or other settings.
         BlockingIOError: Another process works on this share.
         OSError: The disk is full, or a file cannot be written.
     """
-    videos = _normal(videos)
+    videos = list(dict.fromkeys(os.path.normpath(video) for video in videos))
     _check(root, videos, target, num_workers)
-    part = _claim(root, target, settings, rank, size)
-    with locked(part), _full_disk_explained(target):
-        for path in part.glob('*.mp4'):
-            path.unlink()
-        share = videos[rank::size]
-        failures = read_failures(target / FAILURES) | read_failures(part / PART_FAILURES)
-        failures = {v: failures[v] for v in share if v in failures}
-        write_failures(part / PART_FAILURES, failures)
-        todo = [v for v in share if v in failures or not _is_current(v, root, target)]
-        for video in set(todo).difference(failures):  # outdated, if they exist
-            (target / new_name(video)).unlink(missing_ok=True)
-        done = len(share) - len(todo)
-        work = partial(_repack_one, root=root, target=target, part=part, settings=settings)
+    _claim(target, dict(asdict(settings), root=str(root.resolve())))
+    failed_before = {line.partition('\t')[0] for line in _read_failures(target)}
+    skipped = 0
+    with Job(target / SCRATCH, {}, videos, rank, size) as job:
+        scratch = target / SCRATCH / f'files_{rank}_of_{size}'
+        shutil.rmtree(scratch, ignore_errors=True)  # of a job that was killed
+        scratch.mkdir()
+        todo = []
+        for i in job.left():
+            if videos[i] not in failed_before and _is_current(root / videos[i], target, videos[i]):
+                job.add(i, None)
+                skipped += 1
+            else:
+                todo.append(i)
+        done = len(job.share) - len(todo)
+        work = partial(_repack_one, root=root, target=target, scratch=scratch, settings=settings)
+        names = [videos[i] for i in todo]
         # After an interrupt, close() ends the processes before the lock is released.
-        with closing(find_faults(todo, num_workers, math.inf, work)) as results:
+        with closing(find_faults(names, num_workers, timeout_seconds, work)) as results:
             for place, outcome in results:
-                if isinstance(outcome, Exception):
+                if isinstance(outcome, OSError):  # the disk of the target is full
                     raise outcome
-                video = todo[place]
-                failures.pop(video, None)
                 if outcome is not None:
-                    failures[video] = outcome
-                    _copy_failed(video, outcome, root, target, part)
+                    _copy(root / names[place], target / names[place], scratch)
+                job.add(todo[place], outcome)
                 done += 1
-                on_progress(done, len(share))
-        write_failures(part / PART_FAILURES, failures)
-    if size > 1:
+                on_progress(done, len(job.share))
+        outcomes = job.results()
+    if outcomes is None:
         return None
-    return replace(join_repacked(root, videos, target), num_skipped=len(share) - len(todo))
+    failures = {videos[i]: why for i, why in outcomes.items() if why is not None}
+    others = [x for x in _read_failures(target) if x.partition('\t')[0] not in videos]
+    with replacing(target / FAILURES) as part:
+        lines = [*others, *(f'{video}\t{why}' for video, why in failures.items())]
+        part.write_text(''.join(f'{line}\n' for line in lines), 'utf-8', 'surrogateescape')
+    job.remove()
+    found: dict[str, str | None] = {v: new_name(v) for v in videos if v not in failures}
+    found |= {v: v if (target / v).exists() else None for v in failures}
+    return RepackReport({v: found[v] for v in videos}, failures, skipped)
 
 
-def join_repacked(root: Path, videos: Sequence[str], target: Path) -> RepackReport:
-    """Collect the failures of all shares, and remove the folder of unfinished files.
+def repack_list(
+    ann_file: Path, root: Path, target: Path, settings: RepackSettings, **options: Any
+) -> RepackReport | None:
+    """Repack the videos of a list, and write a list with the same name in the new folder.
 
     Args:
-        root: As for :func:`repack`.
-        videos: As for :func:`repack`.
+        ann_file: A list with lines ``path`` or ``path label``.
+        root: Folder to which its paths are relative.
         target: As for :func:`repack`.
+        settings: As for :func:`repack`.
+        options: Further arguments of :func:`repack`.
 
     Returns:
-        New names and failures.
-
-    Raises:
-        FileNotFoundError: There are no shares, or one has not started.
-        FileExistsError: The videos were repacked from another ``root``.
-        ValueError: A video is not finished, or a file of the shares is damaged.
-        BlockingIOError: A process still works on a share.
+        As for :func:`repack`.
     """
-    videos = _normal(videos)
-    folders = complete_parts(target / SCRATCH)
-    read_settings(root, target)
-    with ExitStack() as locks:
-        for folder in folders:
-            locks.enter_context(locked(folder))
-        failures: dict[str, str] = {}
-        for folder in folders:
-            failures |= read_failures(folder / PART_FAILURES)
-        unfinished = [v for v in videos if not _is_done(v, failures, root, target)]
-        if unfinished:
-            raise ValueError(
-                f'{len(unfinished)} of {len(videos)} videos are not finished, the first one is '
-                f'{unfinished[0]}; start the processes again to continue.'
-            )
-        # Failures of other lists, which were repacked into the same folder, are kept.
-        of_others = read_failures(target / FAILURES)
-        for video in videos:
-            of_others.pop(video, None)
-        write_failures(target / FAILURES, of_others | failures)
-        shutil.rmtree(target / SCRATCH)
-    names: dict[str, str | None] = {v: new_name(v) for v in videos}
-    failures = {v: failures[v] for v in videos if v in failures}
-    names |= {v: v if (target / v).exists() else None for v in failures}
-    return RepackReport(names, failures)
+    entries = [parse_line(line) for line in read_lines(str(ann_file))]
+    report = repack(root, [path for path, _ in entries], target, settings, **options)
+    if report is not None:
+        with replacing(target / ann_file.name) as part, part.open('w', encoding='utf-8') as file:
+            for path, label in entries:
+                name = report.names[os.path.normpath(path)]
+                if name is not None:
+                    file.write(f'{name}\n' if label == -1 else f'{name} {label}\n')
+    return report
 
 
 def new_name(video: str) -> str:
@@ -187,81 +369,42 @@ def _check(root: Path, videos: list[str], target: Path, num_workers: int) -> Non
         raise ValueError(f'{min(clashes)} is the new name of another video; rename one of them.')
 
 
-def _claim(root: Path, target: Path, settings: RepackSettings, rank: int, size: int) -> Path:
-    """Create the target folder, or check that an existing one has this root and these settings.
-
-    Returns:
-        Folder of the unfinished files of this share.
-    """
-    written, scratch = target / SETTINGS, target / SCRATCH
-    is_new = not written.is_file() and target.exists()
-    if is_new and any(path.name not in (SCRATCH, SETTINGS) for path in target.iterdir()):
-        raise FileExistsError(f'{target} holds other files; choose a new folder.')
-    part = scratch / f'part_{rank}_of_{size}'
-    # Without the failures in the parts, copies of failed videos would count as repacked.
-    check_size(scratch, size, 'choose another target folder')
-    if not written.is_file():  # several processes may write the same file
-        part.mkdir(parents=True, exist_ok=True)
-        unfinished = part / SETTINGS
-        unfinished.write_text(settings_text(root, settings) + '\n')
-        unfinished.replace(written)
-    begun = read_settings(root, target)
-    if begun != asdict(settings):
-        raise FileExistsError(
-            f'{target} was started with {begun}, not {asdict(settings)}: choose another folder.'
-        )
-    part.mkdir(parents=True, exist_ok=True)
-    return part
+def _claim(target: Path, settings: dict) -> None:
+    """Write ``repack.json`` into a new target folder, or compare that of an earlier run."""
+    path = target / SETTINGS
+    if not path.is_file():
+        if target.exists() and any(target.iterdir()):
+            raise ValueError(f'{target} holds other files; choose a new folder.')
+        target.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part:
+            part.write_text(json.dumps(settings) + '\n')
+    try:
+        begun = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f'{path} is damaged; choose another folder.') from error
+    if begun != settings:
+        raise ValueError(f'{target} was started with {begun}, not {settings}: choose another one.')
 
 
-def _normal(videos: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(os.path.normpath(video) for video in videos))
+def _read_failures(target: Path) -> list[str]:
+    path = target / FAILURES
+    text = path.read_text('utf-8', 'surrogateescape') if path.is_file() else ''
+    return [line for line in text.split('\n') if line]
 
 
-def _is_current(video: str, root: Path, target: Path) -> bool:
+def _is_current(original: Path, target: Path, video: str) -> bool:
     """Return whether a video has been repacked, and the original has not been modified since."""
-    original, finished = root / video, target / new_name(video)
+    finished = target / new_name(video)
     if not finished.exists():
         return False
     return not original.exists() or original.stat().st_mtime <= finished.stat().st_mtime
 
 
-def _is_done(video: str, failures: Mapping[str, str], root: Path, target: Path) -> bool:
-    if video in failures:
-        return (target / video).exists() or not _is_readable(root / video)
-    return (target / new_name(video)).exists()
-
-
-def _is_readable(path: Path) -> bool:
-    """Return whether all bytes of a file can be read."""
-    try:
-        if not path.is_file():  # opening a named pipe would wait
-            return False
-        with path.open('rb') as file:
-            while file.read(2**20):
-                pass
-    except OSError:
-        return False
-    return True
-
-
-@contextmanager
-def _full_disk_explained(target: Path) -> Iterator[None]:
-    """Name the target in the error of a full disk, which may name the original or no file."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        text = f'{error.strerror}. Free some space; the same command then continues.'
-        raise OSError(error.errno, text, str(target)) from error
-
-
 def _repack_one(
-    video: str, root: Path, target: Path, part: Path, settings: RepackSettings
-) -> str | Exception | None:
+    video: str, root: Path, target: Path, scratch: Path, settings: RepackSettings
+) -> str | OSError | None:
     """Repack a video; return the reason of its failure, or an error that must end the run."""
-    unfinished, finished = part / f'{os.getpid()}.mp4', target / new_name(video)
+    unfinished, finished = scratch / f'{os.getpid()}.mp4', target / new_name(video)
     try:
         repack_video(root / video, unfinished, settings)
         finished.parent.mkdir(parents=True, exist_ok=True)
@@ -270,16 +413,21 @@ def _repack_one(
             (target / video).unlink(missing_ok=True)  # the copy after an earlier failure
     except RepackError as error:
         return str(error)
-    except Exception as error:
+    except OSError as error:
         return error
     return None
 
 
-def _copy_failed(video: str, reason: str, root: Path, target: Path, part: Path) -> None:
-    """Write a failure to the log, and copy the video without changes if it can be read."""
-    append_failure(part / PART_FAILURES, video, reason)
-    if _is_readable(root / video):
-        (target / video).parent.mkdir(parents=True, exist_ok=True)
-        unfinished = part / 'copy.mp4'
-        shutil.copyfile(root / video, unfinished)
-        unfinished.replace(target / video)
+def _copy(source: Path, target: Path, scratch: Path) -> None:
+    """Copy a file without changes, if it can be read."""
+    if not source.is_file():  # opening a named pipe would wait
+        return
+    unfinished = scratch / 'copy'
+    try:
+        shutil.copyfile(source, unfinished)
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished.replace(target)

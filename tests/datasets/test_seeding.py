@@ -86,8 +86,7 @@ def test_epochs_continue_from_any_step(sampler: type[Sampler], drop_last: bool):
         rest = batches_of(order(), step, 4 * per_epoch, drop_last)
         assert [[i.key for i in b] for b in rest] == [[i.key for i in b] for b in whole[step:]]
     epochs = [
-        list(chain.from_iterable(whole[i : i + per_epoch]))
-        for i in range(0, len(whole), per_epoch)
+        list(chain.from_iterable(whole[i : i + per_epoch])) for i in range(0, len(whole), per_epoch)
     ]
     for number, epoch in enumerate(epochs):
         assert {i.key[:2] for i in epoch} == {(3, number)}

@@ -1,5 +1,5 @@
-from cvrl_mm.miniature.claims import CLAIMS, compare
-from cvrl_mm.miniature.tables import TABLES, measures_by_run
+from claims import CLAIMS, compare
+from tables import TABLES, measures_by_run
 
 
 def test_every_claim_compares_rows_and_measures_of_the_tables():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from cvrl_mm.miniature.paired_difference import paired_difference
+from paired_difference import paired_difference
 
 
 def test_interval_is_that_of_a_paired_t_test():

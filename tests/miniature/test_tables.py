@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 
-from cvrl_mm.miniature.tables import MEASURES, TABLES, measures_by_run
+from tables import MEASURES, TABLES, measures_by_run
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 ROWS = [(table, row) for table in TABLES.values() for row in table.rows]

@@ -1,8 +1,7 @@
 from pathlib import Path
 
 import pytest
-
-from cvrl_mm.preparation.official_lists import (
+from build_list import (
     OfficialVideo,
     group_videos,
     leave_out_ids,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cvrl_mm.datasets import VideoFile
-from cvrl_mm.preparation.repack_video import PRESETS, RepackError, RepackSettings, repack_video
+from cvrl_mm.preparation.repack import RepackError, RepackSettings, repack_video
 from tests.videos import turn
 
 SMALL = RepackSettings(short_side=32, key_frame_interval=4, crf=10, preset='ultrafast')
@@ -187,11 +187,6 @@ def test_an_outcome_that_differs_is_refused(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(VideoFile, 'num_frames', 19)
     with pytest.raises(RepackError, match='20 frames were encoded, 20 decoded and 19 counted'):
         repack_video(source, tmp_path / 'b.mp4', SMALL)
-
-
-@pytest.mark.parametrize('preset', PRESETS)
-def test_x264_knows_the_presets(preset: str, tmp_path: Path):
-    repack_video(encode(tmp_path / 'a.mp4'), tmp_path / 'b.mp4', RepackSettings(preset=preset))
 
 
 @pytest.mark.parametrize(

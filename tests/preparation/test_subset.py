@@ -3,7 +3,7 @@ from hashlib import sha256
 
 import pytest
 
-from cvrl_mm.preparation.subset import draw_subset
+from cvrl_mm.datasets.lists import draw_subset
 
 LINES = [f'folder {c}/v{c}_{i:03d}.mp4 {c}' for c in range(3) for i in range((200, 40, 3)[c])]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cvrl_mm.preparation import video_check
-from cvrl_mm.preparation.video_check import find_faults
+from cvrl_mm.preparation import check as video_check
+from cvrl_mm.preparation.check import find_faults
 from tests.datasets.test_reader import COUNTED, TIMED
 from tests.encoding import X264, pack_b_frames
 from tests.encoding import encode as encode_textured
@@ -134,7 +134,7 @@ def test_processes_can_be_spawned(monkeypatch):
 
 CHECK_FOR_LONG = """
 import multiprocessing, time
-from cvrl_mm.preparation.video_check import find_faults
+from cvrl_mm.preparation.check import find_faults
 
 def check(filename):
     print('checking', flush=True)

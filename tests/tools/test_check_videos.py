@@ -36,11 +36,10 @@ def test_two_shares_are_joined(run, tmp_path: Path, monkeypatch):
     (tmp_path / 'list.txt').write_text('a.mp4 7\ngone.mp4 1\n')
     arguments = tmp_path / 'list.txt', '--root', tmp_path
     monkeypatch.setenv('SLURM_ARRAY_TASK_COUNT', '2')
-    for rank in '01':
-        monkeypatch.setenv('SLURM_ARRAY_TASK_ID', rank)
-        assert 'with --join' in run(*arguments, '--workers', 1)
-    assert not (tmp_path / 'list.clean.txt').exists()
-    assert '1 of 2 videos are good' in run(*arguments, '--join')
+    monkeypatch.setenv('SLURM_ARRAY_TASK_ID', '0')
+    assert 'This part is finished' in run(*arguments, '--workers', 1)
+    monkeypatch.setenv('SLURM_ARRAY_TASK_ID', '1')
+    assert '1 of 2 videos are good' in run(*arguments, '--workers', 1)
     assert (tmp_path / 'list.clean.txt').read_text() == 'a.mp4 7\n'
 
 
@@ -49,29 +48,3 @@ def test_no_good_video_is_a_failure(run, tmp_path: Path):
     with pytest.raises(SystemExit, match=r'None of the videos is good.*--root'):
         run(tmp_path / 'list.txt', '--root', tmp_path, '--workers', 1)
     assert (tmp_path / 'list.bad_videos.txt').is_file()
-
-
-def test_a_missing_list_is_named(run, tmp_path: Path):
-    with pytest.raises(SystemExit, match=r'^check_videos: There is no video list .*none\.txt'):
-        run(tmp_path / 'none.txt')
-
-
-def test_no_process_checks_nothing(run, tmp_path: Path, capsys):
-    with pytest.raises(SystemExit):
-        run(tmp_path / 'none.txt', '--workers', 0)
-    assert '--workers must be at least 1' in capsys.readouterr().err
-
-
-def test_uses_no_more_cores_than_it_may(run, tmp_path: Path, monkeypatch):
-    used = []
-
-    def stop(*args, num_processes: int, **kwargs):
-        used.append(num_processes)
-        raise ValueError
-
-    monkeypatch.setattr('cvrl_mm.preparation.list_check.check_list', stop)
-    monkeypatch.setattr('joblib.cpu_count', lambda: 4)
-    monkeypatch.setenv('LOCAL_WORLD_SIZE', '2')
-    with pytest.raises(SystemExit):
-        run(tmp_path / 'list.txt')
-    assert used == [2]

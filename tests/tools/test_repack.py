@@ -34,9 +34,6 @@ def test_two_shares_are_joined(motion_set: Path, tmp_path: Path, monkeypatch, ca
         monkeypatch.setenv('RANK', rank)
         monkeypatch.setenv('WORLD_SIZE', '2')
         run_script(monkeypatch, 'data/repack.py', *arguments)
-    assert 'with --join' in capsys.readouterr().out
-    assert not (target / 'list.txt').exists()
-    run_script(monkeypatch, 'data/repack.py', *arguments, '--join')
     assert (target / 'list.txt').read_text() == 'a.mp4 1\nb.mp4 2\n'
     assert '2 videos repacked, 0 not' in capsys.readouterr().out
 

@@ -10,24 +10,17 @@ decoder conceals. Two lists are written: LIST.clean.txt without the bad videos, 
 LIST.bad_videos.txt with path and reason, separated by a tab.
 
 Results are kept in LIST.clean.txt.parts, so the same command continues an interrupted check. With
-torchrun, srun or a Slurm array, each process checks its share of the list, and the command with
---join then writes the lists:
+torchrun, srun or a Slurm array, each process checks its share of the list, and the last one writes
+the lists:
     sbatch --array=0-63 --cpus-per-task=8 \
         --wrap "python tools/data/check_videos.py LIST --root FOLDER"
-    python tools/data/check_videos.py LIST --root FOLDER --join
 """
-
-from __future__ import annotations
 
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from cvrl_cli import run_tool
-
-if TYPE_CHECKING:
-    from cvrl_mm.preparation.list_check import CheckedList
 
 
 def parse_args() -> argparse.Namespace:
@@ -38,7 +31,6 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('list', help='lines of "path" or "path label"')
     parser.add_argument('--root', help='folder of the videos (folder of the list)')
     parser.add_argument('--out', help='the clean list (LIST.clean.txt)')
-    parser.add_argument('--join', action='store_true', help='write the lists of finished shares')
     parser.add_argument('--workers', type=int, help='processes (one per core)')
     parser.add_argument(
         '--lenient', action='store_true', help='accept damage that the decoder conceals'
@@ -52,17 +44,17 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
-def check(args: argparse.Namespace) -> CheckedList | None:
-    """Check the share of this process."""
+def run(args: argparse.Namespace) -> None:
+    """Check the share of this process, and print the result."""
     from rich.console import Console
 
     from cvrl_mm.io import cores_per_process, progress, rank_and_size
-    from cvrl_mm.preparation.list_check import check_list
+    from cvrl_mm.preparation.check import check_list
 
     rank, size = rank_and_size()
     title = 'Checking' if size == 1 else f'Checking part {rank} of {size}'
     with progress(title, Console(stderr=True)) as on_progress:
-        return check_list(
+        found = check_list(
             args.list,
             args.root,
             args.out,
@@ -73,15 +65,8 @@ def check(args: argparse.Namespace) -> CheckedList | None:
             size=size,
             on_progress=on_progress,
         )
-
-
-def run(args: argparse.Namespace) -> None:
-    """Check or join, and print the result."""
-    from cvrl_mm.preparation.list_check import join_checks
-
-    found = join_checks(args.list, args.root, args.out) if args.join else check(args)
     if found is None:
-        print('This part is finished. After all parts, start the same command with --join.')
+        print('This part is finished; the last one writes the lists.')
         return
     num_bad = len(found.faults)
     print(f'{found.num_videos - num_bad} of {found.num_videos} videos are good: {found.clean}')
@@ -91,10 +76,5 @@ def run(args: argparse.Namespace) -> None:
         sys.exit('None of the videos is good: check that --root belongs to the list.')
 
 
-def main() -> None:
-    """Read the command line and work."""
-    run_tool(run, parse_args())
-
-
 if __name__ == '__main__':
-    main()
+    run_tool(run, parse_args())

@@ -9,9 +9,8 @@ import argparse
 from pathlib import Path
 
 from cvrl_mm.cli import plain_errors
-from cvrl_mm.datasets.lists import VideoList, read_lines
+from cvrl_mm.datasets.lists import VideoList, draw_subset, read_lines
 from cvrl_mm.io import replacing
-from cvrl_mm.preparation.subset import draw_subset
 
 
 def parse_args() -> argparse.Namespace:

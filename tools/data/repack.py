@@ -6,11 +6,10 @@ Examples:
 
 The same command continues an interrupted run, and repacks videos that have been modified since.
 For a list, a new list is written to TARGET.
-With torchrun, srun or a Slurm array, each process repacks its share, and --join then writes the
+With torchrun, srun or a Slurm array, each process repacks its share, and the last one writes the
 list:
     sbatch --array=0-63 --cpus-per-task=8 \
         --wrap "python tools/data/repack.py LIST TARGET --root FOLDER"
-    python tools/data/repack.py LIST TARGET --root FOLDER --join
 """
 
 from __future__ import annotations
@@ -45,53 +44,35 @@ def parse_args() -> argparse.Namespace:
         flag = f'--{name.replace("_", "-")}'
         parser.add_argument(flag, type=type(value), default=value, help=f'{text} (%(default)s)')
     parser.add_argument('--workers', type=int, help='processes (one per core)')
-    parser.add_argument('--join', action='store_true', help='join finished shares')
+    parser.add_argument(
+        '--timeout', type=float, default=3600, help='seconds per video (%(default)s)'
+    )
     return parser.parse_args()
 
 
 def run(args: argparse.Namespace) -> None:
-    """Repack or join, and print the result."""
-    root = args.source if args.source.is_dir() else args.root or args.source.parent
-    report = join(args, root) if args.join else repack_share(args, root)
-    if report is None:
-        print('This part is finished. After all parts, start the same command with --join.')
-    else:
-        show(report, root, args.target)
-
-
-def repack_share(args: argparse.Namespace, root: Path) -> RepackReport | None:
-    """Repack the share of this process."""
+    """Repack the share of this process, and print the result."""
+    from cvrl_mm.datasets.lists import find_videos
     from cvrl_mm.io import cores_per_process, progress, rank_and_size
-    from cvrl_mm.preparation.repack import repack
-    from cvrl_mm.preparation.repack_list import repack_list
-    from cvrl_mm.preparation.repack_video import RepackSettings
+    from cvrl_mm.preparation.repack import RepackSettings, repack, repack_list
 
+    root = args.source if args.source.is_dir() else args.root or args.source.parent
     settings = RepackSettings(**{name: getattr(args, name) for name in SETTINGS})
     workers = cores_per_process() if args.workers is None else args.workers
     rank, size = rank_and_size()
     title = 'videos' if size == 1 else f'videos of part {rank} of {size}'
     with progress(title) as on_progress:
-        options = dict(num_workers=workers, on_progress=on_progress, rank=rank, size=size)
+        options = dict(num_workers=workers, timeout_seconds=args.timeout, rank=rank, size=size)
+        options |= dict(on_progress=on_progress)
         if args.source.is_dir():
-            return repack(root, videos_below(root), args.target, settings, **options)
-        return repack_list(args.source, root, args.target, settings, **options)
-
-
-def join(args: argparse.Namespace, root: Path) -> RepackReport:
-    """Join finished shares."""
-    from cvrl_mm.preparation.repack import join_repacked
-    from cvrl_mm.preparation.repack_list import join_list
-
-    if args.source.is_dir():
-        return join_repacked(root, videos_below(root), args.target)
-    return join_list(args.source, root, args.target)
-
-
-def videos_below(root: Path) -> list[str]:
-    """Find the videos of a folder, relative to it."""
-    from cvrl_mm.datasets.lists import find_videos
-
-    return [path.relative_to(root).as_posix() for path in find_videos(root)]
+            videos = [path.relative_to(root).as_posix() for path in find_videos(root)]
+            report = repack(root, videos, args.target, settings, **options)
+        else:
+            report = repack_list(args.source, root, args.target, settings, **options)
+    if report is None:
+        print('This part is finished; the last one writes the list.')
+    else:
+        show(report, root, args.target)
 
 
 def show(report: RepackReport, root: Path, target: Path) -> None:
@@ -122,10 +103,5 @@ def show(report: RepackReport, root: Path, target: Path) -> None:
     )
 
 
-def main() -> None:
-    """Read the command line and work."""
-    run_tool(run, parse_args())
-
-
 if __name__ == '__main__':
-    main()
+    run_tool(run, parse_args())

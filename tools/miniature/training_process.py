@@ -13,7 +13,7 @@ from threading import Event, Lock, Thread
 
 from mmengine.config import Config
 
-from ..io import end_with_parent
+from cvrl_mm.io import end_with_parent
 
 LOG = 'log.txt'
 SAVING_SECONDS = 60  # time for the last checkpoint of an interrupted training

@@ -4,9 +4,9 @@ Started again, it continues where it stopped. The report is rewritten after ever
 miniature.csv and a plot of each table that has results in two rows or more.
 
 Examples:
-    python tools/miniature.py                                  # everything
-    python tools/miniature.py --tables linear augmentation --seeds 0 1 2
-    python tools/miniature.py --report                         # rewrite the report only
+    python tools/miniature/run.py                                  # everything
+    python tools/miniature/run.py --tables linear augmentation --seeds 0 1 2
+    python tools/miniature/run.py --report                         # rewrite the report only
 """
 
 import argparse
@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from cvrl_mm.progress import progress_bar
 from mmengine.config import Config
 from rich.console import Console
 from rich.markup import escape
@@ -27,15 +26,16 @@ from rich.progress import Progress
 
 from cvrl_mm.cli import exit_on_sigterm, plain_errors, plain_own_errors
 from cvrl_mm.datasets import VideoFile
+from cvrl_mm.datasets.lists import draw_subset
 from cvrl_mm.io import replacing, usable_cores
-from cvrl_mm.miniature.report import Results, row_values, write_report
-from cvrl_mm.miniature.run import Run
-from cvrl_mm.miniature.tables import TABLES, TRANSFER, measures_by_run
-from cvrl_mm.miniature.training_process import training_pool
-from cvrl_mm.preparation.subset import draw_subset
 from cvrl_mm.synthetic.motion import VERSION, write_motion_videos
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+from report import Results, row_values, write_report
+from runs import Run
+from tables import TABLES, TRANSFER, measures_by_run
+from training_process import training_pool
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 CORES = usable_cores()
 console = Console()
 
@@ -178,7 +178,7 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
     """Execute the missing runs, several at a time, and return the messages of those that failed."""
     failed = []
     os.environ['OMP_NUM_THREADS'] = '1'
-    with progress_bar(console) as bar, training_pool(args.jobs) as pool:
+    with Progress(console=console) as bar, training_pool(args.jobs) as pool:
         for seed in args.seeds:
             make_videos(args, seed, bar)
         task = bar.add_task('runs', total=len(runs))

@@ -7,7 +7,7 @@ videos, for which the reasons were reworded; four of the comparisons were named 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .paired_difference import PairedDifference, paired_difference
+from paired_difference import PairedDifference, paired_difference
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from ..io import usable_cores
+from cvrl_mm.io import usable_cores
 
 
 def origin(repository: Path) -> dict[str, str]:

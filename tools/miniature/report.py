@@ -7,8 +7,8 @@ from statistics import mean, stdev
 
 from matplotlib.figure import Figure
 
-from .claims import CLAIMS, compare
-from .tables import MEASURES, TABLES, Row, Table
+from claims import CLAIMS, compare
+from tables import MEASURES, TABLES, Row, Table
 
 Results = Mapping[str, Mapping[int, Mapping[str, float]]]  # run, seed, measure
 

@@ -6,25 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from mmaction.models import BaseRecognizer
 from mmaction.utils import register_all_modules
 from mmengine.config import Config, ConfigDict
 from mmengine.device import get_device
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
+from torch import nn
 from torch.utils.data import DataLoader
 
 from cvrl_mm.convert.inflate import inflate_weights
+from cvrl_mm.engine.checkpoint import find_checkpoints
 from cvrl_mm.evaluation.features import build_recognizer, extract_features
-from cvrl_mm.evaluation.linear_probe import linear_probe
+from cvrl_mm.evaluation.linear_probe import frozen_accuracy, linear_probe
+from cvrl_mm.io import replacing
 from cvrl_mm.visualization.curves import read_curves
 
-from ..engine.checkpoint import find_checkpoints
-from ..evaluation.linear_probe import frozen_accuracy
-from ..io import replacing
-from .origin import origin
-from .tables import FROZEN, TRANSFER
-from .training_process import LOG, training_process
+from origin import origin
+from tables import FROZEN, TRANSFER
+from training_process import LOG, training_process
 
 FINETUNE = {
     'labels_1pct': 'semi_motion_1pct',
@@ -135,9 +134,7 @@ class Run:
         torch.save({'state_dict': inflate_weights(flat, expected)}, inflated)
         return inflated
 
-    def _frozen(
-        self, weights: Path | None, data: Path
-    ) -> tuple[BaseRecognizer, DataLoader, DataLoader]:
+    def _frozen(self, weights: Path | None, data: Path) -> tuple[nn.Module, DataLoader, DataLoader]:
         """Build a network and the batches of the training and the test videos."""
         config = self._config('cvrl_motion')
         model = build_recognizer(config, str(weights) if weights else None).to(get_device())
