@@ -221,17 +221,21 @@ def rank_and_size(env: Mapping[str, str] = os.environ) -> tuple[int, int]:
     return rank, size
 
 
-def end_with_parent() -> None:
+def end_with_parent(before: Callable[[], None] = lambda: None) -> None:
     """End this process at once when the process that started it ends, also if it was killed.
 
-    It can be the initializer of a pool, whose workers would otherwise wait for ever.
+    It can be the initializer of a pool, whose workers would otherwise wait for ever. ``before`` is
+    called first, in a thread.
     """
     parent = parent_process()
     assert parent is not None, 'for processes that multiprocessing has started'
 
     def wait() -> None:
         parent.join()
-        os._exit(1)
+        try:
+            before()
+        finally:
+            os._exit(1)
 
     Thread(target=wait, daemon=True, name='end_with_parent').start()
 

@@ -90,7 +90,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize('step', STEPS, ids=str)
+@pytest.mark.parametrize('step', STEPS, ids=range(len(STEPS)))
 def test_blocks_give_what_the_whole_clip_gives(step: Step, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(photometric, 'BLOCK_BYTES', 5 * CLIP[0, 0].size)  # 19 1/5 blocks
     in_blocks = on_host(step)
