@@ -1,34 +1,65 @@
-"""Estimation of the memory of a training step without a GPU."""
+"""Calculate the memory of a training step without a GPU, by a step on PyTorch's meta device.
 
-import copy
+Not included: the CUDA context, workspaces of cuDNN, buffers of NCCL and fragmentation. A GPU of 80
+GB should therefore have a count of at most 72 GiB.
+
+Example:
+    python tools/benchmarks/memory.py configs/cvrl/pretrain_k400.py
+"""
+
+import argparse
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from mmaction.registry import MODELS
-from mmengine.config import Config
+from mmengine.config import Config, DictAction
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from cvrl_mm.datasets.sample_shape import sample_shape
-
-from .backbone import MAX_ELEMENTS, global_average_pool
+import cvrl_mm  # noqa: F401  registers the models
+from cvrl_mm.models.backbone import global_average_pool
 
 GIB = 2**30
-# Largest share of a GPU's memory that a step may use by this count: 72 GiB on a GPU with 80 GB.
-# The CUDA context, workspaces of cuDNN, buffers of NCCL and fragmentation are not counted.
-USABLE_SHARE = 0.91
-# Options of the model that save memory, in the order of the additional time that they need
-SAVINGS: tuple[dict[str, Any], ...] = (
-    dict(backbone=dict(recompute=dict(layer1=3))),
-    dict(backbone=dict(recompute=dict(stem=1, layer1=2, layer2=2))),
-    dict(backbone=dict(recompute=dict(stem=1, layer1=2, layer2=2, layer3=4))),
-    *(dict(chunk_size=size) for size in (32, 16, 8, 4, 2)),
-)
 HALF_PRECISION = {'AutocastOptimWrapper': torch.bfloat16, 'AmpOptimWrapper': torch.float16}
+
+
+class SampleShape(NamedTuple):
+    """Number of clips, frames per clip, and height and width of the frames in pixels."""
+
+    clips: int
+    frames: int
+    height: int
+    width: int
+
+
+def sample_shape(pipeline: Sequence[dict[str, Any]]) -> SampleShape | None:
+    """Derive the shape of a sample from the sampling, resizing and cropping steps.
+
+    Args:
+        pipeline: Configs of the steps.
+
+    Returns:
+        The shape, or None if no step gives the size of the frames.
+    """
+    clips, frames, height, width = 1, 1, 0, 0
+    for step in pipeline:
+        if step['type'].endswith('TemporalIntervalSample'):
+            clips, frames = 2, step['clip_len']
+        elif 'clip_len' in step:
+            clips, frames = step.get('num_clips', 1), step['clip_len']
+        for inner in [step, *step.get('transforms', [])]:
+            scale = inner.get('scale')
+            is_size = isinstance(scale, Sequence) and min(scale) > 0
+            if inner['type'].split('.')[-1] == 'Resize' and is_size:
+                width, height = scale
+            size = inner.get('size', inner.get('crop_size'))
+            if inner['type'].endswith('Crop') and size is not None:
+                width, height = (size, size) if isinstance(size, int) else size
+    return SampleShape(clips, frames, height, width) if height and width else None
 
 
 @dataclass(frozen=True)
@@ -84,8 +115,6 @@ def training_memory(config: Config) -> TrainingMemory | None:
     values = 3 * shape.clips * shape.frames * shape.height * shape.width  # per video
     chunk = min(config.model.get('chunk_size') or videos, videos)
 
-    if not hasattr(torch, 'meta'):  # where torch 2.4 looks for the device of a recomputation
-        torch.meta = torch.cpu  # type: ignore[attr-defined]
     with torch.device('meta'):
         network = MODELS.build({**config.model, 'data_preprocessor': None})
         clips = torch.empty(
@@ -94,65 +123,6 @@ def training_memory(config: Config) -> TrainingMemory | None:
     weights = _weight_bytes(network, config.optim_wrapper.optimizer, dtype)
     live = _run_step(network.backbone.to(dtype), clips)
     return TrainingMemory(weights, values * videos, live.peak, live.largest)
-
-
-def exceeds_indices(config: Config, memory: TrainingMemory) -> bool:
-    """Return whether SyncBatchNorm would index a tensor of a training with too few bits.
-
-    Args:
-        config: The training config.
-        memory: Its memory.
-    """
-    channels_last = config.model.backbone.get('channels_last', False)
-    return bool(channels_last and config.get('sync_bn') and memory.largest_tensor >= MAX_ELEMENTS)
-
-
-def memory_saving(config: Config, limit: float) -> tuple[dict[str, Any], TrainingMemory] | None:
-    """Find the fastest options with which a training config fits into memory.
-
-    Args:
-        config: A training config of :class:`CVRL` that needs more than ``limit``.
-        limit: Available memory in bytes.
-
-    Returns:
-        Options of the model's config, nested as in the config, and the memory that is then
-        needed; None if no option saves enough.
-    """
-    for saving in SAVINGS:
-        if 'chunk_size' in saving and config.model.type != 'CVRL':
-            continue  # other recognizers have no chunks
-        changed = copy.deepcopy(config)
-        changed.model.backbone.update(saving.get('backbone', {}))
-        changed.model.update({k: v for k, v in saving.items() if k != 'backbone'})
-        memory = training_memory(changed)
-        if memory is not None and memory.total <= limit:
-            return saving, memory
-    return None
-
-
-def memory_advice(config: Config, limit: float) -> str:
-    """Return a sentence that says which options let a training config fit into memory.
-
-    Args:
-        config: A training config of :class:`CVRL` that needs more than ``limit``.
-        limit: Available memory in bytes.
-    """
-    found = memory_saving(config, limit)
-    if found is None:
-        return 'lower train_dataloader.batch_size and train with --auto-scale-lr'
-    saving, memory = found
-    options = ' '.join(f'model.{path}={value}' for path, value in _flat(saving))
-    note = ' (batch norm then sees one chunk)' if 'chunk_size' in saving else ''
-    return f'set --cfg-options {options}, which needs {memory.total / GIB:.1f} GiB{note}'
-
-
-def _flat(options: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the values of nested options with their dotted paths."""
-    for name, value in options.items():
-        if isinstance(value, dict):
-            yield from ((f'{name}.{path}', inner) for path, inner in _flat(value))
-        else:
-            yield name, value
 
 
 def _weight_bytes(network: nn.Module, optimizer: Mapping[str, Any], dtype: torch.dtype) -> int:
@@ -217,3 +187,23 @@ class _LiveStorages(TorchDispatchMode):
     def _freed(self, key: int, size: int) -> None:
         self.known.discard(key)
         self.now -= size
+
+
+def main() -> None:
+    """Read the command line and print the memory."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('config', help='training config')
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    args = parser.parse_args()
+    config = Config.fromfile(args.config)
+    config.merge_from_dict(args.cfg_options)
+    memory = training_memory(config)
+    if memory is None:
+        parser.error('a training config of a recognizer is needed, with the size of the frames')
+    print(f'{memory} per rank; the largest tensor has {memory.largest_tensor:,} elements')
+
+
+if __name__ == '__main__':
+    main()
