@@ -1,8 +1,7 @@
 # Sourced by quickstart.sh, test.sh and .ci/run.
 
-# The supported Pythons: those that the tests have run with, newest first, then those that they have
-# not run with yet.
-PYTHONS='3.13 3.12 3.11 3.10 3.14'
+# The supported Pythons, newest first.
+PYTHONS='3.13 3.12 3.11 3.10'
 
 # python_of VERSION...: print the first of these Pythons that this machine has, on the PATH or
 # installed by pyenv.

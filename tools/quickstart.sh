@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# See CVRL work on a machine with Python 3.10 to 3.14, no GPU needed: tools/quickstart.sh [arguments]
+# See CVRL work on a machine with Python 3.10 to 3.13, no GPU needed: tools/quickstart.sh [arguments]
 #
 # Installs into .venv beside this folder (once), writes a small set of videos, pre-trains on it without
 # labels, and leaves a table and pictures in quickstart/. Arguments are those of quickstart.py.
