@@ -65,6 +65,7 @@ class RepresentationHook(Hook):
         self.dataloader = dataloader
         self.interval = interval
         self.by_epoch = by_epoch
+        self._reported: set[str] = set()  # unreadable videos
 
     def before_train(self, runner: Runner) -> None:
         """Build the loader.
@@ -78,7 +79,6 @@ class RepresentationHook(Hook):
         batches = self.loader.batch_sampler
         batches.sampler = [SampleIndex(i, seed=0, epoch=0) for i in batches.sampler]
         outlive_signals(self.loader)
-        self._reported: set[str] = set()
         dataset = self.loader.dataset
         unlabelled = sum(dataset.get_data_info(i)['label'] < 0 for i in range(len(dataset)))
         if len(dataset) < MIN_VIDEOS or 0 < unlabelled < len(dataset):

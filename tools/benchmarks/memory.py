@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from mmaction.registry import MODELS
 from mmengine.config import Config, DictAction
+from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
@@ -199,6 +200,7 @@ def main() -> None:
     args = parser.parse_args()
     config = Config.fromfile(args.config)
     config.merge_from_dict(args.cfg_options)
+    init_default_scope('mmaction')
     memory = training_memory(config)
     if memory is None:
         parser.error('a training config of a recognizer is needed, with the size of the frames')

@@ -1,0 +1,130 @@
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from mmaction.registry import MODELS
+from mmengine import runner as loops
+from mmengine.config import Config, ConfigDict
+from mmengine.runner import Runner
+
+from cvrl_mm.engine import ChecksHook
+from tests.toy import ToyModel, toy_runner
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+
+
+class Contrastive(ToyModel):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cls_head = torch.nn.Identity()
+        self.cls_head.equal_batches = False
+
+
+def contrastive(folder: Path, **kwargs: object) -> Runner:
+    hooks = [dict(type='ChecksHook')]
+    return toy_runner(folder, model=Contrastive(), custom_hooks=hooks, **kwargs)
+
+
+@pytest.mark.parametrize(
+    'loader',
+    [
+        dict(length=3, batch_size=4, drop_last=True),  # no batch
+        dict(length=0, batch_size=4),
+        dict(length=3, batch_size=1),  # no negatives
+        dict(length=9, batch_size=4),
+    ],
+)
+def test_refuses_batches_without_negatives(loader: dict, tmp_path: Path):
+    run = contrastive(tmp_path, **loader)
+    with pytest.raises(ValueError, match='videos'):
+        run.train()
+    assert run.iter == 0
+
+
+@pytest.mark.parametrize(('length', 'drop_last'), [(9, True), (10, True), (10, False)])
+def test_tells_the_head_whether_batches_have_one_size(length, drop_last, tmp_path: Path):
+    run = contrastive(tmp_path, length=length, drop_last=drop_last)
+    run.train()
+    assert run.epoch == 2 and run.model.cls_head.equal_batches == drop_last
+
+
+def classifier(tmp_path: Path, num_classes: int | None = 3, **lists: str) -> SimpleNamespace:
+    """A run that reads training and test videos; the validation is not part of it."""
+    cfg = {}
+    for split in ('train', 'val', 'test'):
+        ann_file = tmp_path / f'{split}.txt'
+        ann_file.write_text(lists.get(split, 'a.mp4 0\nb.mp4 2\n'))
+        dataset = dict(type='VideoListDataset', ann_file=str(ann_file))
+        cfg[f'{split}_dataloader'] = dict(dataset=dataset)
+    head = SimpleNamespace() if num_classes is None else SimpleNamespace(num_classes=num_classes)
+    return SimpleNamespace(
+        model=SimpleNamespace(cls_head=head),
+        cfg=ConfigDict(cfg),
+        _train_loop=object.__new__(loops.EpochBasedTrainLoop),
+        _val_loop=dict(type='ValLoop'),
+        _test_loop=object.__new__(loops.TestLoop),
+    )
+
+
+@pytest.mark.parametrize('split', ['train', 'test'])
+@pytest.mark.parametrize('lines', ['a.mp4 0\nb.mp4\n', 'a.mp4 3\n'])
+def test_a_wrong_label_is_named_with_its_list(tmp_path: Path, split: str, lines: str):
+    with pytest.raises(ValueError, match=rf'{split}\.txt'):
+        ChecksHook().before_run(classifier(tmp_path, **{split: lines}))
+
+
+def test_only_what_a_classifier_reads_is_checked(tmp_path: Path):
+    ChecksHook().before_run(classifier(tmp_path))
+    ChecksHook().before_run(classifier(tmp_path, val='a.mp4\n'))
+    ChecksHook().before_run(classifier(tmp_path, num_classes=None, train='a.mp4\n'))
+    other = classifier(tmp_path, train='a.mp4\n')
+    other.cfg.train_dataloader.dataset.type = 'VideoDataset'
+    ChecksHook().before_run(other)
+    ChecksHook().before_run(SimpleNamespace(model=SimpleNamespace(backbone=None)))
+
+
+@pytest.mark.parametrize('name', ['linear/linear_ucf101_split1.py', 'baselines/supervised_k400.py'])
+def test_refuses_a_head_of_another_width(name: str):
+    config = Config.fromfile(CONFIGS / name)
+    assert config.default_hooks.checks.type == 'ChecksHook'
+    config.model.backbone.update(depth=18, width=0.125, init_cfg=None)
+    with pytest.raises(ValueError, match='in_channels=2048'):
+        ChecksHook().before_run(SimpleNamespace(model=MODELS.build(config.model)))
+
+
+def train(folder: Path, checkpoint: Path | str | None, epochs: int, resume: bool = True) -> int:
+    init_cfg = checkpoint and dict(type='Pretrained', checkpoint=str(checkpoint))
+    run = toy_runner(
+        folder,
+        train_cfg=dict(type='SeededEpochLoop', max_epochs=epochs),
+        default_hooks=dict(checkpoint=dict(type='AtomicCheckpointHook', interval=1)),
+        custom_hooks=[dict(type='ChecksHook')],
+        cfg=Config(dict(model=dict(backbone=dict(init_cfg=init_cfg)))),
+        resume=resume,
+    )
+    run.train()
+    return run.epoch
+
+
+def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch):
+    first, second, folder = tmp_path / 'a.pth', tmp_path / 'b.pth', tmp_path / 'run'
+    for file in (first, second):
+        torch.save({}, file)
+    train(folder, first, 1)
+    for epochs in (1, 2):  # also if the training is finished and would only be tested again
+        with pytest.raises(ValueError, match=r'a\.pth, but .*checkpoint is .*b\.pth'):
+            train(folder, second, epochs)
+    monkeypatch.chdir(tmp_path)
+    assert train(folder, 'a.pth', 2) == 2
+    assert train(folder, None, 3) == 3  # names none
+    train(folder, first, 1, resume=False)
+    first.rename(tmp_path / 'moved.pth')
+    assert train(folder, tmp_path / 'moved.pth', 2) == 2
+
+
+def test_random_and_remote_initial_weights(tmp_path: Path):
+    for name, before, after in (('a', None, 'https://host/b'), ('b', 'https://host/a', 'hf://b')):
+        train(tmp_path / name, before, 1)
+        with pytest.raises(ValueError, match=before or 'random weights'):
+            train(tmp_path / name, after, 2)

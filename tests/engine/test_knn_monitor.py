@@ -1,0 +1,236 @@
+import json
+import math
+import shutil
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import torch
+from mmaction.utils import register_all_modules
+from mmengine.config import Config
+from mmengine.runner import Runner
+from torch import nn
+
+from cvrl_mm.engine.knn_monitor import (
+    RepresentationHook,
+    clip_retrieval,
+    measure,
+    untouched_state,
+)
+from cvrl_mm.visualization.curves import plot_curves, read_curves
+from tests.ranks import run_ranks
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+
+
+@pytest.fixture(scope='module')
+def watch_list(motion_set: Path) -> Path:
+    path = motion_set.parent / 'watch.txt'
+    path.write_text(''.join((motion_set / f'{s}.txt').read_text() for s in ('train', 'test')))
+    return path
+
+
+def runner(motion_set: Path, watch_list: Path, work_dir: Path, interval: int | None) -> Runner:
+    """Three epochs of a thin CVRL on 16 videos, watched every ``interval`` epochs."""
+    cfg = Config.fromfile(CONFIGS / 'cvrl/pretrain_k400_watched.py')
+    cfg.merge_from_dict(
+        {
+            'train_dataloader.dataset.ann_file': str(motion_set / 'train.txt'),
+            'train_dataloader.dataset.data_prefix.video': str(motion_set),
+            'train_dataloader.batch_size': 8,
+            'train_dataloader.num_workers': 0,
+            'train_dataloader.dataset.pipeline.1.clip_len': 4,
+            'train_dataloader.dataset.pipeline.3.transforms.1.scale': (32, 32),
+            'model.backbone.depth': 18,
+            'model.backbone.width': 0.125,
+            'model.cls_head.in_channels': 64,
+            'model.cls_head.hidden_channels': 16,
+            'train_cfg.max_epochs': 3,
+            'work_dir': str(work_dir),
+            'experiment_name': uuid4().hex,
+            'log_level': 'WARNING',
+        }
+    )
+    hook = cfg.custom_hooks.pop()
+    assert hook.type == 'RepresentationHook'
+    loader = hook.dataloader
+    loader.update(batch_size=5, num_workers=0, persistent_workers=False)
+    loader.dataset.update(ann_file=str(watch_list), data_prefix=dict(video=str(motion_set)))
+    loader.dataset.pipeline[1].clip_len = 4
+    loader.dataset.pipeline[3].scale = (-1, 32)
+    loader.dataset.pipeline[4].crop_size = 32
+    if interval:
+        cfg.custom_hooks.append(dict(type='RepresentationHook', dataloader=loader, interval=2))
+    return Runner.from_cfg(cfg)
+
+
+def scalars(work_dir: Path) -> list[dict]:
+    lines = next(work_dir.glob('*/vis_data/scalars.json')).read_text().splitlines()
+    return [row for row in map(json.loads, lines) if 'representation/knn_top1' in row]
+
+
+def test_reports_and_leaves_training_as_it_was(motion_set, watch_list, tmp_path: Path):
+    watched = runner(motion_set, watch_list, tmp_path / 'watched', interval=2)
+    watched.train()
+    alone = runner(motion_set, watch_list, tmp_path / 'alone', interval=None)
+    alone.train()
+    expected = alone.model.state_dict()
+    for key, value in watched.model.state_dict().items():
+        assert torch.equal(value, expected[key]), key
+
+    rows = scalars(tmp_path / 'watched')
+    assert [row['step'] for row in rows] == [2, 3]  # every second epoch, and the last
+    names = {f'representation/{name}' for name in ('R@1', 'R@5', 'R@10', 'feature_std')}
+    names |= {f'representation/embedding_{n}' for n in ('rank', 'std', 'alignment', 'uniformity')}
+    assert names <= set(rows[0])
+    assert 0 <= rows[0]['representation/R@1'] <= rows[0]['representation/R@10'] <= 1
+    assert not list((tmp_path / 'alone').glob('*/vis_data/scalars.json')) or not scalars(
+        tmp_path / 'alone'
+    )
+
+
+def _represent(motion_set: Path, watch_list: Path, work_dir: Path) -> list | None:
+    register_all_modules()
+    run = runner(motion_set, watch_list, work_dir, interval=2)
+    hook = hook_of(run)
+    hook.before_train(run)
+    return hook.represent(run.model.eval())
+
+
+def test_ranks_share_the_list(motion_set, watch_list, tmp_path: Path):
+    first, second = run_ranks(_represent, 2, tmp_path, motion_set, watch_list, tmp_path / 'run')
+    assert second is None
+    labels = [int(line.split()[-1]) for line in watch_list.read_text().splitlines()]
+    assert [int(label) for _, _, label, _ in first] == labels
+    assert {(feats.shape, z.shape) for feats, z, *_ in first} == {((2, 64), (2, 128))}
+
+
+def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypatch):
+    run = runner(motion_set, watch_list, tmp_path, interval=2)
+    nn.init.zeros_(run.model.cls_head.projection[-1].weight)
+    nn.init.ones_(run.model.cls_head.projection[-1].bias)
+    hook = hook_of(run)
+    hook.before_train(run)
+    run._train_loop = run.build_train_loop(run._train_loop)
+    warnings = []
+    monkeypatch.setattr(run.logger, 'warning', warnings.append)
+    run.train_loop._epoch = 1
+    hook.after_train_epoch(run)
+    assert len(warnings) == 1 and 'standard deviation is 0 ' in warnings[0]
+
+
+def test_features_that_are_not_finite_are_warned_of(
+    motion_set, watch_list, tmp_path: Path, monkeypatch
+):
+    """A diverged training can have finite weights and losses, but infinite features."""
+    run = runner(motion_set, watch_list, tmp_path, interval=2)
+    run._train_loop = run.build_train_loop(run._train_loop)
+    hook = hook_of(run)
+    feats = torch.full((4, 2, 8), math.inf)
+    results = [(x, x, i, []) for i, x in enumerate(feats)]
+    monkeypatch.setattr(hook, 'represent', lambda model: results)
+    warnings = []
+    monkeypatch.setattr(run.logger, 'warning', warnings.append)
+    run.train_loop._epoch = 1
+    hook.after_train_epoch(run)
+    assert 'not finite' in warnings[0]
+    (row,) = scalars(tmp_path)
+    assert {name for name, x in row.items() if not math.isnan(x)} == {'step'}
+    curves = read_curves(tmp_path)
+    plot_curves({'diverged': curves}, tmp_path / 'curves.png')
+    assert (tmp_path / 'curves.png').stat().st_size > 1000
+
+
+def hook_of(run: Runner) -> RepresentationHook:
+    return next(h for h in run.hooks if isinstance(h, RepresentationHook))
+
+
+def test_unreadable_videos_are_left_out(motion_set, tmp_path: Path, monkeypatch):
+    """One is broken; later all but two are."""
+    videos = tmp_path / 'videos'
+    videos.mkdir()
+    lines = (motion_set / 'test.txt').read_text().splitlines()[:8]
+    for line in lines:
+        shutil.copy(motion_set / line.split()[0], videos)
+    names = [Path(line.split()[0]).name for line in lines]
+    (tmp_path / 'list.txt').write_text(''.join(f'{name} {i % 2}\n' for i, name in enumerate(names)))
+    (videos / names[1]).write_bytes(b'no video')
+    run = runner(motion_set, tmp_path / 'list.txt', tmp_path / 'run', interval=2)
+    hook = hook_of(run)
+    hook.dataloader.dataset.data_prefix = dict(video=str(videos))
+    warnings: list[str] = []
+    monkeypatch.setattr(run.logger, 'warning', warnings.append)
+    logged: list[dict] = []
+    monkeypatch.setattr(run.visualizer, 'add_scalars', lambda x, step: logged.append(x))
+    hook.before_train(run)
+    results = hook.represent(run.model.eval())
+    assert [bool(faults) for *_, faults in results] == [i == 1 for i in range(8)]
+    for _ in range(2):
+        hook._measure(run, 2, 'epoch')
+    found = [text for text in warnings if 'collapse' not in text]
+    assert len(found) == 1 and '1 of the 8 videos' in found[0]
+    assert names[1] in found[0] and len(logged) == 2
+    for name in names[2:7]:
+        (videos / name).unlink()
+    hook._measure(run, 3, 'epoch')
+    assert '6 of the 8' in warnings[-1]
+    assert len(logged) == 2
+
+
+@pytest.mark.parametrize(('videos', 'labelled'), [(2, 2), (16, 15)])
+def test_a_list_without_neighbours_or_with_some_labels_is_refused(
+    videos: int, labelled: int, motion_set, tmp_path: Path
+):
+    lines = (motion_set / 'test.txt').read_text().splitlines()[:videos]
+    lines[labelled:] = [line.split()[0] for line in lines[labelled:]]
+    (tmp_path / 'list.txt').write_text('\n'.join(lines))
+    run = runner(motion_set, tmp_path / 'list.txt', tmp_path, interval=2)
+    with pytest.raises(ValueError, match=f'{videos} videos'):
+        hook_of(run).before_train(run)
+
+
+def test_training_counted_in_steps_without_labels(motion_set, tmp_path: Path):
+    unlabelled = tmp_path / 'unlabelled.txt'
+    lines = (motion_set / 'test.txt').read_text().splitlines()
+    unlabelled.write_text('\n'.join(line.split()[0] for line in lines))
+    run = runner(motion_set, unlabelled, tmp_path / 'run', interval=2)
+    hook_of(run).by_epoch = False
+    run._train_loop = run.build_train_loop(dict(type='SeededIterLoop', max_iters=3))
+    run.train()
+    lines = next((tmp_path / 'run').glob('*/vis_data/scalars.json')).read_text().splitlines()
+    rows = [row for row in map(json.loads, lines) if 'representation/clip_retrieval' in row]
+    assert [row['step'] for row in rows] == [2, 3]
+    assert 0 <= rows[0]['representation/clip_retrieval'] <= 1
+    assert 'representation/knn_top1' not in rows[0] and 'representation/R@1' not in rows[0]
+
+
+def test_clips_find_their_own_video():
+    gallery = torch.eye(4)
+    assert clip_retrieval(gallery + 0.1, gallery) == 1
+    assert clip_retrieval(gallery[[1, 0, 2, 3]], gallery) == 0.5
+
+
+def test_separate_classes_are_found():
+    labels = torch.arange(44) % 2
+    feats = torch.eye(2)[labels][:, None].repeat(1, 2, 3) + 0.01 * torch.rand(44, 2, 6)
+    numbers = measure(feats, feats, labels)
+    assert numbers['knn_top1'] == numbers['R@1'] == 1
+    assert numbers['embedding_rank'] == numbers['feature_rank'] < 5
+    assert measure(feats, feats, torch.arange(44))['R@10'] == 0
+    few = measure(feats[:4], feats[:4], labels[:4])
+    assert few['R@1'] == 1 and 'R@5' not in few  # three neighbours
+
+
+def test_state_is_put_back():
+    import random
+
+    import numpy as np
+
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout())
+    model[1].eval()
+    sources = (random.random, np.random.rand, lambda: torch.rand(1).item())
+    with untouched_state(model):
+        model.eval()
+        drawn = [source() for source in sources]
+    assert [module.training for module in model.modules()] == [True, True, False]
+    assert [source() for source in sources] == drawn
