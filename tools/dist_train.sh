@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Train on several ranks; without a GPU they run on the CPU.
+# Train on several ranks, one per GPU.
 #
 #   tools/dist_train.sh CONFIG RANKS_PER_NODE [arguments of train.py]
 #   tools/dist_train.sh configs/cvrl/pretrain_k400.py 8

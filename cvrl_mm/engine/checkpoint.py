@@ -333,11 +333,12 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
             for scheduler in [s for s in schedulers if s.by_epoch == by_epoch] * steps:
                 scheduler.step()
     checkpoint['param_schedulers'] = [s.state_dict() for s in schedulers]
-    groups = zip(
-        checkpoint['optimizer']['param_groups'], runner.optim_wrapper.param_groups, strict=True
-    )
-    for saved, group in groups:
-        saved.update(lr=group['lr'], initial_lr=group['initial_lr'])
+    wrapper, saved = runner.optim_wrapper, checkpoint['optimizer']
+    pairs = [*zip(saved['param_groups'], wrapper.optimizer.param_groups, strict=True)]
+    if wrapper.base_param_settings is not None:  # mmengine's wrapper logs the rates of this group
+        pairs.append((saved.get('base_param_settings', {}), wrapper.base_param_settings))
+    for group, current in pairs:
+        group.update(lr=current['lr'], initial_lr=current['initial_lr'])
     runner.logger.info('The learning rate follows the config, not the checkpoint.')
 
 
@@ -367,7 +368,8 @@ def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:
     ]
     if sizes[0] != sizes[1]:
         yield 'its optimizer has other parameters'
-    parameters = [p for group in runner.optim_wrapper.param_groups for p in group['params']]
+    groups = runner.optim_wrapper.optimizer.param_groups
+    parameters = [p for group in groups for p in group['params']]
     for i, state in saved.get('state', {}).items():
         for key, x in state.items():
             is_state = isinstance(x, torch.Tensor) and x.ndim > 0

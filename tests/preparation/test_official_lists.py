@@ -1,7 +1,8 @@
 from pathlib import Path
 
 import pytest
-from build_list import (
+
+from official_lists import (
     OfficialVideo,
     group_videos,
     leave_out_ids,

@@ -47,7 +47,6 @@ class Trap:
         ('test.py', LINEAR, 'foreign.pth'),
         (*TRAIN, 'load_from=foreign.pth', 'model.backbone.init_cfg=None'),
         (*TRAIN, 'model.backbone.init_cfg.checkpoint=foreign.pth'),
-        ('detect_video.py', 'data/synthetic_ava/videos/val_0.mp4', DETECTION, 'foreign.pth'),
         ('data/make_proposals.py', 'data/motion/videos', 'p.pkl', 'tiny.py', 'foreign.pth'),
     ],
     ids=lambda command: ' '.join(str(c).split('/')[-1] for c in command[:2]),

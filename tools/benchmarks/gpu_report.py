@@ -223,7 +223,7 @@ def batches_from_workers() -> dict[str, Any]:
 
 def write_list(folder: Path, kind: str, length: int) -> Path:
     """Write videos of the usual size of Kinetics, unless they exist, and a list of them."""
-    from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
+    from cvrl_mm.preparation.repack import RepackSettings, repack_video
 
     number = 32 if ON_GPU else 2
     for i in range(number):

@@ -22,7 +22,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
-from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 from mmengine.config import Config
@@ -34,6 +33,7 @@ from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
 from cvrl_mm.cli import check_videos, plain_errors
 from cvrl_mm.engine.runtime import print_warnings_only
 from cvrl_mm.io import progress
+from cvrl_mm.preparation.repack import RepackSettings, repack_video
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
 DECODING, OPENING = "MMAction2's decoding alone", "MMAction2's opening alone"

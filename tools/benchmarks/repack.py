@@ -19,7 +19,6 @@ from pathlib import Path
 import av
 import cv2
 import numpy as np
-from cvrl_mm.preparation.repack_video import RepackSettings, repack_video
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 from mmengine.config import Config
@@ -30,6 +29,7 @@ import cvrl_mm
 from cvrl_mm.cli import check_videos, plain_errors
 from cvrl_mm.datasets.reader import VideoFile
 from cvrl_mm.io import progress
+from cvrl_mm.preparation.repack import RepackSettings, repack_video
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
 ORIGINAL, JPEG = 'original', 'Motion JPEG, qscale 3'

@@ -30,8 +30,8 @@ def write_report(
     lines = [
         '# The paper in miniature',
         '',
-        'Written by `tools/miniature.py`. Accuracy on the held-out generated videos in %, mean ± '
-        'standard deviation over the seeds. All rows of a seed use the same videos. '
+        'Written by `tools/miniature/run.py`. Accuracy on the held-out generated videos in %, mean '
+        '± standard deviation over the seeds. All rows of a seed use the same videos. '
         "The paper's number on Kinetics-400 is in brackets: compare the order, not "
         'the value. `miniature.csv` has the results of all runs.',
         '',

