@@ -79,6 +79,8 @@ class AtomicCheckpointHook(CheckpointHook):
             checkpoints are in the work dir.
     """
 
+    max_keep_ckpts: int
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, backend_args=dict(backend='atomic'))
         # Outdated checkpoints are removed here; mmengine does so before it writes the next one

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from mmengine.dist import all_gather_object, get_world_size
 from mmengine.hooks import Hook
@@ -37,7 +38,7 @@ class ChecksHook(Hook):
             ValueError: The channels differ, or a label is missing or out of range.
         """
         model = unwrapped_model(runner)
-        head = getattr(model, 'cls_head', None)
+        head: Any = getattr(model, 'cls_head', None)
         if hasattr(head, 'in_channels') and not getattr(model, 'with_neck', False):
             check_head_channels(model.backbone, head.in_channels)
         if not hasattr(head, 'num_classes'):
@@ -62,7 +63,7 @@ class ChecksHook(Hook):
                 f'The training list holds {videos} videos, fewer than one batch of {size}; lower '
                 'train_dataloader.batch_size or give more videos.'
             )
-        head = getattr(unwrapped_model(runner), 'cls_head', None)
+        head: Any = getattr(unwrapped_model(runner), 'cls_head', None)
         if not hasattr(head, 'equal_batches'):
             return
         last = 0 if batches.drop_last else len(batches.sampler) % batches.batch_size * ranks

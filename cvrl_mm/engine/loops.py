@@ -48,7 +48,9 @@ class _Seeded(BaseLoop):
     _max_iters: int
     signals: list[int]
 
-    def __init__(self, runner: Runner, dataloader: DataLoader | dict, *args, **kwargs) -> None:
+    def __init__(
+        self, runner: Runner, dataloader: DataLoader | dict, *args: Any, **kwargs: Any
+    ) -> None:
         BaseLoop.__init__(self, runner, dataloader)  # builds the loader
         super().__init__(runner, _SeededLoader.of(self.dataloader), *args, **kwargs)
 
@@ -118,19 +120,20 @@ class SeededIterLoop(_Seeded, IterBasedTrainLoop):
 class _SeededLoader(DataLoader):
     """A loader of :class:`SeededBatches`, whose workers start when the first batch is needed."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Any:
         yield from super().__iter__()
 
     @classmethod
     def of(cls, loader: DataLoader) -> '_SeededLoader':
         """Copy a loader with another batch sampler, which torch does not allow to be set."""
-        batches = loader.batch_sampler
+        batches: Any = loader.batch_sampler
         if type(batches) is not BatchSampler:
             raise ValueError(
                 'Seeded loops need train_dataloader.batch_size and .sampler, without a '
                 f'batch_sampler; got {batches}.'
             )
-        seeded = SeededBatches(batches.sampler, batches.batch_size, batches.drop_last)
+        sampler: Any = batches.sampler
+        seeded = SeededBatches(sampler, batches.batch_size, batches.drop_last)
         copied = {name: getattr(loader, name) for name in COPIED}
         if loader.num_workers == 0:
             copied['timeout'] = 0  # torch refuses another one
