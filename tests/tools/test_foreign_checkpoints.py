@@ -12,7 +12,8 @@ from tests.script import run_script
 CONFIGS = Path(__file__).parents[2] / 'configs'
 LINEAR = CONFIGS / 'miniature/linear_motion.py'
 TRAIN = ('train.py', LINEAR, '--cfg-options', 'train_dataloader.batch_size=4')
-DETECTION = CONFIGS / 'detection/synthetic_ava_faster_rcnn.py'
+AVA = 'data/synthetic_ava/videos'
+PROPOSALS = ('data/make_proposals.py', AVA, 'p.pkl', 'tiny.py', 'foreign.pth', '--csv')
 DETECTOR = """
 default_scope = 'mmdet'
 model = dict(
@@ -47,7 +48,7 @@ class Trap:
         ('test.py', LINEAR, 'foreign.pth'),
         (*TRAIN, 'load_from=foreign.pth', 'model.backbone.init_cfg=None'),
         (*TRAIN, 'model.backbone.init_cfg.checkpoint=foreign.pth'),
-        ('data/make_proposals.py', 'data/motion/videos', 'p.pkl', 'tiny.py', 'foreign.pth'),
+        (*PROPOSALS, 'data/synthetic_ava/annotations/val.csv', '--start', 900),
     ],
     ids=lambda command: ' '.join(str(c).split('/')[-1] for c in command[:2]),
 )
