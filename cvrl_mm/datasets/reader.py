@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from errno import EINVAL
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -408,11 +409,11 @@ class VideoFile:
             yield
         except UnreadableVideoError:
             raise
-        except av.ArgumentError as error:  # FFmpeg found a format outside of FORMATS, perhaps MP3
-            reason = 'its format is not supported, or it is damaged; convert it with ffmpeg'
-            raise UnreadableVideoError(self.name, reason) from error
         except (av.FFmpegError, OSError, ValueError, RuntimeError, MemoryError) as error:
             reason = str(error) if type(error) is ValueError else one_line(error)
+            if isinstance(error, av.FFmpegError) and error.errno == EINVAL:
+                # FFmpeg found a format outside of FORMATS, perhaps MP3
+                reason = 'its format is not supported, or it is damaged; convert it with ffmpeg'
             raise UnreadableVideoError(self.name, reason) from error
 
 

@@ -22,7 +22,8 @@ from ..datasets.reader import UnreadableVideoError, VideoFile
 from ..io import Journal, end_with_parent, locked, replacing
 
 NUM_FRAMES = 32
-START_SECONDS = 600  # time limit for the start of a process, which may import modules first
+START_SECONDS = 60  # time limit for the start of a process, which may import modules first
+STARTS = 3  # a process that is forked beside threads can hang
 LONGEST_WAIT_SECONDS = 3600  # waiting for weeks or for ever raises an OverflowError
 
 
@@ -95,6 +96,13 @@ def find_faults(
                 if checker.alive and not checker.started:
                     checker.begin(timeout_seconds)
                     continue
+                if not checker.started and checker.attempt < STARTS:
+                    checkers.pop(answers).end()
+                    checker = _Checker(
+                        checker.check, checker.place, checker.filename, checker.attempt + 1
+                    )
+                    checkers[checker.answers] = checker
+                    continue
                 yield checker.place, fault
                 if checker.alive and (job := next(todo, None)):
                     checker.place, checker.filename = job
@@ -109,8 +117,10 @@ def find_faults(
 class _Checker:
     """A process that checks videos one after the other."""
 
-    def __init__(self, check: Callable[[str], Any], place: int, filename: str) -> None:
-        self.place, self.filename = place, filename
+    def __init__(
+        self, check: Callable[[str], Any], place: int, filename: str, attempt: int = 1
+    ) -> None:
+        self.check, self.place, self.filename, self.attempt = check, place, filename, attempt
         self.answers, far_end = mp.Pipe()
         args = self.answers, far_end, check
         self.process = mp.Process(target=_serve, args=args, daemon=True)
