@@ -31,22 +31,30 @@ class ClipSample(BaseTransform):
 
     A clip that reaches beyond the end of the video continues at the first frame of the video.
 
-    Required keys: ``total_frames`` and, if frames are not counted from 0, ``start_index``.
-    Added keys: ``frame_inds`` (num_clips * clip_len,), ``clip_len``, ``frame_interval``,
-    ``num_clips``.
+    With ``fps``, the frames are those of the video at this rate: a file of 50 frames per second has
+    half as many at ``fps=25``, and a clip spans the same time in every file. Without it, or if the
+    rate of a file is unknown (0), they are the stored frames.
+
+    Required keys: ``total_frames``, with ``fps`` also ``avg_fps`` and, if frames are not counted
+    from 0, ``start_index``. Added keys: ``frame_inds`` (num_clips * clip_len,), ``clip_len``,
+    ``frame_interval``, ``num_clips``.
 
     Args:
         clip_len: Frames per clip.
         frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
+        fps: Frames per second at which frames are counted; None counts the stored frames.
 
     Raises:
-        ValueError: An argument is not an integer of at least 1.
+        ValueError: An argument is out of range.
     """
 
-    def __init__(self, clip_len: int, frame_interval: int) -> None:
+    def __init__(self, clip_len: int, frame_interval: int, fps: float | None = None) -> None:
         _check_counts(clip_len=clip_len, frame_interval=frame_interval)
+        if fps is not None and not 0 < fps < np.inf:
+            raise ValueError(f'fps must be a positive number or None, got {fps!r}.')
         self.clip_len = clip_len
         self.frame_interval = frame_interval
+        self.fps = fps
 
     def starts(self, num_frames: int) -> np.ndarray:
         """Choose the first frames of the clips.
@@ -61,10 +69,13 @@ class ClipSample(BaseTransform):
 
     def transform(self, results: dict) -> dict:
         """Add the frame numbers of all clips, one clip after the other."""
-        num_frames = results['total_frames']
+        stored_frames = results['total_frames']
+        step = (self.fps and results['avg_fps'] / self.fps) or 1  # stored frames per counted frame
+        num_frames = max(1, round(stored_frames / step))
         starts = np.asarray(self.starts(num_frames))
         within = np.arange(self.clip_len) * self.frame_interval
-        frame_inds = (starts[:, None] + within) % num_frames  # (num_clips, clip_len)
+        counted = (starts[:, None] + within) % num_frames  # (num_clips, clip_len)
+        frame_inds = np.minimum(np.rint(counted * step).astype(int), stored_frames - 1)
         results['frame_inds'] = frame_inds.reshape(-1) + results.get('start_index', 0)
         results['clip_len'] = self.clip_len
         results['frame_interval'] = self.frame_interval
@@ -100,15 +111,21 @@ class TemporalIntervalSample(ClipSample):
         frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
         density: Name of the density of the interval.
         power: Exponent of the densities ``decreasing`` and ``increasing``.
+        fps: As for :class:`ClipSample`.
 
     Raises:
         ValueError: An argument is out of range.
     """
 
     def __init__(
-        self, clip_len: int, frame_interval: int, density: str = 'decreasing', power: float = 1.0
+        self,
+        clip_len: int,
+        frame_interval: int,
+        density: str = 'decreasing',
+        power: float = 1.0,
+        fps: float | None = None,
     ) -> None:
-        super().__init__(clip_len, frame_interval)
+        super().__init__(clip_len, frame_interval, fps)
         if density not in CDFS:
             raise ValueError(f'density must be one of {", ".join(CDFS)}, got {density!r}.')
         if not 0 < power < np.inf:
@@ -212,13 +229,16 @@ class EvenClipSample(ClipSample):
         clip_len: Frames per clip.
         frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
         num_clips: Clips per video.
+        fps: As for :class:`ClipSample`.
 
     Raises:
-        ValueError: An argument is not an integer of at least 1.
+        ValueError: An argument is out of range.
     """
 
-    def __init__(self, clip_len: int, frame_interval: int, num_clips: int) -> None:
-        super().__init__(clip_len, frame_interval)
+    def __init__(
+        self, clip_len: int, frame_interval: int, num_clips: int, fps: float | None = None
+    ) -> None:
+        super().__init__(clip_len, frame_interval, fps)
         _check_counts(num_clips=num_clips)
         self.num_clips = num_clips
 

@@ -91,6 +91,22 @@ def test_clips_follow_their_starts():
     assert (results['clip_len'], results['frame_interval'], results['num_clips']) == (3, 2, 2)
 
 
+@pytest.mark.parametrize(
+    ('rate', 'expected'),
+    [
+        (25, [1, 3, 5, 10, 2, 4]),
+        (24.998, [1, 3, 5, 10, 2, 4]),  # as files round it
+        (0, [1, 3, 5, 10, 2, 4]),  # unknown
+        (50, [1, 5, 9, 9, 3, 7]),  # 5 frames at 25 per second
+        (12.5, [1, 2, 3, 10, 1, 3]),  # 20 frames; the last one is within the file
+    ],
+)
+def test_frames_are_chosen_by_time(rate: float, expected: list[int]):
+    sampler = FixedStarts(clip_len=3, frame_interval=2, fps=25)
+    results = sampler(dict(total_frames=10, start_index=1, avg_fps=rate))
+    np.testing.assert_array_equal(results['frame_inds'], expected)
+
+
 # Released code: L - 31 * 2 starts where the clip fits, else all L frames
 @pytest.mark.parametrize(
     ('total_frames', 'num_starts'), [(72, 10), (64, 2), (63, 1), (62, 62), (40, 40), (1, 1)]
@@ -139,6 +155,7 @@ def test_windows_follow_one_another():
         (TemporalIntervalSample, dict(power=0)),
         (TemporalIntervalSample, dict(power=float('inf'))),
         (RandomClipSample, dict(clip_len=8.0)),
+        (RandomClipSample, dict(fps=0)),
         (EvenClipSample, dict(num_clips=0)),
         (VideoWindow, dict(window_frames=0)),
     ],
