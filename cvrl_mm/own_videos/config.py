@@ -8,7 +8,11 @@ from ..io import replacing
 from .inspect import Inspection, Video
 from .plan import LOOKS, Network, Options, Plan, Setting, number_of_windows
 
-NO_ZOOM_AREA = (0.8, 1.0)
+CROPS = dict(
+    full='',
+    gentle=', area_range=(0.4, 1.0), aspect_ratio_range=(0.75, 1.33)',
+    little=', area_range=(0.8, 1.0)',
+)
 WARMUP_SHARE = 0.1
 CHECKPOINTS = 10  # written during a training
 MAX_LOG_INTERVAL = 10
@@ -57,7 +61,6 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
     else:
         init = f"dict(type='Pretrained', checkpoint=folder + '{INIT}', prefix='backbone.')"
         backbone = f"dict(inputs['backbone'], init_cfg={init})"
-    area = '' if options.zoom else f', area_range={NO_ZOOM_AREA}'
     flip = ['_base_.flip'] if options.flip else []
     colours = settings['colours']
     off = [f'no {name}, ' for name in ('flip', 'zoom') if not getattr(options, name)]
@@ -82,7 +85,13 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         sigma=max(0.5, 2.0 * size / 224),
         kernel=max(3, size // 10 | 1),
         transforms=', '.join(
-            [f'dict(_base_.crop{area})', 'resize', *flip, *COLOURS[colours.value], 'blur']
+            [
+                f'dict(_base_.crop{CROPS[plan["crop"]]})',
+                'resize',
+                *flip,
+                *COLOURS[colours.value],
+                'blur',
+            ]
         ),
         window=window,
         window_name='window, ' if window else '',

@@ -19,7 +19,8 @@ MIN_BATCH = 8  # if there are at least 16 videos
 WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 MIN_STEPS, EPOCHS, FEW_STEPS = 2000, 100, 200  # with fewer steps, a warning is printed
-SHORT_HOURS = 1.0
+SHORT_HOURS = 1.0  # below it on a CPU, the next three apply, and gentler crops (docs/own_videos.md)
+SHORT_SIZE, SHORT_BATCH, SHORT_LR = 48, 48, 8e-3
 BASE_LR, BASE_BATCH = 4e-3, 64  # for short trainings with AdamW
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
@@ -44,7 +45,7 @@ class Network:
 
 SMALL = dict(depth=18, stage_blocks=(1, 1, 1, 1), channels_last=True)
 ENCODERS = {
-    'tiny': Network(SMALL | dict(width=0.25), 128, 64),
+    'tiny': Network(SMALL | dict(width=0.25, conv1_kernel=(3, 5, 5)), 128, 64),
     'small': Network(SMALL | dict(width=0.5), 256, 64),
     'r3d18': Network(dict(depth=18), 512, 112),
     'r3d50': Network(dict(depth=50), 2048, 224),
@@ -235,6 +236,7 @@ def choose(
             'file into parts first (docs/own_videos.md).'
         )
     chosen: dict[str, Setting] = {}
+    short = not machine.on_gpu and options.hours is not None and options.hours < SHORT_HOURS
 
     def take(name: str, value: object, reason: str) -> Any:
         given = getattr(options, name, None)
@@ -242,22 +244,23 @@ def choose(
         return chosen[name].value
 
     if start is None:
-        network = ENCODERS[take('encoder', *_encoder(samples, machine.on_gpu, options.hours))]
+        network = ENCODERS[take('encoder', *_encoder(samples, machine.on_gpu, short))]
     else:
         network = start
         chosen['encoder'] = Setting('that of --init', 'as given')
     clip_len = (16, "the paper's") if machine.on_gpu else (8, "half of the paper's 16, on a CPU")
     frames = take('clip_len', *clip_len)
     take('frame_interval', *_frame_interval(train, rate, frames))
-    take('size', *_size(train, network, machine.on_gpu))
+    take('size', *_size(train, network, machine.on_gpu, short))
     chosen['colours'] = _colours(train, options)
-    total = machine.ranks * take('batch_size', *_batch_size(samples, machine))
+    chosen['crop'] = _crop(options, short)
+    total = machine.ranks * take('batch_size', *_batch_size(samples, machine, short))
     if total > samples:
         raise ValueError(
             f'A batch of {machine.ranks} x {total // machine.ranks} videos is more than the '
             f'{samples} training videos; give a smaller --batch-size or fewer devices.'
         )
-    take('lr', *_learning_rate(total, options.init is not None))
+    take('lr', *_learning_rate(total, options.init is not None, short))
     take('workers', *_workers(machine))
     chosen['window_frames'] = Setting(
         window_frames if samples > len(train) else None,
@@ -319,8 +322,8 @@ def remarks(plan: Plan, options: Options) -> list[str]:
     return found
 
 
-def _encoder(samples: int, on_gpu: bool, hours: float | None) -> tuple[str, str]:
-    if not on_gpu and hours is not None and hours < SHORT_HOURS:
+def _encoder(samples: int, on_gpu: bool, short: bool) -> tuple[str, str]:
+    if short:
         return 'tiny', "a quarter of R3D-18's channels: more steps in less than an hour on a CPU"
     if not on_gpu:
         return 'small', 'one block per stage and half the channels of R3D-18, for a CPU'
@@ -340,9 +343,9 @@ def _frame_interval(train: list[Video], rate: float, clip_len: int) -> tuple[int
     return interval, f'a clip spans {seconds:.2f} s at {rate:.3g} frames per second, near {limit}'
 
 
-def _size(train: list[Video], network: Network, on_gpu: bool) -> tuple[int, str]:
+def _size(train: list[Video], network: Network, on_gpu: bool, short: bool) -> tuple[int, str]:
     side = int(np.median([min(video.width, video.height) for video in train]))
-    wanted = network.size if on_gpu else CPU_SIZE
+    wanted = network.size if on_gpu else SHORT_SIZE if short else CPU_SIZE
     size = max(MIN_SIZE, min(wanted, side // 16 * 16))
     return size, f'{wanted} suits the encoder and device; the short side of the videos is {side}'
 
@@ -357,16 +360,27 @@ def _colours(train: list[Video], options: Options) -> Setting:
     return Setting('full', f'{1 - grey:.0%} of the videos have colours')
 
 
-def _batch_size(samples: int, machine: Machine) -> tuple[int, str]:
+def _crop(options: Options, short: bool) -> Setting:
+    if not options.zoom:
+        return Setting('little', 'as given')
+    if short:
+        return Setting('gentle', 'at least 40 % of the area, for a short training')
+    return Setting('full', "at least 30 % of the area, the paper's")
+
+
+def _batch_size(samples: int, machine: Machine, short: bool) -> tuple[int, str]:
+    if short and samples >= 3 * SHORT_BATCH * machine.ranks:
+        return SHORT_BATCH, 'for a short training on a CPU'
     limit = 128 if machine.on_gpu else 32
     share = max(samples // 4, min(MIN_BATCH, samples // 2))
     size = min(limit, 2 ** int(math.log2(max(2, share // machine.ranks))))
     return size, f'about a quarter of the {samples} videos on all devices, at most {limit} on each'
 
 
-def _learning_rate(total_batch: int, trained_already: bool) -> tuple[float, str]:
-    lr = BASE_LR * math.sqrt(total_batch / BASE_BATCH)
-    rule = f'{BASE_LR:g} for {BASE_BATCH} videos per step, by the square root of the batch (AdamW)'
+def _learning_rate(total_batch: int, trained_already: bool, short: bool) -> tuple[float, str]:
+    base_lr, base_batch = (SHORT_LR, SHORT_BATCH) if short else (BASE_LR, BASE_BATCH)
+    lr = base_lr * math.sqrt(total_batch / base_batch)
+    rule = f'{base_lr:g} for {base_batch} videos per step, by the square root of the batch (AdamW)'
     if trained_already:
         lr, rule = lr / 4, f'{rule}, a quarter of it because the weights are trained already'
     return float(f'{lr:.2g}'), rule

@@ -91,8 +91,11 @@ def test_options_overrule():
 
 
 def test_machines():
-    assert choose(made(300), Options(hours=0.5), CPU)['encoder'] == 'tiny'
-    assert choose(made(300), Options(hours=1), CPU)['encoder'] == 'small'
+    short = choose(made(300), Options(hours=0.5), CPU)
+    assert (short['encoder'], short['size'], short['crop']) == ('tiny', 48, 'gentle')
+    assert (short['batch_size'], short['lr']) == (48, 8e-3)
+    long = choose(made(300), Options(hours=1), CPU)
+    assert (long['encoder'], long['batch_size'], long['crop']) == ('small', 32, 'full')
     gpus = Machine(16, ranks=4, on_gpu=True)
     plan = choose(made(20000, frames=300), Options(), gpus)
     assert (plan['encoder'], plan['clip_len'], plan['frame_interval']) == ('r3d50', 16, 2)
