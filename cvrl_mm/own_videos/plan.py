@@ -19,7 +19,7 @@ MIN_BATCH = 8  # if there are at least 16 videos
 WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 MIN_STEPS, EPOCHS, FEW_STEPS = 2000, 100, 200  # with fewer steps, a warning is printed
-SHORT_HOURS = 1.0  # below it on a CPU, the next three apply, and gentler crops (docs/own_videos.md)
+SHORT_HOURS = 1.0  # below it, on a CPU and without --init, the next three and gentler crops apply
 SHORT_SIZE, SHORT_BATCH, SHORT_LR = 48, 48, 8e-3
 BASE_LR, BASE_BATCH = 4e-3, 64  # for short trainings with AdamW
 LOOKS = 8  # evaluations on the watched videos during a training
@@ -236,7 +236,8 @@ def choose(
             'file into parts first (docs/own_videos.md).'
         )
     chosen: dict[str, Setting] = {}
-    short = not machine.on_gpu and options.hours is not None and options.hours < SHORT_HOURS
+    hours = math.inf if options.hours is None else options.hours
+    short = hours < SHORT_HOURS and not machine.on_gpu and start is None
 
     def take(name: str, value: object, reason: str) -> Any:
         given = getattr(options, name, None)

@@ -174,5 +174,5 @@ def test_what_limits_a_training_is_named():
 
 def test_weights_to_start_from_lower_the_rate():
     start = ENCODERS['r3d18']
-    plan = choose(made(300), Options(init='encoder.pth'), CPU, start)
+    plan = choose(made(300), Options(init='encoder.pth', hours=0.1), CPU, start)
     assert plan.network is start and plan['lr'] == pytest.approx(0.004 / 2**0.5 / 4, rel=0.02)
