@@ -46,11 +46,11 @@ def claim(
         videos=[abspath(source) for source in sources], options=asdict(options)
     )
     if note.is_file():
-        stored = read_command(folder)
+        stored = read_command(folder, type(options))
         same_videos = not sources or asked['videos'] == stored['videos']
-        same_options = options == Options() or asked['options'] == stored['options']
+        same_options = options == type(options)() or asked['options'] == stored['options']
         if same_videos and same_options and config.is_file():
-            return stored['videos'], Options(**stored['options']), True
+            return stored['videos'], type(options)(**stored['options']), True
         if any((folder / 'training').glob('*.pth')):
             changed = [k for k, x in stored['options'].items() if x != asked['options'].get(k)]
             what = f'other {", ".join(changed)}' if same_videos else 'other videos'
@@ -60,7 +60,7 @@ def claim(
             )
         if not sources:
             asked['videos'] = stored['videos']
-            if options == Options():
+            if options == type(options)():
                 asked['options'] = stored['options']
     elif any(not path.name.startswith('.') for path in folder.iterdir()):
         raise ValueError(f'{folder} holds other files and no training; choose a new folder.')
@@ -69,10 +69,10 @@ def claim(
     config.unlink(missing_ok=True)
     with replacing(note) as part:
         part.write_text(json.dumps(asked, indent=2) + '\n', encoding='utf-8')
-    return asked['videos'], Options(**asked['options']), False
+    return asked['videos'], type(options)(**asked['options']), False
 
 
-def read_command(folder: Path) -> dict:
+def read_command(folder: Path, kind: type[Options] = Options) -> dict:
     """Read the stored command: ``videos``, a list of paths, and ``options``, a dict.
 
     Raises:
@@ -81,7 +81,7 @@ def read_command(folder: Path) -> dict:
     note = folder / COMMAND
     try:
         stored = json.loads(note.read_text(encoding='utf-8'))
-        return dict(videos=list(stored['videos']), options=asdict(Options(**stored['options'])))
+        return dict(videos=list(stored['videos']), options=asdict(kind(**stored['options'])))
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f'{note} is damaged: {error!r}.') from error
 

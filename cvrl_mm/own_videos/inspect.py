@@ -50,10 +50,15 @@ class Video:
     @property
     def folder(self) -> str:
         """The first folder of the name that is not a split such as train; '' if there is none."""
-        folders = self.name.split('/')[:-1]
-        if folders and folders[0].lower() in SPLITS:
-            folders = folders[1:]
-        return folders[0] if folders else ''
+        return class_folder(self.name)
+
+
+def class_folder(name: str) -> str:
+    """Return the first folder of a name that is not a split such as train; '' if there is none."""
+    folders = name.split('/')[:-1]
+    if folders and folders[0].lower() in SPLITS:
+        folders = folders[1:]
+    return folders[0] if folders else ''
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,11 @@ def number_of_windows(video: Video, window_frames: int) -> int:
 
 
 def choose(
-    inspection: Inspection, options: Options, machine: Machine, start: Network | None = None
+    inspection: Inspection,
+    options: Options,
+    machine: Machine,
+    start: Network | None = None,
+    split: tuple[list[Video], list[Video]] | None = None,
 ) -> Plan:
     """Choose all settings except ``steps``, for which :func:`choose_steps` needs the time per step.
 
@@ -217,11 +221,12 @@ def choose(
         options: The options of the user.
         machine: The machine of the training.
         start: Architecture of the encoder of ``options.init``.
+        split: Training and held-out videos. Default: those of :func:`split_watched`.
 
     Raises:
         ValueError: There are too few videos for the training or for a batch.
     """
-    train, watched = split_watched(inspection.videos, options.seed)
+    train, watched = split or split_watched(inspection.videos, options.seed)
     rate = float(np.median([video.rate for video in train]))
     window_frames = max(1, round(options.segment_seconds * rate))
     samples = sum(number_of_windows(video, window_frames) for video in train)

@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from os.path import abspath
@@ -40,7 +40,7 @@ from ..io import cores_per_process, locked, progress, replacing, usable_cores
 from .config import INIT, render, write_inputs, write_lists
 from .folder import COMMAND, claim
 from .inspect import Inspection, inspect
-from .plan import Machine, Network, Options, Setting, choose, choose_steps, remarks
+from .plan import Machine, Network, Options, Plan, Setting, choose, choose_steps, remarks
 
 ALONE_SECONDS = 7 * 24 * 3600  # rank 0 inspects and encodes all videos while the others wait
 MIN_TIMED_STEPS = 8
@@ -49,14 +49,68 @@ PLAIN_SECONDS = 30  # between two lines of progress if the output is not a termi
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
-    """Implement :func:`cvrl_mm.pretrain`. All ranks must call this function."""
+class Task:
+    """What a command trains; this one is pre-training."""
+
+    options: type[Options] = Options
+    usage = 'encoder = cvrl_mm.load_encoder({!r})'
+
+    def inspect(
+        self, sources: Sequence[str], options: Any, on_progress: Callable[[int, int], None]
+    ) -> Inspection:
+        """Open all videos."""
+        return inspect(sources, usable_cores(), on_progress)
+
+    def choose(
+        self, found: Inspection, options: Any, machine: Machine, folder: Path, start: Network | None
+    ) -> Plan:
+        """Choose the settings, and write the lists of the training."""
+        plan = choose(found, options, machine, start)
+        write_lists(found, plan, folder / 'lists')
+        return plan
+
+    def needs_time(self, options: Any) -> bool:
+        """Return whether the number of steps depends on the time per step."""
+        return options.epochs is None and options.steps is None
+
+    def choose_steps(self, plan: Plan, options: Any, total_batch: int, seconds: float) -> Setting:
+        """Choose the length of the training."""
+        return choose_steps(plan, options, total_batch, seconds)
+
+    def render(self, found: Inspection, plan: Plan, options: Any) -> str:
+        """Return the text of the config."""
+        return render(found, plan, options)
+
+    def write_results(self, folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
+        """Write the results, ``report.md`` last."""
+        from .report import write_results  # with scikit-learn and matplotlib
+
+        write_results(folder, cfg, checkpoint, console)
+
+
+def run(
+    sources: Sequence[str | Path],
+    out: str | Path,
+    task: Task | None = None,
+    config_only: bool = False,
+    **options: Any,
+) -> Path:
+    """Implement :func:`cvrl_mm.pretrain`. All ranks must call this function.
+
+    Args:
+        sources: Videos, folders and lists; empty to continue.
+        out: Output folder.
+        task: What to train; pre-training by default.
+        config_only: Write the config, and do not train.
+        options: Fields of the task's options.
+    """
+    task = task or Task()
     if not str(out):
         raise ValueError('out must be the path of the output folder.')
     init = options.get('init')
     if init is not None and '://' not in str(init):
         options['init'] = abspath(init)  # the command may be continued from another folder
-    folder, chosen = Path(out).resolve(), Options(**options)
+    folder, chosen = Path(out).resolve(), task.options(**options)
     register_all_modules()
     print_warnings_only()
     if not torch.cuda.is_available() and 'OMP_NUM_THREADS' not in os.environ:
@@ -72,7 +126,7 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
             videos, chosen, has_config = claim(folder, sources, chosen)
             if not has_config:
                 start = _copy_start(chosen.init, folder)  # fails early, before videos are opened
-                found = _inspect(folder, videos)
+                found = _inspect(folder, videos, task, chosen)
         if 'RANK' in os.environ and not is_distributed():
             backend = 'nccl' if torch.cuda.is_available() else 'gloo'
             init_dist('pytorch', backend=backend, timeout=ALONE_SECONDS)
@@ -81,8 +135,9 @@ def run(sources: Sequence[str | Path], out: str | Path, **options: Any) -> Path:
         broadcast_object_list(shared)
         try:
             if shared[1]:
-                _write_config(folder, found, start, shared[0])
-            _finish(folder)
+                _write_config(folder, found, start, shared[0], task)
+            if not config_only:
+                _finish(folder, task)
         except torch.cuda.OutOfMemoryError as error:
             advice = 'Give a smaller --batch-size, --size or --encoder (or set it in config.py).'
             raise ValueError(f'{error} {advice}') from error
@@ -109,45 +164,45 @@ def _copy_start(init: str | None, folder: Path) -> Network | None:
     return Network(backbone, channels, 224 if backbone.get('depth', 50) >= 50 else 112, scale)
 
 
-def _inspect(folder: Path, videos: Sequence[str]) -> Inspection:
+def _inspect(folder: Path, videos: Sequence[str], task: Task, options: Options) -> Inspection:
     """Open all videos and print a report."""
     with progress('Opening videos', console) as on_progress:
-        found = inspect(videos, usable_cores(), on_progress)
+        found = task.inspect(videos, options, on_progress)
     found.write(folder / 'videos.tsv')
     _say(*found.describe())
     return found
 
 
 def _write_config(
-    folder: Path, found: Inspection | None, start: Network | None, options: Options
+    folder: Path, found: Inspection | None, start: Network | None, options: Options, task: Task
 ) -> None:
     """Choose the settings and write the config; only the main process has ``found``."""
     ranks, trial = get_world_size(), folder / '.trial_config.py'
     if found is not None:
         machine = Machine(cores_per_process(), ranks, torch.cuda.is_available())
-        plan = choose(found, options, machine, start)
-        write_lists(found, plan, folder / 'lists')
+        plan = task.choose(found, options, machine, folder, start)
         write_inputs(folder, found.root, start)
         plan.settings['steps'] = Setting(1000, 'not known yet')
-        trial.write_text(render(found, plan, options), encoding='utf-8')
+        trial.write_text(task.render(found, plan, options), encoding='utf-8')
     _wait()
     seconds = math.nan
-    if options.epochs is None and options.steps is None:
+    if task.needs_time(options):
         _say('Measuring the time per step …')
         seconds = time_step(trial)
     if found is not None:
-        plan.settings['steps'] = choose_steps(plan, options, plan['batch_size'] * ranks, seconds)
+        steps = task.choose_steps(plan, options, plan['batch_size'] * ranks, seconds)
+        plan.settings['steps'] = steps
         for name, setting in plan.settings.items():
             if setting.value is not None:
                 _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
         with replacing(folder / 'config.py') as part:
-            part.write_text(render(found, plan, options), encoding='utf-8')
+            part.write_text(task.render(found, plan, options), encoding='utf-8')
         trial.unlink()
         _say(*remarks(plan, options), f'Settings and their reasons: {folder / "config.py"}')
     _wait()
 
 
-def _finish(folder: Path) -> None:
+def _finish(folder: Path, task: Task) -> None:
     """Train to the end, and write the results if they are older than the last checkpoint."""
     config = folder / 'config.py'
     cfg = read_config(config, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
@@ -158,17 +213,15 @@ def _finish(folder: Path) -> None:
         _say(f'{"Continuing" if trained else "Starting"} the training of {steps} steps.')
         train(config)
     if is_main_process():
-        from .report import write_results  # with scikit-learn and matplotlib
-
         report = folder / 'report.md'
         written = report.stat().st_mtime_ns if report.is_file() else 0
         if written >= last_checkpoint(cfg)[1].stat().st_mtime_ns:
             _say(f'The report exists already; remove {report} to write it again.')
         else:
-            write_results(folder, cfg, last_checkpoint(cfg)[1], console)
+            task.write_results(folder, cfg, last_checkpoint(cfg)[1], console)
         _say(
             f'Open {folder / "index.html"} in a browser. The numbers are in report.md beside it.',
-            f'In Python: encoder = cvrl_mm.load_encoder({str(folder)!r})',
+            f'In Python: {task.usage.format(str(folder))}',
         )
     _wait()
 
@@ -212,6 +265,7 @@ def time_step(config_file: Path) -> float:
         cfg = _read(config_file)
         untimed, timed = steps_to_time(cfg.train_dataloader.num_workers)
         cfg.merge_from_dict({'train_cfg.max_iters': untimed + timed, 'work_dir': folder})
+        cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
         cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'RepresentationHook']
         cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
         runner = QuietRunner.from_cfg(cfg)
@@ -264,9 +318,9 @@ class QuietRunner(Runner):
 class ProgressHook(Hook):
     """Show loss, accuracy, speed, waiting time and remaining time in one line.
 
-    ``accuracy`` is the contrastive accuracy: the share of first clips whose nearest clip in the
-    batch is the second clip of the same video. Without a terminal, a line is printed every 30
-    seconds.
+    ``accuracy`` is that of the classifier, or the contrastive accuracy: the share of first clips
+    whose nearest clip in the batch is the second clip of the same video. Without a terminal, a line
+    is printed every 30 seconds.
     """
 
     priority = 'LOWEST'  # after all hooks that log values
@@ -283,14 +337,17 @@ class ProgressHook(Hook):
             return
         self.shown = time.monotonic()
         scalars, window = runner.message_hub.log_scalars, runner.log_processor.window_size
+        batch = runner.cfg.train_dataloader.batch_size * get_world_size()
+        measure, choices = 'accuracy', batch
+        if 'train/top1_acc' in scalars:
+            measure, choices = 'top1_acc', runner.cfg.model.cls_head.num_classes
         loss, accuracy, seconds, waiting = (
             float(scalars[f'train/{name}'].mean(window))
-            for name in ('loss', 'accuracy', 'time', 'data_time')
+            for name in ('loss', measure, 'time', 'data_time')
         )
-        batch = runner.cfg.train_dataloader.batch_size * get_world_size()
         line = (
             f'Training {done}/{total}  {timedelta(seconds=round(seconds * (total - done)))} left  '
-            f'loss {loss:.2f}  accuracy {accuracy:.0%} (chance {1 / batch:.0%})  '
+            f'loss {loss:.2f}  accuracy {accuracy:.0%} (chance {1 / choices:.0%})  '
             f'{batch / seconds:.3g} videos/s  waiting {waiting / seconds:.0%}'
         )
         start, end = ('\r\x1b[K', '' if done < total else '\n') if on_terminal else ('', '\n')

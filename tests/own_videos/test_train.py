@@ -191,7 +191,7 @@ def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
     def share(values: list) -> None:
         values[:] = [Options(steps=3), True]
 
-    def write(folder: Path, found: object, start: object, options: Options) -> None:
+    def write(folder: Path, found: object, start: object, options: Options, task: object) -> None:
         written.append((found, options))
         raise Stopped
 
