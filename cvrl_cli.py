@@ -7,8 +7,7 @@ wrong arguments are answered without that import.
 import argparse
 import runpy
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -120,8 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit('cvrl: the package cvrl_mm is not installed')
     tool = Path(spec.origin).parent / '.mim/tools' / TOOLS[command][0]
     sys.argv = [f'cvrl {command}', *given[1:]]
-    with _interruptible():
-        runpy.run_path(str(tool), run_name='__main__')
+    runpy.run_path(str(tool), run_name='__main__')  # which calls run_tool()
 
 
 def pretrain(arguments: Sequence[str], prog: str = 'cvrl pretrain') -> None:
@@ -222,7 +220,9 @@ def probe(arguments: Sequence[str]) -> None:
 
 def doctor(arguments: Sequence[str]) -> None:
     """Run ``cvrl doctor``."""
-    parser = doctor_parser()
+    parser = _parser('cvrl doctor', DOCTOR)
+    parser.add_argument('--config', help='config of a training to check')
+    parser.add_argument('--ranks', type=int, help='processes of the training (one per GPU)')
     args = parser.parse_args(arguments)
     if args.ranks is not None and args.ranks < 1:
         parser.error(f'--ranks must be at least 1, got {args.ranks}')
@@ -234,14 +234,6 @@ def doctor(arguments: Sequence[str]) -> None:
 
     sys.argv[0] = 'cvrl doctor'
     run_tool(run, args)
-
-
-def doctor_parser() -> argparse.ArgumentParser:
-    """Make the parser of ``cvrl doctor``."""
-    parser = _parser('cvrl doctor', DOCTOR)
-    parser.add_argument('--config', help='config of a training to check')
-    parser.add_argument('--ranks', type=int, help='processes of the training (one per GPU)')
-    return parser
 
 
 COMMANDS = dict(pretrain=pretrain, neighbours=neighbours, probe=probe, doctor=doctor)
@@ -262,16 +254,6 @@ def _parser_of_training(command: str, text: str) -> argparse.ArgumentParser:
     return parser
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Report Ctrl-C in one word."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        print('\nInterrupted.', file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
-
-
 def run_tool(run: Callable[[argparse.Namespace], None], args: argparse.Namespace) -> None:
     """Run a tool after its arguments have been parsed.
 
@@ -282,11 +264,14 @@ def run_tool(run: Callable[[argparse.Namespace], None], args: argparse.Namespace
     Raises:
         SystemExit: An error of the user, with its message, or (status 130) Ctrl-C.
     """
-    with _interruptible():
+    try:
         from cvrl_mm.cli import plain_errors  # takes seconds, which --help need not wait for
 
         with plain_errors():
             run(args)
+    except KeyboardInterrupt:
+        print('\nInterrupted.', file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
 
 
 def evaluation_parser(description: str | None) -> argparse.ArgumentParser:

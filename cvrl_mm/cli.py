@@ -6,7 +6,7 @@ import runpy
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike
@@ -21,11 +21,11 @@ from mmengine.dist import init_dist
 from mmengine.runner import Runner
 
 INTERRUPTED = 128 + signal.SIGINT  # exit status after Ctrl-C
-# Top-level keys of a config that a run reads
-RUNNER_KEYS = {
+# Top-level keys of a config that a run or an evaluation reads
+KEYS = {
     *inspect.signature(Runner.__init__).parameters,
     *('activation_checkpointing', 'compile', 'efficient_conv_bn_eval', 'find_unused_parameters'),
-    *('model_wrapper_cfg', 'runner_type', 'sync_bn'),
+    *('feature_pipeline', 'model_wrapper_cfg', 'runner_type', 'sync_bn'),
 } - {'self', 'cfg'}
 
 
@@ -96,17 +96,13 @@ def read_config(path: str | PathLike, *needed: str) -> Config:
         FileNotFoundError: The file does not exist.
         ValueError: The file is not a config, or a key is missing.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f'There is no config {path}.')
     try:
         config = Config.fromfile(path)
     except OSError:
         raise
     except Exception as error:  # configs are programs and can raise any exception
-        line = f', line {error.lineno}' if isinstance(error, SyntaxError) else ''
-        raise ValueError(f'The config {path}{line} cannot be read: {error}') from error
-    lacking = [key for key in needed if key not in config]
-    if lacking:
+        raise ValueError(f'The config {path} cannot be read: {error}') from error
+    if lacking := [key for key in needed if key not in config]:
         raise ValueError(f'The config {path} lacks {", ".join(lacking)}.')
     return config
 
@@ -156,8 +152,11 @@ def run_host_tool(name: str) -> None:
     from .models.weights import refuse_foreign_code
 
     if sys.argv[1:] and not sys.argv[1].startswith('-'):
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
         with plain_errors():
-            _check_arguments(sys.argv[1:])
+            config = read_config(sys.argv[1], 'model')
+            read_options(config, parser.parse_known_args(sys.argv[2:])[0].cfg_options)
     refuse_foreign_code()
     package = Path(mmaction.__file__).parent
     folders = [package / '.mim' / 'tools', package.parent / 'tools']  # wheel, source checkout
@@ -167,75 +166,37 @@ def run_host_tool(name: str) -> None:
     runpy.run_path(str(script), run_name='__main__')
 
 
-def _check_arguments(arguments: Sequence[str]) -> None:
-    """Check the config and ``--cfg-options``, and warn of options that change nothing."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
-    config = read_config(arguments[0], 'model')
-    options = parse_options(parser.parse_known_args(arguments[1:])[0].cfg_options)
-    check_options(config, options)
+def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
+    """Parse ``--cfg-options``, and warn of those that change nothing.
+
+    Args:
+        config: The config to be changed. mmengine merges any key into it.
+        given: Texts KEY=VALUE, with dotted keys.
+
+    Returns:
+        Values by dotted key.
+
+    Raises:
+        ValueError: A text has no '=', or nothing reads a key.
+    """
+    if wrong := [option for option in given if '=' not in option]:
+        raise ValueError(f'--cfg-options takes KEY=VALUE, got {wrong[0]!r}.')
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--cfg-options', nargs='*', action=DictAction, default={})
+    options = parser.parse_args(['--cfg-options', *given]).cfg_options
     for key in options:
         name = key.split('.')[0]
-        if name not in RUNNER_KEYS:
+        if name not in {*KEYS, *config}:
+            similar = get_close_matches(name, KEYS)
+            hint = f'; did you mean {" or ".join(similar)}?' if similar else '.'
+            raise ValueError(f'--cfg-options {key}: a config has no key {name!r}{hint}')
+        if name not in KEYS:
             print(
                 f'--cfg-options {key}: {name} is a variable of the config file, from which other '
                 'values have been made; set those instead.',
                 file=sys.stderr,
             )
-
-
-def parse_options(given: Sequence[str]) -> dict[str, Any]:
-    """Parse the values of ``--cfg-options``.
-
-    Args:
-        given: Texts KEY=VALUE, with dotted keys.
-
-    Raises:
-        ValueError: A text has no '='.
-    """
-    wrong = [option for option in given if '=' not in option]
-    if wrong:
-        raise ValueError(f'--cfg-options takes KEY=VALUE, got {wrong[0]!r}.')
-    parser = argparse.ArgumentParser()
-    parser.add_argument('--cfg-options', nargs='*', action=DictAction, default={})
-    return parser.parse_args(['--cfg-options', *given]).cfg_options
-
-
-def check_options(config: Config, options: Mapping[str, Any]) -> None:
-    """Check ``--cfg-options``, which mmengine merges into a config whatever they are.
-
-    Args:
-        config: Config.
-        options: Values by dotted key, such as 'optim_wrapper.optimizer.lr'.
-
-    Raises:
-        ValueError: A key is unknown at the top level of a config, where nothing would read it, or
-            a text is given in place of a number.
-    """
-    for key, value in options.items():
-        first, *rest = key.split('.')
-        if first not in RUNNER_KEYS and first not in config:
-            similar = [*_paths_to(first, config), *get_close_matches(first, RUNNER_KEYS)]
-            hint = f'; did you mean {" or ".join(similar[:3])}?' if similar else '.'
-            raise ValueError(f'--cfg-options {key}: a config has no key {first!r}{hint}')
-        old: Any = config.get(first)
-        for part in rest:
-            if isinstance(old, list) and part.isdecimal() and int(part) < len(old):
-                old = old[int(part)]
-            else:
-                old = old.get(part) if isinstance(old, dict) else None
-        if isinstance(old, int | float) and isinstance(value, str):
-            raise ValueError(f'--cfg-options {key}={value}: a value such as {old!r} is needed.')
-
-
-def _paths_to(name: str, node: Any, path: str = '') -> Iterator[str]:
-    """Yield the dotted keys that end with a name."""
-    items = node.items() if isinstance(node, dict | Config) else enumerate(node)
-    for key, value in items:
-        if key == name:
-            yield f'{path}{key}'
-        if isinstance(value, dict | list):
-            yield from _paths_to(name, value, f'{path}{key}.')
+    return options
 
 
 def pass_on_randomness() -> None:
@@ -264,12 +225,10 @@ def start_evaluation(args: argparse.Namespace, *needed: str) -> tuple[Config, Pa
         or in ``work_dirs`` for untrained weights and for addresses.
 
     Raises:
-        FileNotFoundError, ValueError: See :func:`read_config` and :func:`check_options`.
+        FileNotFoundError, ValueError: See :func:`read_config` and :func:`read_options`.
     """
     config = read_config(args.config, *needed)
-    options = parse_options(args.cfg_options)
-    check_options(config, options)
-    config.merge_from_dict(options)
+    config.merge_from_dict(read_options(config, args.cfg_options))
     if args.launcher != 'none':
         init_dist(args.launcher, timeout=24 * 3600)  # for the last rank to finish its features
     path = Path(args.checkpoint)

