@@ -25,6 +25,11 @@ TOOLS = {
     'check': ('data/check_videos.py', 'check that the videos of a list can be read'),
     'repack': ('data/repack.py', 'write smaller copies of videos, which load faster'),
 }
+TRAINING = {
+    'pretrain': 'pre-train an encoder on your own videos',
+    'finetune': 'train a classifier of your own classes, from an encoder',
+    'predict': 'classify videos with such a classifier',
+}
 PRETRAIN = """Pre-train a video encoder on your own videos, without labels.
 
 The videos are opened and reported, settings are chosen and explained in OUT/config.py, and the
@@ -36,6 +41,24 @@ Examples:
     {prog} --out work_dirs/mine
 
 Several GPUs: torchrun --nproc_per_node=4 --no-python {prog} my_videos/ --out work_dirs/mine
+"""
+FINETUNE = """Train a classifier of labelled videos, from a trained encoder.
+
+VIDEOS are folders with one folder per class, or lists with lines "path label", in which the label
+is a name or a number. OUT then holds classifier.pth, index.html (confusion matrix and the worst
+mistakes), predictions.csv and report.md. The same command continues after an interruption.
+
+Examples:
+    cvrl finetune work_dirs/mine my_classes/ --out work_dirs/classifier
+    cvrl finetune encoder.safetensors train.txt --val test.txt --frozen --out work_dirs/classifier
+    cvrl finetune --out work_dirs/classifier
+"""
+PREDICT = """Classify videos with a classifier of cvrl finetune.
+
+Examples:
+    cvrl predict work_dirs/classifier video.mp4 more_videos/ list.txt
+    cvrl predict work_dirs/classifier videos/ --csv > predictions.csv
+    cvrl predict work_dirs/classifier long_video.mp4 --every 0.5    # and a picture of the classes
 """
 ENCODERS = ('tiny', 'small', 'r3d18', 'r3d50')
 NEIGHBOURS = """Write a page of videos beside their nearest neighbours.
@@ -76,9 +99,9 @@ SETTINGS: dict[str, tuple[type, str]] = {
     ),
     'lr': (float, 'learning rate (0.004 for 64 videos per step)'),
     'workers': (int, 'processes per device that load videos, 0 for none (by the cores)'),
-    'segment-seconds': (float, 'longer files count as several videos of this length (30)'),
     'seed': (int, 'of all random draws (0)'),
 }
+SEGMENT = float, 'longer files count as several videos of this length (30)'
 SWITCHES = {
     'flip': 'do not mirror clips: where left and right matter',
     'colour': 'do not change colours or brightness: where they matter',
@@ -101,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument('--version', action='version', version=f'cvrl_mm {version("cvrl_mm")}')
     commands = parser.add_subparsers(dest='command', metavar='COMMAND', required=True)
-    commands.add_parser('pretrain', help='pre-train an encoder on your own videos', add_help=False)
+    for name, text in TRAINING.items():
+        commands.add_parser(name, help=text, add_help=False)
     for name, (_, text) in TOOLS.items():
         commands.add_parser(name, help=text, add_help=False)
     commands.add_parser('doctor', help='check the installation', add_help=False)
@@ -124,64 +148,118 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def pretrain(arguments: Sequence[str], prog: str = 'cvrl pretrain') -> None:
     """Run ``cvrl pretrain``; ``prog`` is the name of the program in its help."""
-    parser = pretrain_parser(prog)
-    args = vars(parser.parse_args(arguments))
-    videos, out = args.pop('videos'), args.pop('out')
 
-    def can_continue() -> bool:
-        return any((Path(out) / name).is_file() for name in ('config.py', 'command.json'))
-
-    def run(options: argparse.Namespace) -> None:
+    def run(videos: list[str], out: str, **options: Any) -> None:
         from cvrl_mm.own_videos import pretrain
 
-        pretrain(videos, out, **vars(options))
+        pretrain(videos, out, **options)
 
-    if not videos and not can_continue():
-        parser.error(f'{out} holds no training to continue; name videos')
-    sys.argv[0] = prog
+    _train(pretrain_parser(prog), arguments, run)
+
+
+def finetune(arguments: Sequence[str]) -> None:
+    """Run ``cvrl finetune``."""
+
+    def run(videos: list[str], out: str, **options: Any) -> None:
+        from cvrl_mm.own_videos import finetune
+
+        folder = finetune(videos=videos, out=out, **options)
+        if options.get('config_only'):
+            print((folder / 'config.py').read_text(encoding='utf-8'), end='')
+
+    _train(finetune_parser(), arguments, run)
+
+
+def _train(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], train: Callable[..., None]
+) -> None:
+    """Run a command that trains in an output folder, and say how to continue after Ctrl-C."""
+    args = parser.parse_args(arguments)
+
+    def can_continue() -> bool:
+        return any((Path(args.out) / name).is_file() for name in ('config.py', 'command.json'))
+
+    if not args.videos and not can_continue():
+        parser.error(f'{args.out} holds no training to continue; name videos')
+    sys.argv[0] = parser.prog
     try:
-        run_tool(run, argparse.Namespace(**args))
+        run_tool(lambda args: train(**vars(args)), args)
     except SystemExit as leaving:
         if leaving.code == INTERRUPTED:
-            hint = f'To continue: {prog} --out {out}'
+            hint = f'To continue: {parser.prog} --out {args.out}'
             print(hint if can_continue() else 'Nothing is written yet.', file=sys.stderr)
         raise
 
 
 def pretrain_parser(prog: str) -> argparse.ArgumentParser:
     """Make the parser of ``cvrl pretrain``."""
-    parser = _parser(
-        prog,
-        PRETRAIN.format(prog=prog),
-        argument_default=argparse.SUPPRESS,
-        allow_abbrev=False,
-    )
+    parser = _training_parser(prog, PRETRAIN.format(prog=prog), '100 epochs and at least 2000')
     parser.add_argument(
         'videos', nargs='*', default=[], help='videos, folders (searched recursively), .txt lists'
     )
-    parser.add_argument('--out', required=True, help='folder for everything that is written')
     parser.add_argument(
         '--init',
         help='checkpoint to start from; its architecture is kept (default: random weights)',
     )
-    length = parser.add_argument_group(
-        'length of the training, one of (default: 100 epochs and at least 2000 steps)'
-    ).add_mutually_exclusive_group()
-    length.add_argument('--hours', type=float, help='time to train, without inspection and report')
-    length.add_argument('--epochs', type=int, help='passes over the videos')
-    length.add_argument('--steps', type=int, help='steps')
-    group = parser.add_argument_group('settings (by default chosen as said in parentheses)')
-    group.add_argument(
+    parser.add_argument(
         '--encoder',
         choices=ENCODERS,
         help='tiny and small are for a CPU (by machine, time and number of videos)',
     )
-    for name, (kind, text) in SETTINGS.items():
-        group.add_argument(f'--{name}', type=kind, help=text)
-    augmentation = parser.add_argument_group('augmentation')
-    for name, text in SWITCHES.items():
-        augmentation.add_argument(f'--no-{name}', dest=name, action='store_false', help=text)
+    kind, text = SEGMENT
+    parser.add_argument('--segment-seconds', type=kind, help=text)
     return parser
+
+
+def finetune_parser() -> argparse.ArgumentParser:
+    """Make the parser of ``cvrl finetune``."""
+    parser = _training_parser('cvrl finetune', FINETUNE, '50 epochs and at least 300')
+    encoder = 'folder of a training by cvrl pretrain, or a weights file'
+    parser.add_argument('encoder', nargs='?', default=None, help=encoder)
+    parser.add_argument('videos', nargs='*', default=[], help='folders of class folders, or lists')
+    parser.add_argument('--val', help='held-out videos (default: 30 %% of each class)')
+    parser.add_argument('--frozen', action='store_true', help='train only the linear layer')
+    parser.add_argument('--config-only', action='store_true', help='print the config, do not train')
+    return parser
+
+
+def _training_parser(prog: str, text: str, length: str) -> argparse.ArgumentParser:
+    """Make a parser with the options of all commands that train."""
+    parser = _parser(prog, text, argument_default=argparse.SUPPRESS, allow_abbrev=False)
+    parser.add_argument('--out', required=True, help='folder for everything that is written')
+    group = parser.add_argument_group(
+        f'length of the training, one of (default: {length} steps)'
+    ).add_mutually_exclusive_group()
+    group.add_argument('--hours', type=float, help='time to train, without inspection and report')
+    group.add_argument('--epochs', type=int, help='passes over the videos')
+    group.add_argument('--steps', type=int, help='steps')
+    settings = parser.add_argument_group('settings (by default chosen as said in parentheses)')
+    for name, (kind, help_text) in SETTINGS.items():
+        settings.add_argument(f'--{name}', type=kind, help=help_text)
+    augmentation = parser.add_argument_group('augmentation')
+    for name, help_text in SWITCHES.items():
+        augmentation.add_argument(f'--no-{name}', dest=name, action='store_false', help=help_text)
+    return parser
+
+
+def predict(arguments: Sequence[str]) -> None:
+    """Run ``cvrl predict DIR VIDEO...``."""
+    sys.argv[0] = 'cvrl predict'
+    parser = _parser(sys.argv[0], PREDICT)
+    parser.add_argument('classifier', metavar='DIR', help='folder of a training by cvrl finetune')
+    parser.add_argument('videos', nargs='+', help='videos, folders or .txt lists')
+    parser.add_argument('--every', type=float, help='seconds between the windows of a long video')
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument('--json', action='store_true', help='print JSON, with all classes')
+    form.add_argument('--csv', action='store_true', help='print CSV, with all classes')
+
+    def run(args: argparse.Namespace) -> None:
+        from cvrl_mm.own_videos.results import print_predictions
+
+        form = 'json' if args.json else 'csv' if args.csv else 'text'
+        print_predictions(args.classifier, args.videos, args.every, form)
+
+    run_tool(run, parser.parse_args(arguments))
 
 
 def neighbours(arguments: Sequence[str]) -> None:
@@ -236,7 +314,14 @@ def doctor(arguments: Sequence[str]) -> None:
     run_tool(run, args)
 
 
-COMMANDS = dict(pretrain=pretrain, neighbours=neighbours, probe=probe, doctor=doctor)
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = dict(
+    pretrain=pretrain,
+    finetune=finetune,
+    predict=predict,
+    neighbours=neighbours,
+    probe=probe,
+    doctor=doctor,
+)
 
 
 def _parser(prog: str | None, text: str | None, **given: Any) -> argparse.ArgumentParser:

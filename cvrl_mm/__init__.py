@@ -11,13 +11,15 @@ compat.apply()
 
 from . import augmentation, datasets, engine, models  # noqa: E402
 from .evaluation.encoder import load_encoder  # noqa: E402
-from .own_videos import pretrain  # noqa: E402
+from .own_videos import finetune, load_classifier, pretrain  # noqa: E402
 
 __all__ = [
     '__version__',
     'augmentation',
     'datasets',
     'engine',
+    'finetune',
+    'load_classifier',
     'load_encoder',
     'models',
     'pretrain',

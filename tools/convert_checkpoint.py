@@ -6,6 +6,7 @@ Both contain a description: architecture, padding, input, origin, training confi
 Examples:
     python tools/convert_checkpoint.py tf r3d_1x_k400_800ep.tar.gz r3d50_k400_released.pth
     python tools/convert_checkpoint.py export epoch_800.pth encoder.onnx
+    python tools/convert_checkpoint.py export work_dirs/classifier classifier.onnx
     python tools/convert_checkpoint.py encoder epoch_800.pth encoder.safetensors --license MIT
 
 In a config that starts from the first file:
@@ -63,7 +64,12 @@ def run(args: argparse.Namespace) -> None:
     from cvrl_mm.cli import read_config
     from cvrl_mm.convert.export import export_encoder
     from cvrl_mm.evaluation.encoder import load_encoder
+    from cvrl_mm.own_videos.predict import is_classifier, load_classifier
 
+    if args.command == 'export' and is_classifier(args.source):
+        classifier = load_classifier(args.source)
+        export_encoder(classifier.network, args.out, args.dtype, classifier.classes)
+        return
     if args.command in ('encoder', 'export'):
         encoder = load_encoder(args.source, args.config and read_config(args.config, 'model'))
         if args.command == 'export':

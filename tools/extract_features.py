@@ -1,5 +1,7 @@
 """Write pooled features of videos to a file: one vector per video, averaged over its clips.
 
+With --every SECONDS, OUT is a folder with one file per video: the features over time, (T, C).
+
 The clips are those that the checkpoint or --config describes. Finished videos are kept in
 OUT.parts, so the same command continues an interrupted extraction. With torchrun, srun or a Slurm
 array, each process encodes its share of the videos, and the last one writes OUT.
@@ -8,6 +10,7 @@ Examples:
     python tools/extract_features.py r3d50_k400_released.pth videos/ -o feats.npz
     python tools/extract_features.py epoch_800.pth val.txt --root data/videos -o feats.parquet
     python tools/extract_features.py untrained videos/ -o random.npz --config CONFIG
+    python tools/extract_features.py encoder.safetensors videos/ -o over_time/ --every 0.5
     torchrun --nproc_per_node 8 tools/extract_features.py encoder.safetensors list.txt -o feats.npz
     sbatch --array=0-7 --wrap "python tools/extract_features.py encoder.pth list.txt -o feats.npz"
 
@@ -31,7 +34,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('checkpoint', help=checkpoint)
     config = 'config of the architecture and the clips, instead of that in the checkpoint'
     parser.add_argument('videos', nargs='+', help='videos, folders, or lists (.txt)')
-    parser.add_argument('-o', '--out', required=True, help='a file .npz or .parquet')
+    parser.add_argument('-o', '--out', required=True, help='a file .npz or .parquet, or a folder')
+    parser.add_argument('--every', type=float, help='seconds from one clip to the next, over time')
     parser.add_argument('--config', help=config)
     parser.add_argument('--root', help='folder of the paths in lists (folder of the list)')
     for name, text in (
@@ -71,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
     from cvrl_mm.cli import check_device, read_config
     from cvrl_mm.datasets.lists import gather_videos
     from cvrl_mm.engine.runtime import print_warnings_only
-    from cvrl_mm.evaluation.encoder import extract_to_file, load_encoder
+    from cvrl_mm.evaluation.encoder import extract_over_time, extract_to_file, load_encoder
     from cvrl_mm.evaluation.features import check_features_path
     from cvrl_mm.io import printable, progress, rank_and_size, usable_cores
 
@@ -79,7 +83,8 @@ def run(args: argparse.Namespace) -> None:
     device = args.device or default_device()
     check_device(device)
     rank, size = rank_and_size()
-    check_features_path(args.out)  # before the encoder is loaded
+    if args.every is None:
+        check_features_path(args.out)  # before the encoder is loaded
     paths = gather_videos(args.videos, args.root)
     config = read_config(args.config, 'model') if args.config is not None else None
     encoder = load_encoder(args.checkpoint, config).to(device)
@@ -88,17 +93,20 @@ def run(args: argparse.Namespace) -> None:
     encoder.clip_input = dataclasses.replace(encoder.clip_input, **given)
     title = 'videos' if size == 1 else f'videos of process {rank} of {size}'
     with progress(title, Console(stderr=True)) as on_progress:
-        failed = extract_to_file(
-            encoder,
-            paths,
-            args.out,
-            num_clips=args.num_clips,
-            batch_size=args.batch_size,
-            num_workers=min(4, usable_cores()) if args.workers is None else args.workers,
-            rank=rank,
-            size=size,
-            on_progress=on_progress,
-        )
+        common = dict(rank=rank, size=size, on_progress=on_progress)
+        if args.every is None:
+            failed = extract_to_file(
+                encoder,
+                paths,
+                args.out,
+                num_clips=args.num_clips,
+                batch_size=args.batch_size,
+                num_workers=min(4, usable_cores()) if args.workers is None else args.workers,
+                **common,
+            )
+        else:
+            failed = extract_over_time(encoder, paths, args.out, args.every, **common)
+            paths = paths[rank::size]
     if failed is None:
         print(f'Process {rank} of {size} is finished; the last one writes {args.out}.')
         return

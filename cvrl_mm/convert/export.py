@@ -1,8 +1,10 @@
 """Extract the backbone of a checkpoint, and export it for use without this package."""
 
 import copy
+import json
 import logging
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,18 +119,26 @@ def export_slow_only(path: str | Path) -> dict[str, Any]:
     return dict(state_dict=state, meta=meta)
 
 
-def export_encoder(encoder: nn.Module, out: str | Path, dtype: str = 'float32') -> float:
+def export_encoder(
+    encoder: nn.Module,
+    out: str | Path,
+    dtype: str = 'float32',
+    classes: Sequence[str] | None = None,
+) -> float:
     """Export a graph from uint8 clips to features, and compare it with the encoder.
 
     Normalisation and pooling are part of the graph. Batch size, time, height and width are
     dynamic, with at least 4 frames and more than 32 pixels per side. The input ``clips`` is
-    (N, 3, T, H, W) uint8, the output ``features`` is (N, C) float32.
+    (N, 3, T, H, W) uint8, the output ``features`` is (N, C) float32. The output of a classifier is
+    ``probabilities``, (N, K).
 
     Args:
-        encoder: An :class:`Encoder`; it is not modified.
+        encoder: An :class:`Encoder`, or the ``network`` of a classifier; it is not modified.
         out: A file name that ends in ``.onnx`` or ``.pt2``.
         dtype: Type of the weights and of the computation: ``float32``, ``float16`` or, in a
             ``.pt2`` file, ``bfloat16``.
+        classes: Names of the classes of a classifier. They are stored as a JSON list under the name
+            ``classes``: in the metadata of an ONNX file, as an extra file of a ``.pt2`` file.
 
     Returns:
         The largest absolute difference from the eager float32 encoder on a random clip of another
@@ -151,7 +161,7 @@ def export_encoder(encoder: nn.Module, out: str | Path, dtype: str = 'float32') 
     with torch.no_grad():
         expected = copy.deepcopy(encoder).cpu().float()(clips)
     with replacing(out) as part:
-        _write_graph(encoder, part, getattr(torch, dtype))
+        _write_graph(encoder, part, getattr(torch, dtype), classes)
         scale = expected.abs().max().item()
         difference = (run_graph(part, clips) - expected).abs().max().item() / (scale or 1.0)
         if dtype == 'float32' and not difference <= TOLERANCE:
@@ -179,10 +189,13 @@ def run_graph(path: str | Path, clips: Tensor) -> Tensor:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=['CPUExecutionProvider'])
-    return torch.from_numpy(session.run(['features'], dict(clips=clips.numpy()))[0])
+    return torch.from_numpy(session.run(None, dict(clips=clips.numpy()))[0])
 
 
-def _write_graph(encoder: nn.Module, out: Path, dtype: torch.dtype) -> None:
+def _write_graph(
+    encoder: nn.Module, out: Path, dtype: torch.dtype, classes: Sequence[str] | None
+) -> None:
+    texts = {} if classes is None else dict(classes=json.dumps(list(classes)))
     module = _Uint8Encoder(_with_dynamic_padding(copy.deepcopy(encoder).cpu()).to(dtype))
     sizes = {axis: torch.export.Dim.DYNAMIC for axis in (0, 2, 3, 4)}
     example = torch.zeros(EXAMPLE, dtype=torch.uint8)
@@ -190,11 +203,13 @@ def _write_graph(encoder: nn.Module, out: Path, dtype: torch.dtype) -> None:
         warnings.simplefilter('ignore')
         program = torch.export.export(module.eval(), (example,), dynamic_shapes=dict(clips=sizes))
         if out.suffix == '.pt2':
-            torch.export.save(program, out)
+            torch.export.save(program, out, extra_files=texts)
             return
-        names: dict[str, Any] = dict(input_names=['clips'], output_names=['features'])
+        output = 'probabilities' if classes else 'features'
+        names: dict[str, Any] = dict(input_names=['clips'], output_names=[output])
         graph = torch.onnx.export(program, dynamo=True, verbose=False, **names)
         assert graph is not None
+        graph.model.metadata_props.update(texts)
         graph.save(out, external_data=False)
 
 

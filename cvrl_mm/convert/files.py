@@ -25,7 +25,8 @@ METADATA_KEY = 'cvrl_mm'  # key in the metadata of a safetensors file; the value
 STATE_KEYS = ('state_dict', 'model_state')  # used by mmengine and most projects; by SlowFast
 TIMEOUT_SECONDS = 20  # of each read from a server
 TF_SUFFIXES = ('.tar.gz', '.tgz', '.index')
-NAMES = ('encoder.safetensors', 'encoder.pth')
+CLASSIFIER = 'classifier.pth'  # of `cvrl finetune`
+NAMES = ('encoder.safetensors', 'encoder.pth', CLASSIFIER)
 
 
 def load_weights(path: str | Path) -> dict[str, Any]:
@@ -152,7 +153,7 @@ def locate_weights(source: str | Path) -> Path:
     for name in NAMES:
         if (path / name).is_file():
             return path / name
-    raise FileNotFoundError(f'The folder {path} holds neither {" nor ".join(NAMES)}.')
+    raise FileNotFoundError(f'The folder {path} holds none of {", ".join(NAMES)}.')
 
 
 def _download(address: str) -> Path:

@@ -5,9 +5,11 @@
 >>> feats = encoder.features(clips).mean(0)   # (2048,)
 """
 
+import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from os.path import abspath, commonpath
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,8 @@ from torch.utils.data import Dataset
 from ..convert.description import PREFIX, ClipInput, architecture_of, build_backbone
 from ..convert.export import extract_backbone
 from ..convert.files import locate_weights, save_weights
-from ..datasets.reader import UnreadableVideoError, read, reads_files
-from ..io import locked, one_line, printable
+from ..datasets.reader import UnreadableVideoError, VideoFile, read, reads_files
+from ..io import locked, one_line, printable, replacing
 from ..models.backbone import global_average_pool
 from .features import (
     UNTRAINED,
@@ -184,6 +186,69 @@ class Encoder(nn.Module):
         for step in crop:
             results = step(results)
         return results['inputs']
+
+    def windows(
+        self, video: str | Path, every_seconds: float, batch_size: int = 8
+    ) -> Iterator[tuple[Tensor, np.ndarray]]:
+        """Sample one clip at regular times of a video; each frame is decoded once.
+
+        The clips start every ``every_seconds`` and lie completely in the video. Memory is needed
+        for the frames of one clip and for the clips of a batch, however long the video is.
+
+        Args:
+            video: Path of a file.
+            every_seconds: Distance between the starts of two clips.
+            batch_size: Largest number of clips that are returned together.
+
+        Yields:
+            Clips, (n, 3, clip_len, size, size) uint8, and the start and end of each in seconds,
+            (n, 2).
+
+        Raises:
+            FileNotFoundError: The file does not exist.
+            UnreadableVideoError: The file cannot be decoded, its frame rate is unknown, or it is
+                shorter than a clip.
+            ValueError: ``every_seconds`` is not a positive number.
+        """
+        if not 0 < every_seconds < np.inf:
+            raise ValueError(f'every_seconds must be a positive number, got {every_seconds!r}.')
+        if not Path(video).is_file():
+            raise FileNotFoundError(f'There is no video {video}.')
+        _, resize, crop, *_ = (TRANSFORMS.build(step) for step in clip_steps(self.clip_input, 1))
+        within = np.arange(self.clip_len) * self.frame_interval
+        span = int(within[-1]) + 1
+        with VideoFile(video) as reader:
+            if not reader.rate > 0:
+                raise UnreadableVideoError(str(video), 'its frame rate is unknown')
+            seconds = reader.num_frames / reader.rate
+            if reader.num_frames < span:
+                reason = f'a clip of {span / reader.rate:.2f} s is longer than its {seconds:.2f} s'
+                raise UnreadableVideoError(str(video), reason)
+            exact = np.arange(0, reader.num_frames - span + 0.5, every_seconds * reader.rate)
+            starts = np.unique(exact.round().astype(int))
+            wanted = set((starts[:, None] + within).ravel().tolist())
+            images: dict[int, np.ndarray] = {}  # of the windows that are not complete
+            clips: list[np.ndarray] = []
+            done = 0
+            for number, frame in enumerate(reader.frames()):
+                if number in wanted:
+                    image = reader.to_image(frame)
+                    results = dict(imgs=[image], img_shape=image.shape[:2], modality='RGB')
+                    images[number] = crop(resize(results))['imgs'][0]
+                if number < starts[done] + span - 1:
+                    continue
+                clips.append(np.stack([images[i] for i in starts[done] + within]))
+                done += 1
+                is_last = done == len(starts)
+                images = {} if is_last else {i: x for i, x in images.items() if i >= starts[done]}
+                if is_last or len(clips) == batch_size:
+                    first = starts[done - len(clips) : done]
+                    times = np.stack([first, first + span], 1) / reader.rate
+                    yield torch.from_numpy(np.stack(clips)).permute(0, 4, 1, 2, 3), times
+                    clips = []
+                if is_last:
+                    return
+            raise UnreadableVideoError(str(video), f'only {done} of {len(starts)} clips decoded')
 
     def save(self, path: str | Path) -> Path:
         """Save the weights and their description for :func:`load_encoder`.
@@ -375,4 +440,79 @@ def extract_to_file(
     if not found.feats:
         first = ': '.join(next(iter(failed.items())))
         raise ValueError(f'None of the videos can be read; the first one: {printable(first)}')
+    return failed
+
+
+def extract_over_time(
+    encoder: Encoder,
+    paths: Sequence[str],
+    folder: str | Path,
+    every_seconds: float,
+    batch_size: int = 8,
+    rank: int = 0,
+    size: int = 1,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, str]:
+    """Write the features over time of each video, (T, C) float32, to a file of its own.
+
+    ``FOLDER/feats/NAME.npy`` has the features and ``FOLDER/times/NAME.npy`` the start and end of
+    each clip in seconds, (T, 2). NAME is the path below the folder that all videos share, without
+    suffix. Files that exist are kept, so that the same call continues an interrupted one.
+
+    Args:
+        encoder: The encoder, on the device to compute on.
+        paths: Paths of the videos.
+        folder: Output folder.
+        every_seconds: Distance between the starts of two clips.
+        batch_size: Number of clips that are encoded together.
+        rank: Rank of this process; it encodes every ``size``-th video.
+        size: Number of processes that share the list.
+        on_progress: Called with the number of finished videos and the number of all videos of
+            this process.
+
+    Returns:
+        The unreadable videos of this process, as ``{path: reason}``.
+
+    Raises:
+        ValueError: Two videos have the same NAME, or the folder holds other features.
+    """
+    folder = Path(folder)
+    files = [Path(abspath(path)) for path in paths]
+    root = Path(commonpath([file.parent for file in files]))
+    names = [file.relative_to(root).with_suffix('').as_posix() for file in files]
+    if len(set(names)) < len(names):
+        double = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f'Two videos have the name {double} without suffix; extract one by one.')
+    about = dict(
+        weights_sha256=weights_sha256(encoder.backbone),
+        clips=encoder.clip_input.to_dict(),
+        every_seconds=every_seconds,
+        root=str(root),
+    )
+    note = folder / 'about.json'
+    folder.mkdir(parents=True, exist_ok=True)
+    if note.is_file() and json.loads(note.read_text('utf-8')) != about:
+        raise ValueError(f'{folder} holds features of another encoder, clips or folder of videos.')
+    with replacing(note) as part:
+        part.write_text(json.dumps(about, indent=2) + '\n', encoding='utf-8')
+    failed = {}
+    share = list(zip(paths, names, strict=True))[rank::size]
+    for done, (path, name) in enumerate(share, 1):
+        targets = {kind: folder / kind / f'{name}.npy' for kind in ('times', 'feats')}
+        try:
+            if not targets['feats'].is_file():
+                parts = [
+                    (encoder.features(clips).cpu().numpy(), times)
+                    for clips, times in encoder.windows(path, every_seconds, batch_size)
+                ]
+                feats, times = map(np.concatenate, zip(*parts, strict=True))
+                for kind, values in dict(times=times, feats=feats).items():
+                    targets[kind].parent.mkdir(parents=True, exist_ok=True)
+                    with replacing(targets[kind]) as part:
+                        np.save(part, values)
+        except UnreadableVideoError as error:
+            failed[path] = error.reason
+        except FileNotFoundError:
+            failed[path] = 'it does not exist'
+        on_progress(done, len(share))
     return failed

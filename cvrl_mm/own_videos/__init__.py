@@ -1,12 +1,16 @@
-"""Pre-training on a user's own videos with one command.
+"""Pre-training and fine-tuning on a user's own videos with one command each.
 
-In: files, folders or lists of videos. Out: a config, a trained encoder, the features of all videos
-and a report. Read ``train.py`` first; it calls the other modules in order.
+In: files, folders or lists of videos. Out: a config, a trained encoder or classifier, and a report.
+Read ``train.py`` first; it calls the other modules in order.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from .predict import load_classifier
+
+__all__ = ['finetune', 'load_classifier', 'pretrain']
 
 
 def pretrain(
@@ -38,3 +42,45 @@ def pretrain(
 
     sources = [videos] if isinstance(videos, (str, Path)) else list(videos)
     return run(sources, out, **options)
+
+
+def finetune(
+    encoder: str | Path | None = None,
+    videos: Sequence[str | Path] | str | Path = (),
+    out: str | Path = '',
+    val: str | Path | None = None,
+    config_only: bool = False,
+    **options: Any,
+) -> Path:
+    """Train a classifier of labelled videos, from a trained encoder.
+
+    >>> out = cvrl_mm.finetune('work_dirs/mine', 'my_classes', 'work_dirs/classifier')
+    >>> cvrl_mm.load_classifier(out)('video.mp4')    # {'wave': 0.93, 'throw': 0.04, …}
+
+    A second call with the same folder continues the training where it stopped.
+
+    Args:
+        encoder: As for :func:`cvrl_mm.load_encoder`. Leave it and ``videos`` empty to continue.
+        videos: Folders with one folder per class, or lists with lines ``path label``, in which the
+            label is a name or a number.
+        out: Output folder. It will contain ``config.py``, ``classifier.pth``, ``index.html``,
+            ``confusion.png``, ``predictions.csv``, ``report.md`` and the checkpoints.
+        val: Held-out videos; by default 30 % of the videos of each class.
+        config_only: Write the config, and do not train.
+        options: Fields of :class:`.finetune.FinetuneOptions`.
+
+    Returns:
+        The output folder.
+
+    Raises:
+        OSError: A source does not exist.
+        ValueError: There are fewer than two classes, a class has too few videos, a held-out label
+            or an option is unknown, or the folder contains another training.
+    """
+    from .finetune import FineTuning  # not needed by `import cvrl_mm`
+    from .train import run
+
+    sources = [videos] if isinstance(videos, (str, Path)) else list(videos)
+    init = None if encoder is None else str(encoder)
+    held = None if val is None else str(Path(val).absolute())
+    return run(sources, out, FineTuning(), config_only, init=init, val=held, **options)

@@ -55,7 +55,7 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
     window = ''
     if plan['window_frames']:
         window = f"window = dict(type='VideoWindow', window_frames={plan['window_frames']})\n"
-        window = f'{_why("Long files", settings["window_frames"])}\n{window}'
+        window = f'{why("Long files", settings["window_frames"])}\n{window}'
     if options.init is None:
         backbone = f'dict({", ".join(f"{k}={v!r}" for k, v in plan.network.backbone.items())})'
     else:
@@ -72,16 +72,16 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         videos=len(inspection.videos),
         hours=sum(video.seconds for video in inspection.videos) / 3600,
         inputs=INPUTS,
-        encoder_why=_why('Encoder', settings['encoder']),
+        encoder_why=why('Encoder', settings['encoder']),
         backbone=backbone,
         channels=plan.network.channels,
         preprocessor=", data_preprocessor=inputs['data_preprocessor']" if options.init else '',
-        clip_why=_why('Clips', settings['clip_len'], settings['frame_interval']),
+        clip_why=why('Clips', settings['clip_len'], settings['frame_interval']),
         clip_len=plan['clip_len'],
         frame_interval=plan['frame_interval'],
-        size_why=_why('Frames', settings['size']),
+        size_why=why('Frames', settings['size']),
         size=size,
-        augment_why=_comment(augment),
+        augment_why=comment(augment),
         sigma=max(0.5, 2.0 * size / 224),
         kernel=max(3, size // 10 | 1),
         transforms=', '.join(
@@ -95,19 +95,19 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         ),
         window=window,
         window_name='window, ' if window else '',
-        batch_why=_why('Batch', settings['batch_size']),
-        workers_why=_why('Workers', settings['workers']),
+        batch_why=why('Batch', settings['batch_size']),
+        workers_why=why('Workers', settings['workers']),
         batch_size=plan['batch_size'],
         workers=workers,
         persistent=workers > 0,
         train='train_windows' if window else 'train',
-        watched_why=_comment(f'Watched: {watched}'),
+        watched_why=comment(f'Watched: {watched}'),
         looks=max(1, steps // LOOKS),
-        length_why=_why('Steps', settings['steps']),
+        length_why=why('Steps', settings['steps']),
         steps=steps,
         # A warm-up of one step would never reach the full learning rate
         warmup=f'dict(_base_.warmup, end={warmup_steps}), ' if warmup_steps > 1 else '',
-        lr_why=_why('Learning rate', settings['lr']),
+        lr_why=why('Learning rate', settings['lr']),
         precision="type='AutocastOptimWrapper', " if plan['precision'] == 'bfloat16' else '',
         lr=plan['lr'],
         log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
@@ -116,12 +116,13 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
     )
 
 
-def _why(title: str, *settings: Setting) -> str:
+def why(title: str, *settings: Setting) -> str:
     """Return a comment with settings and their reasons."""
-    return _comment(f'{title}: ' + '; '.join(f'{s.value} ({s.reason})' for s in settings))
+    return comment(f'{title}: ' + '; '.join(f'{s.value} ({s.reason})' for s in settings))
 
 
-def _comment(text: str) -> str:
+def comment(text: str) -> str:
+    """Return text as a comment of a config."""
     return '\n'.join(wrap(text, LINE, initial_indent='# ', subsequent_indent='# '))
 
 

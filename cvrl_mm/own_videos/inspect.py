@@ -87,8 +87,8 @@ class Inspection:
         enough = len(count) > 1 and '' not in count and min(count.values()) >= MIN_CLASS_VIDEOS
         return sorted(count) if enough and len(count) < len(self.videos) / 2 else []
 
-    def describe(self) -> Iterator[str]:
-        """Yield the lines of a report."""
+    def describe(self, with_classes: bool = True) -> Iterator[str]:
+        """Yield the lines of a report, with or without the folders that are classes."""
         seconds = [video.seconds for video in self.videos]
         low, middle, high = np.percentile(seconds, [5, 50, 95])
         sizes = Counter(f'{video.width}x{video.height}' for video in self.videos)
@@ -96,7 +96,7 @@ class Inspection:
         yield f'{len(seconds)} videos, {sum(seconds) / 3600:.2f} hours, below {self.root}'
         yield f'Lengths: {low:.3g} s (5 %), {middle:.3g} s (median), {high:.3g} s (95 %)'
         yield f'Sizes: {_most_common(sizes)}; frames per second: {_most_common(rates)}'
-        if self.classes:
+        if with_classes and self.classes:
             shown = ', '.join(map(printable, self.classes[:6]))
             shown += ', …' if len(self.classes) > 6 else ''
             yield f'{len(self.classes)} folders are classes, for the evaluation alone: {shown}'

@@ -301,12 +301,13 @@ def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: f
     )
 
 
-def remarks(plan: Plan, options: Options) -> list[str]:
+def remarks(plan: Plan, options: Options, few_steps: int = FEW_STEPS) -> list[str]:
     """Name what limits the training: short videos, few videos or few steps.
 
     Args:
         plan: All settings, with ``steps``.
         options: The options of the user.
+        few_steps: A training of fewer steps gets a remark.
     """
     found = []
     clip_frames = (plan['clip_len'] - 1) * plan['frame_interval'] + 1
@@ -321,10 +322,8 @@ def remarks(plan: Plan, options: Options) -> list[str]:
             f'{plan.samples} videos are few for training from scratch; --init CHECKPOINT starts '
             'from an encoder trained on more.'
         )
-    if plan['steps'] < FEW_STEPS:
-        found.append(
-            f'{plan["steps"]} steps are too few to learn much; the default is {MIN_STEPS} or more.'
-        )
+    if plan['steps'] < few_steps:
+        found.append(f'{plan["steps"]} steps are too few to learn much (--steps, --hours).')
     return found
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from os.path import abspath
@@ -40,7 +40,17 @@ from ..io import cores_per_process, locked, progress, replacing, usable_cores
 from .config import INIT, render, write_inputs, write_lists
 from .folder import COMMAND, claim
 from .inspect import Inspection, inspect
-from .plan import Machine, Network, Options, Plan, Setting, choose, choose_steps, remarks
+from .plan import (
+    FEW_STEPS,
+    Machine,
+    Network,
+    Options,
+    Plan,
+    Setting,
+    choose,
+    choose_steps,
+    remarks,
+)
 
 ALONE_SECONDS = 7 * 24 * 3600  # rank 0 inspects and encodes all videos while the others wait
 MIN_TIMED_STEPS = 8
@@ -54,12 +64,17 @@ class Task:
 
     options: type[Options] = Options
     usage = 'encoder = cvrl_mm.load_encoder({!r})'
+    few_steps = FEW_STEPS
 
     def inspect(
         self, sources: Sequence[str], options: Any, on_progress: Callable[[int, int], None]
     ) -> Inspection:
         """Open all videos."""
         return inspect(sources, usable_cores(), on_progress)
+
+    def describe(self, found: Inspection) -> Iterator[str]:
+        """Yield the lines of a report on the videos."""
+        return found.describe()
 
     def choose(
         self, found: Inspection, options: Any, machine: Machine, folder: Path, start: Network | None
@@ -169,7 +184,7 @@ def _inspect(folder: Path, videos: Sequence[str], task: Task, options: Options) 
     with progress('Opening videos', console) as on_progress:
         found = task.inspect(videos, options, on_progress)
     found.write(folder / 'videos.tsv')
-    _say(*found.describe())
+    _say(*task.describe(found))
     return found
 
 
@@ -198,7 +213,10 @@ def _write_config(
         with replacing(folder / 'config.py') as part:
             part.write_text(task.render(found, plan, options), encoding='utf-8')
         trial.unlink()
-        _say(*remarks(plan, options), f'Settings and their reasons: {folder / "config.py"}')
+        _say(
+            *remarks(plan, options, task.few_steps),
+            f'Settings and their reasons: {folder / "config.py"}',
+        )
     _wait()
 
 

@@ -228,3 +228,51 @@ def test_bad_arguments_are_refused(call, argument, error, message, net, tmp_path
     Path('broken.mp4').write_bytes(b'no video')
     with pytest.raises(error, match=message):
         getattr(encoder_module.Encoder(net, ClipInput(4, 2, 32)), call)(argument)
+
+
+def test_windows_are_clips_at_regular_times(tmp_path, net, monkeypatch):
+    encode(tmp_path / 'a.mp4', num_frames=50, size=(64, 48))
+    encoder = encoder_module.Encoder(net, ClipInput(4, 3, 32))
+    converted = []
+    to_image = encoder_module.VideoFile.to_image
+
+    def count(self, frame):
+        converted.append(frame.pts)
+        return to_image(self, frame)
+
+    monkeypatch.setattr(encoder_module.VideoFile, 'to_image', count)
+    parts = list(encoder.windows(tmp_path / 'a.mp4', 4 / 30, batch_size=4))
+    monkeypatch.undo()
+    clips, times = (torch.cat([torch.as_tensor(p[i]) for p in parts]) for i in (0, 1))
+    starts = list(range(0, 41, 4))
+    assert [len(part) for part, _ in parts] == [4, 4, 3]
+    assert len(converted) == len(set(converted))  # each frame once
+    np.testing.assert_allclose(times[:, 0], np.array(starts) / 30)
+    np.testing.assert_allclose(times[:, 1] - times[:, 0], 10 / 30)
+    with encoder_module.VideoFile(tmp_path / 'a.mp4') as video:
+        frames = np.stack(video.read(range(50)))
+    for clip, start in zip(clips, starts, strict=True):
+        one = encoder.transform(frames[start : start + 12], num_clips=1)[0]
+        assert torch.equal(clip, one)
+
+
+def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
+    for name, frames in (('x/a.mp4', 30), ('x/y/b.mp4', 12), ('x/short.mp4', 3)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        encode(tmp_path / name, num_frames=frames, size=(32, 32))
+    paths = [str(tmp_path / 'x' / name) for name in ('a.mp4', 'y/b.mp4', 'short.mp4', 'gone.mp4')]
+    encoder, out = encoder_module.Encoder(net, ClipInput(4, 2, 32)).eval(), tmp_path / 'out'
+    failed = encoder_module.extract_over_time(encoder, paths, out, 0.2)
+    assert list(failed) == paths[2:] and 'longer' in failed[paths[2]]
+    feats, times = np.load(out / 'feats/a.npy'), np.load(out / 'times/a.npy')
+    assert feats.shape == (len(times), 64) and times.shape[1] == 2
+    parts = [encoder.features(clips) for clips, _ in encoder.windows(paths[0], 0.2)]
+    np.testing.assert_allclose(feats, torch.cat(parts), rtol=1e-5, atol=1e-6)
+    assert np.load(out / 'feats/y/b.npy').ndim == 2
+    before = (out / 'feats/a.npy').stat().st_mtime_ns
+    encoder_module.extract_over_time(encoder, paths, out, 0.2)
+    assert (out / 'feats/a.npy').stat().st_mtime_ns == before
+    with pytest.raises(ValueError, match='another'):
+        encoder_module.extract_over_time(encoder, paths, out, 0.3)
+    with pytest.raises(ValueError, match='a without'):
+        encoder_module.extract_over_time(encoder, [*paths, f'{tmp_path}/x/a.avi'], out, 0.2)

@@ -1,0 +1,278 @@
+"""Fine-tune an encoder on labelled videos (``cvrl finetune``)."""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from os.path import abspath
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from rich.console import Console
+
+from ..convert.files import CLASSIFIER
+from ..datasets.lists import VIDEO_SUFFIXES, check_sources, find_videos, read_lines, read_video_list
+from ..evaluation.encoder import load_encoder
+from ..io import progress, usable_cores
+from .config import CHECKPOINTS, INIT, INPUTS, MAX_LOG_INTERVAL, WARMUP_SHARE, comment, why
+from .inspect import Inspection, Video, class_folder, inspect
+from .plan import Machine, Network, Options, Plan, Setting, choose, choose_steps
+from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
+from .train import Task
+
+TEMPLATE = Path(__file__).with_name('finetune.template')
+LABELLED = re.compile(rf'(.+?(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
+EPOCHS, MIN_STEPS = 50, 300
+LR, FROZEN_LR = 1e-3, 1e-2
+LOOKS = 4  # validations during a training
+JITTER = "dict(type='ClipColorJitter', brightness=(0.6, 1.4), contrast=(0.6, 1.4), {}prob=0.8)"
+COLOURS = dict(
+    full=[JITTER.format('saturation=(0.6, 1.4), hue=(-0.1, 0.1), ')],
+    brightness=[JITTER.format('saturation=(1.0, 1.0), hue=(0.0, 0.0), ')],
+    none=[],
+)
+SAFE = re.compile(r"[\w.,:'()\[\]{} -]*")
+
+
+@dataclass(frozen=True)
+class FinetuneOptions(Options):
+    """Options of a fine-tuning: those of pre-training, with ``init``, the encoder.
+
+    Attributes:
+        val: Held-out videos, with labels as the others: a folder or a list. Default: 30 % of the
+            videos of each class.
+        frozen: Train only the linear layer, on the features of the encoder as it is.
+    """
+
+    val: str | None = None
+    frozen: bool = False
+
+
+def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
+    """Read the class of each video: its folder below the source, or its label in a list.
+
+    A video that lies directly in a source is of the class with the name of that folder.
+
+    Args:
+        sources: Folders and lists.
+
+    Returns:
+        Labels by absolute path.
+
+    Raises:
+        FileNotFoundError: A source does not exist.
+        ValueError: A video has no label, or two.
+    """
+    labels: dict[str, str] = {}
+    sources = list(sources)
+    check_sources(sources)
+    for source in map(Path, sources):
+        if source.is_dir():
+            found = [
+                (path, class_folder(path.relative_to(source).as_posix()) or source.absolute().name)
+                for path in find_videos(source)
+            ]
+        else:
+            found = []
+            for line in filter(str.strip, read_lines(str(source))):
+                match = LABELLED.fullmatch(line.strip())
+                if match is None:
+                    raise ValueError(f'{source}: {line!r:.200} is not a video and its label.')
+                found.append((source.parent / match[1], match[2]))
+        for path, label in found:
+            if labels.setdefault(abspath(path), label) != label:
+                raise ValueError(f'{path} has the labels {labels[abspath(path)]} and {label}.')
+    return labels
+
+
+def by_number(label: str) -> tuple[bool, float, str]:
+    """Return the key for sorting labels: numbers by value, before names."""
+    is_number = label.isdecimal()
+    return not is_number, float(label) if is_number else 0.0, label
+
+
+class FineTuning(Task):
+    """The task of ``cvrl finetune``."""
+
+    options = FinetuneOptions
+    usage = 'classifier = cvrl_mm.load_classifier({!r})'
+    few_steps = 50
+
+    def inspect(
+        self,
+        sources: Sequence[str],
+        options: FinetuneOptions,
+        on_progress: Callable[[int, int], None],
+    ) -> Inspection:
+        """Read the labels, and open all videos."""
+        self.labels = read_labels(sources)
+        self.held = read_labels([options.val]) if options.val else {}
+        if both := self.labels.keys() & self.held.keys():
+            raise ValueError(
+                f'{len(both)} videos are both for training and in {options.val}, such as '
+                f'{min(both)}; held-out videos must not be trained on.'
+            )
+        return inspect([*self.labels, *self.held], usable_cores(), on_progress)
+
+    def describe(self, found: Inspection) -> Iterator[str]:
+        """Yield the lines of a report on the videos; the folders may be no classes."""
+        return found.describe(with_classes=False)
+
+    def choose(
+        self,
+        found: Inspection,
+        options: FinetuneOptions,
+        machine: Machine,
+        folder: Path,
+        start: Network | None,
+    ) -> Plan:
+        """Split the videos, choose the settings, and write the lists."""
+        if start is None:
+            raise ValueError('A fine-tuning needs an encoder.')
+        train, val = self._split(found, options)
+        clips = load_encoder(folder / INIT).clip_input
+        given = {k: getattr(options, k) for k in ('clip_len', 'frame_interval', 'size')}
+        filled = {k: getattr(clips, k) if v is None else v for k, v in given.items()}
+        whole = replace(options, segment_seconds=1e7, **filled)
+        plan = choose(found, whole, machine, start, (train, val))
+        for name, value in given.items():
+            old = getattr(clips, name)
+            reason = "the encoder's" if value in (None, old) else f'as given; {old} in the encoder'
+            plan.settings[name] = Setting(filled[name], reason)
+        if options.lr is None:
+            lr, layers = (FROZEN_LR, 'the head') if options.frozen else (LR, 'all layers')
+            plan.settings['lr'] = Setting(lr, f'for {layers}, with AdamW')
+        plan.settings['encoder'] = Setting('that of the command', 'as given')
+        self.clips = clips
+        self.classes = sorted({self._label(found, v) for v in train}, key=by_number)
+        (folder / 'lists').mkdir(parents=True, exist_ok=True)
+        lists = {
+            name: [f'{v.name} {self.classes.index(self._label(found, v))}' for v in videos]
+            for name, videos in (('train', train), ('val', val))
+        }
+        for name, lines in (lists | dict(classes=self.classes)).items():
+            content = ''.join(f'{line}\n' for line in lines)
+            (folder / f'lists/{name}.txt').write_text(content, encoding='utf-8')
+        return plan
+
+    def _split(
+        self, found: Inspection, options: FinetuneOptions
+    ) -> tuple[list[Video], list[Video]]:
+        """Return the training and the held-out videos, after a check of the classes."""
+        from .report import split  # with scikit-learn
+
+        labels = [self._label(found, video) for video in found.videos]
+        held = {i for i, v in enumerate(found.videos) if str(found.root / v.name) in self.held}
+        count = Counter(label for i, label in enumerate(labels) if i not in held)
+        if len(count) < 2:
+            raise ValueError(
+                f'The training videos are of {len(count)} classes ({", ".join(count)}); a '
+                'classifier needs two or more: one folder per class, or lines "path label".'
+            )
+        if unknown := sorted(set(labels) - count.keys()):
+            raise ValueError(f'{options.val} has the label {unknown[0]}, the training videos not.')
+        if not options.val:
+            if min(count.values()) < 2:
+                raise ValueError(
+                    f'Only one video of the class {min(count, key=count.__getitem__)} can be used; '
+                    'give two or more of each class, or held-out videos (--val).'
+                )
+            numbers = torch.from_numpy(np.unique(labels, return_inverse=True)[1])
+            held = set(split(numbers, options.seed)[1].tolist())
+        if not held:
+            raise ValueError(f'None of the videos of {options.val} can be used.')
+        train = [video for i, video in enumerate(found.videos) if i not in held]
+        return train, [found.videos[i] for i in sorted(held)]
+
+    def _label(self, found: Inspection, video: Video) -> str:
+        path = str(found.root / video.name)
+        return self.labels.get(path) or self.held[path]
+
+    def needs_time(self, options: FinetuneOptions) -> bool:
+        """Return whether the number of steps depends on the time per step."""
+        return options.hours is not None
+
+    def choose_steps(
+        self, plan: Plan, options: FinetuneOptions, total_batch: int, seconds: float
+    ) -> Setting:
+        """Choose the length of the training."""
+        if options.steps or options.epochs or options.hours:
+            return choose_steps(plan, options, total_batch, seconds)
+        steps = max(MIN_STEPS, math.ceil(EPOCHS * plan.samples / total_batch))
+        return Setting(steps, f'the larger of {MIN_STEPS} steps and {EPOCHS} epochs')
+
+    def render(self, found: Inspection, plan: Plan, options: FinetuneOptions) -> str:
+        """Return the text of the config, without any name or path of the user."""
+        settings, steps = plan.settings, plan['steps']
+        backbone = plan.network.backbone | (
+            dict(frozen_stages=4, norm_eval=True) if options.frozen else {}
+        )
+        fields = ', '.join(f'{name}={value!r}' for name, value in backbone.items())
+        if not SAFE.fullmatch(repr(backbone)) or '{{' in fields:
+            raise ValueError(f'The description of the encoder has odd texts: {fields!r:.200}')
+        area = dict(full=(0.3, 1.0), gentle=(0.4, 1.0), little=(0.8, 1.0))[plan['crop']]
+        transforms = [
+            f"dict(type='RandomResizedCrop', area_range={area}, aspect_ratio_range=(0.75, 1.33))",
+            "dict(type='Resize', scale=(size, size), keep_ratio=False)",
+            *(["dict(type='Flip', flip_ratio=0.5)"] if options.flip else []),
+            *COLOURS[plan['colours']],
+        ]
+        trained = 'the linear layer alone' if options.frozen else 'all layers'
+        warmup = round(WARMUP_SHARE * steps)
+        start = f"dict(type='LinearLR', start_factor=0.01, by_epoch=False, end={warmup}),\n    "
+        return TEMPLATE.read_text(encoding='utf-8').format(
+            videos=len(found.videos),
+            num_classes=len(self.classes),
+            inputs=INPUTS,
+            init=INIT,
+            encoder_why=comment(f'Encoder: that of the command; {trained} are trained'),
+            backbone=fields,
+            channels=plan.network.channels,
+            dropout=0.0 if options.frozen else 0.5,
+            mean=list(self.clips.mean),
+            std=list(self.clips.std),
+            clip_why=why('Clips', settings['clip_len'], settings['frame_interval']),
+            clip_len=plan['clip_len'],
+            frame_interval=plan['frame_interval'],
+            size_why=why('Frames', settings['size']),
+            size=plan['size'],
+            augment_why=comment(f'Augmentation: colours: {settings["colours"].reason}'),
+            transforms=',\n    '.join(transforms),
+            num_clips=NUM_CLIPS,
+            batch_why=why('Batch', settings['batch_size']),
+            workers_why=why('Workers', settings['workers']),
+            batch_size=plan['batch_size'],
+            workers=plan['workers'],
+            persistent=plan['workers'] > 0,
+            length_why=why('Steps', settings['steps']),
+            steps=steps,
+            looks=max(1, steps // LOOKS),
+            warmup=start if warmup > 1 else '',
+            lr_why=why('Learning rate', settings['lr']),
+            lr=plan['lr'],
+            wrapper='OptimWrapper' if plan['precision'] == 'float32' else 'AutocastOptimWrapper',
+            log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
+            checkpoints=max(1, steps // CHECKPOINTS),
+            seed=options.seed,
+        )
+
+    def write_results(self, folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
+        """Write the classifier, and its predictions of the held-out videos."""
+        from .results import write_report  # with matplotlib
+
+        save_classifier(checkpoint, folder / CLASSIFIER)
+        device = 'cuda' if torch.cuda.is_available() else 'cpu'
+        classifier = load_classifier(folder).to(device)
+        root = Path(json.loads((folder / INPUTS).read_text('utf-8'))['videos']['video'])
+        videos = read_video_list(str(folder / 'lists/val.txt'))
+        paths, found = [str(root / name) for name, _ in videos], []
+        workers = cfg.test_dataloader.num_workers
+        with progress('Classifying the held-out videos', console) as on_progress:
+            for prediction in predict(classifier, paths, num_workers=workers):
+                found.append(prediction)
+                on_progress(len(found), len(paths))
+        write_report(folder, classifier.classes, found, [label for _, label in videos], console)

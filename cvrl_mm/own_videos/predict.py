@@ -1,0 +1,194 @@
+"""A fine-tuned classifier: class probabilities of videos, and of windows of long videos.
+
+>>> classifier = cvrl_mm.load_classifier('work_dirs/classifier')
+>>> classifier('video.mp4')    # {'wave': 0.93, 'throw': 0.04, …}
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from ..convert.description import ClipInput, build_backbone, read_config_text
+from ..convert.export import extract_backbone
+from ..convert.files import CLASSIFIER, load_weights, save_weights
+from ..datasets.reader import UnreadableVideoError
+from ..evaluation.encoder import Encoder, VideoClips
+
+NUM_CLIPS = 4  # per video, evenly spaced
+HEADS = ('LinearProbeHead', 'I3DHead')  # a linear layer fc_cls on pooled features
+WEIGHT, BIAS = 'cls_head.fc_cls.weight', 'cls_head.fc_cls.bias'
+
+
+class Classifier:
+    """Compute class probabilities of videos.
+
+    Args:
+        encoder: The fine-tuned or frozen encoder.
+        layer: Linear layer from features to class scores.
+        classes: Names of the K classes.
+        l2_normalize: Whether the layer expects features of unit length.
+
+    Attributes:
+        network: From clips, (N, 3, T, H, W), to probabilities, (N, K), with gradients.
+    """
+
+    def __init__(
+        self, encoder: Encoder, layer: nn.Linear, classes: Sequence[str], l2_normalize: bool
+    ) -> None:
+        self.encoder, self.classes = encoder, list(classes)
+        self.head = nn.Sequential(*[_UnitLength()] * l2_normalize, layer, nn.Softmax(1))
+        self.network = nn.Sequential(encoder, self.head).eval()
+
+    def to(self, device: str | torch.device) -> 'Classifier':
+        """Move the weights to a device."""
+        self.network.to(device)
+        return self
+
+    def __call__(
+        self, video: str | Path | np.ndarray | Tensor, num_clips: int = NUM_CLIPS
+    ) -> dict[str, float]:
+        """Classify a video.
+
+        Args:
+            video: Path of a file, or RGB frames, (T, H, W, 3) uint8.
+            num_clips: Number of evenly spaced clips, over which probabilities are averaged.
+
+        Returns:
+            The probability of each class by its name, the largest first.
+
+        Raises:
+            OSError, UnreadableVideoError, ValueError: See :meth:`Encoder.transform`.
+        """
+        probs = self.probabilities(self.encoder.transform(video, num_clips)).mean(0)
+        return self.named(probs)
+
+    @torch.no_grad()
+    def probabilities(self, clips: Tensor) -> Tensor:
+        """Classify clips, (N, 3, T, H, W); return probabilities, (N, K) float32 on the CPU."""
+        return self.head(self.encoder.features(clips)).float().cpu()
+
+    def named(self, probs: Tensor) -> dict[str, float]:
+        """Return probabilities, (K,), by class, the largest first."""
+        order = probs.argsort(descending=True, stable=True).tolist()
+        return {self.classes[i]: probs[i].item() for i in order}
+
+
+class _UnitLength(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.normalize(x, dim=1)
+
+
+def is_classifier(path: str | Path) -> bool:
+    """Return whether a folder or file holds a classifier of ``cvrl finetune``."""
+    path = Path(path)
+    return path.name == CLASSIFIER or (path / CLASSIFIER).is_file()
+
+
+def save_classifier(checkpoint: Path, out: Path) -> None:
+    """Write the weights, class names, clips and config of a checkpoint, without the optimizer."""
+    loaded, described = load_weights(checkpoint), extract_backbone(checkpoint)
+    names = dict(dataset_meta=dict(classes=list(loaded['meta']['dataset_meta']['classes'])))
+    save_weights(dict(state_dict=loaded['state_dict'], meta=described['meta'] | names), out)
+
+
+def load_classifier(path: str | Path) -> Classifier:
+    """Load a classifier that ``cvrl finetune`` has trained.
+
+    Args:
+        path: Output folder of the training, its ``classifier.pth``, or one of its checkpoints.
+
+    Returns:
+        The classifier on the CPU; ``classifier(video)`` gives the probabilities by class.
+
+    Raises:
+        OSError: The file does not exist.
+        ValueError: The file contains more than weights, is damaged, or holds no classifier with
+            class names, a described backbone and a linear head.
+    """
+    path = Path(path)
+    path = path / CLASSIFIER if path.is_dir() else path
+    loaded, described = load_weights(path), extract_backbone(path)
+    state, meta = loaded['state_dict'], loaded['meta']
+    try:
+        names = meta['dataset_meta']
+        classes = [str(name) for name in names.get('classes', names.get('CLASSES'))]
+        head = read_config_text(meta['cfg'])['model']['cls_head']
+        if head['type'] not in HEADS or state[WEIGHT].shape[0] != len(classes):
+            raise ValueError(f'a head of type {head["type"]:.80} for {len(classes)} classes')
+        layer = nn.Linear(*reversed(state[WEIGHT].shape))
+        layer.load_state_dict(dict(weight=state[WEIGHT], bias=state[BIAS]))
+        backbone = described['meta']['backbone']
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f'{path} holds no classifier of cvrl finetune, with class names and a linear head '
+            f'({error!r:.200}).'
+        ) from error
+    clip_input = ClipInput.from_dict(described['meta']['input'])
+    network = build_backbone(backbone, described, str(path))
+    is_unit = head['type'] == 'LinearProbeHead' and head.get('l2_normalize', True)
+    encoder = Encoder(network, clip_input, described['meta']).eval()
+    return Classifier(encoder, layer, classes, bool(is_unit))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The classes of a video, or of its windows.
+
+    Attributes:
+        video: Path of the video.
+        probs: Probabilities, (T, K); T is 1 without windows.
+        times: Start and end of each window in seconds, (T, 2); None without windows.
+        error: Why the video cannot be read; ``probs`` is then empty.
+    """
+
+    video: str
+    probs: Tensor
+    times: np.ndarray | None = None
+    error: str | None = None
+
+
+def predict(
+    classifier: Classifier,
+    videos: Sequence[str],
+    every_seconds: float | None = None,
+    num_workers: int = 0,
+) -> Iterator[Prediction]:
+    """Classify videos.
+
+    Args:
+        classifier: The classifier, on the device to compute on.
+        videos: Paths.
+        every_seconds: Distance of the windows of a long video, each of one clip. None classifies
+            the whole video by 4 clips.
+        num_workers: Number of decoding processes; windows are decoded in this process.
+
+    Yields:
+        One prediction per video, in order.
+    """
+    encoder, none = classifier.encoder, torch.empty(0, len(classifier.classes))
+    if every_seconds is None:
+        clips = VideoClips(videos, encoder.clip_input, NUM_CLIPS)
+        loader = DataLoader(clips, batch_size=1, num_workers=num_workers, collate_fn=list)
+        for video, (sample,) in zip(videos, loader, strict=True):
+            if 'error' in sample:
+                yield Prediction(video, none, error=sample['error'])
+            else:
+                probs = classifier.probabilities(sample['inputs'])
+                yield Prediction(video, probs.mean(0, keepdim=True))
+        return
+    for video in videos:
+        try:
+            parts = [
+                (classifier.probabilities(batch), times)
+                for batch, times in encoder.windows(video, every_seconds)
+            ]
+            probs, times = zip(*parts, strict=True)
+            yield Prediction(video, torch.cat(probs), np.concatenate(times))
+        except (UnreadableVideoError, FileNotFoundError) as error:
+            yield Prediction(video, none, error=getattr(error, 'reason', str(error)))

@@ -1,0 +1,165 @@
+"""Pictures and a page of a classifier: the classes of a video over time, and its mistakes."""
+
+import base64
+import csv
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from matplotlib.figure import Figure
+from mmaction.evaluation import ConfusionMatrix, top_k_accuracy
+from rich.console import Console
+
+from ..datasets.lists import gather_videos
+from ..io import printable, replacing
+from ..visualization.pages import STYLE, preview, text
+from .predict import Prediction, load_classifier, predict
+
+SHOWN, SHOWN_CLASSES, SHOWN_MISTAKES = 3, 8, 12  # printed, in a figure, on the page
+
+
+def write_report(
+    folder: Path,
+    classes: Sequence[str],
+    found: Sequence[Prediction],
+    labels: Sequence[int],
+    console: Console,
+) -> None:
+    """Write ``confusion.png``, ``predictions.csv``, ``index.html``, ``report.json`` and a report.
+
+    Args:
+        folder: Output folder.
+        classes: Names of the classes.
+        found: Predictions of the held-out videos.
+        labels: Their classes.
+        console: Where to print the result.
+
+    Raises:
+        ValueError: None of the videos can be read.
+    """
+    pairs = [(p, label) for p, label in zip(found, labels, strict=True) if p.error is None]
+    failed = [p for p in found if p.error is not None]
+    if not pairs:
+        raise ValueError(f'None of the held-out videos can be read, such as {failed[0].video}.')
+    probs, true = torch.cat([p.probs for p, _ in pairs]), [label for _, label in pairs]
+    ks = (1, 5) if len(classes) > 5 else (1,)
+    accuracy = dict(
+        zip([f'top{k}' for k in ks], top_k_accuracy(probs.numpy(), true, ks), strict=True)
+    )
+    chance = max(Counter(true).values()) / len(true)
+    matrix = ConfusionMatrix.calculate(probs, torch.tensor(true), num_classes=len(classes))
+    figure = ConfusionMatrix.plot(
+        matrix, include_values=True, classes=[plain(name) for name in classes], show=False
+    )
+    figure.savefig(folder / 'confusion.png', dpi=100, bbox_inches='tight')
+    predicted = probs.argmax(1).tolist()
+    with (folder / 'predictions.csv').open('w', newline='', encoding='utf-8') as file:
+        rows = csv.writer(file)
+        rows.writerow(['video', 'class', 'predicted', 'probability'])
+        for (p, label), guess, row in zip(pairs, predicted, probs, strict=True):
+            rows.writerow([printable(p.video), classes[label], classes[guess], float(row[guess])])
+    shown = ', '.join(f'{name[:3]}-{name[3:]} {100 * x:.1f} %' for name, x in accuracy.items())
+    notes = [
+        f'{shown} on {len(true)} held-out videos of {len(classes)} classes; always the most '
+        f'frequent class: {100 * chance:.1f} %.'
+    ]
+    if failed:
+        notes.append(
+            f'{len(failed)} of {len(found)} videos could not be read, such as '
+            f'{printable(failed[0].video)}: {failed[0].error}.'
+        )
+    own = probs[range(len(true)), true]
+    wrong = [i for i in own.argsort().tolist() if predicted[i] != true[i]][:SHOWN_MISTAKES]
+    cells = [
+        f'<td><img src="{preview(pairs[i][0].video)}" alt="">{text(classes[predicted[i]])} '
+        f'{100 * probs[i, predicted[i]]:.0f} %<br>is {text(classes[true[i]])} {100 * own[i]:.0f} %'
+        f'<small>{text(pairs[i][0].video)}</small></td>'
+        for i in wrong
+    ]
+    picture = base64.b64encode((folder / 'confusion.png').read_bytes()).decode()
+    (folder / 'index.html').write_text(
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8">\n<title>Your classifier</title>\n'
+        f'<style>{STYLE} .matrix {{width: auto; max-width: 100%}} tr {{display: inline}} td, '
+        'td:first-child {display: inline-block; border: 0}</style>\n<h1>Your classifier</h1>\n'
+        + ''.join(f'<p>{text(note)}</p>\n' for note in notes)
+        + f'<img class="matrix" src="data:image/png;base64,{picture}" alt="confusion matrix">\n'
+        f'<h2>The worst mistakes</h2>\n<table><tr>{"".join(cells)}</tr></table>\n</html>\n',
+        encoding='utf-8',
+    )
+    numbers = accuracy | dict(chance=chance, videos=len(true), confusion=matrix.tolist())
+    (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
+    with replacing(folder / 'report.md') as part:  # a report marks a finished training
+        part.write_text('\n\n'.join(['# Report', *notes]) + '\n', encoding='utf-8')
+    console.print(*notes, sep='\n', markup=False)
+
+
+def plot_over_time(prediction: Prediction, classes: Sequence[str], path: Path) -> None:
+    """Draw the probabilities of the most probable classes over time to a picture."""
+    assert prediction.times is not None
+    middles = prediction.times.mean(1)
+    figure = Figure(figsize=(10, 4), layout='constrained')
+    axes = figure.subplots()
+    shown = prediction.probs.amax(0).argsort(descending=True)[:SHOWN_CLASSES].tolist()
+    for i in sorted(shown):
+        axes.plot(middles, 100 * prediction.probs[:, i], marker='.', label=plain(classes[i]))
+    axes.set(xlabel='time (s)', ylabel='probability (%)', ylim=(0, 105))
+    axes.set_title(plain(Path(prediction.video).name))
+    figure.legend(loc='outside right upper')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def plain(label: str) -> str:
+    """Return a label of a figure in which matplotlib finds no formula."""
+    return label.replace('$', r'\$')
+
+
+def print_predictions(
+    path: str | Path, videos: Sequence[str], every_seconds: float | None = None, form: str = 'text'
+) -> None:
+    """Print the classes of videos, and draw those of the windows of long videos.
+
+    Args:
+        path: Folder of the classifier; pictures are written to its subfolder ``predictions``.
+        videos: Videos, folders and lists.
+        every_seconds: See :func:`predict`.
+        form: ``'text'``, ``'json'`` or ``'csv'``; JSON and CSV have all classes.
+
+    Raises:
+        OSError: The classifier or a source does not exist.
+        ValueError: This is no classifier, or no video could be read.
+    """
+    classifier = load_classifier(path).to('cuda' if torch.cuda.is_available() else 'cpu')
+    paths, failed, listed = gather_videos(videos), [], []
+    rows = csv.writer(sys.stdout)
+    if form == 'csv':
+        rows.writerow(['video', *(['start', 'end'] if every_seconds else []), *classifier.classes])
+    for number, found in enumerate(predict(classifier, paths, every_seconds)):
+        if found.error is not None:
+            failed.append(f'{printable(found.video)}: {found.error}')
+            continue
+        for i, probs in enumerate(found.probs):
+            times = [] if found.times is None else found.times[i].tolist()
+            classes = classifier.named(probs)
+            if form == 'csv':
+                rows.writerow([found.video, *times, *probs.tolist()])
+            elif form == 'json':
+                span = dict(zip(('start', 'end'), times, strict=False))
+                listed.append(dict(video=found.video, **span, classes=classes))
+            else:
+                at = ' {:.2f}-{:.2f} s'.format(*times) if times else ''
+                best = ', '.join(f'{k} {100 * v:.1f} %' for k, v in [*classes.items()][:SHOWN])
+                print(f'{printable(found.video)}{at}: {printable(best)}', flush=True)
+        if found.times is not None:
+            name = f'{number:04d}_{Path(found.video).stem}.png'
+            picture = Path(path) / 'predictions' / name
+            plot_over_time(found, classifier.classes, picture)
+            print(f'The classes over time: {printable(picture)}', file=sys.stderr)
+    if form == 'json':
+        print(json.dumps(listed, indent=2))
+    print(*failed, sep='\n', end='\n' if failed else '', file=sys.stderr)
+    if len(failed) == len(paths):
+        raise ValueError('None of the videos could be classified.')

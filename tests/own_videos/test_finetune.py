@@ -1,0 +1,147 @@
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from mmaction.apis import MMAction2Inferencer, inference_recognizer, init_recognizer
+from mmengine.config import Config
+from mmengine.runner import Runner
+
+import cvrl_mm
+from cvrl_mm.own_videos.finetune import read_labels
+from cvrl_mm.own_videos.train import last_checkpoint
+from cvrl_mm.synthetic.motion import write_motion_videos
+from tests.own_videos.folder import small_encoder
+
+QUICK = dict(steps=2, batch_size=4, workers=0)
+EVIL = """{{$A:(.*)|(\\');__import__("os").system("touch${IFS}PWNED")#}}"""
+
+
+@pytest.fixture(scope='module')
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An encoder, and 12 videos in two class folders, one of which has code in its name."""
+    root = tmp_path_factory.mktemp('finetune')
+    small_encoder().save(root / 'encoder.safetensors')
+    write_motion_videos(root / 'set', num_train=12, num_test=1)
+    for i, path in enumerate(sorted((root / 'set/videos').glob('train*.mp4'))):
+        folder = root / 'videos' / ('left $x' if i < 6 else EVIL)
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / f'{i}.mp4')
+    return root
+
+
+@pytest.fixture(scope='module')
+def out(root: Path) -> Path:
+    return cvrl_mm.finetune(root / 'encoder.safetensors', root / 'videos', root / 'out', **QUICK)
+
+
+def test_everything_is_written(out: Path, root: Path):
+    report = json.loads((out / 'report.json').read_text())
+    rows = list(csv.DictReader((out / 'predictions.csv').open()))
+    assert report['videos'] == len(rows) == 4 and 'top5' not in report  # 30 % of each class
+    assert report['top1'] == sum(r['class'] == r['predicted'] for r in rows) / 4
+    assert sum(map(sum, report['confusion'])) == 4
+    page = (out / 'index.html').read_text()
+    wrong = [r for r in rows if r['class'] != r['predicted']]
+    assert page.count('<td><img src="data:image/webp') == len(wrong) and EVIL not in page
+    assert (out / 'confusion.png').stat().st_size > 1000
+    assert not list(root.rglob('PWNED')) and not Path('PWNED').exists()
+    classes = (out / 'lists/classes.txt').read_text().splitlines()
+    assert classes == sorted(['left $x', EVIL])
+    lists = [(out / f'lists/{name}.txt').read_text().splitlines() for name in ('train', 'val')]
+    assert [len(lines) for lines in lists] == [8, 4] and not {*lists[0]} & {*lists[1]}
+    for line in lists[0] + lists[1]:
+        name, label = line.rsplit(' ', 1)
+        assert name.startswith(classes[int(label)])
+
+
+def test_mmaction2_predicts_the_same_from_the_folder(out: Path, root: Path):
+    video = next((root / 'videos').rglob('*.mp4'))
+    classifier = cvrl_mm.load_classifier(out)
+    expected = torch.tensor([classifier(video)[name] for name in classifier.classes])
+    config, weights = str(out / 'config.py'), str(out / 'classifier.pth')
+    model = init_recognizer(config, weights, device='cpu')
+    seen = inference_recognizer(model, str(video)).pred_score
+    torch.testing.assert_close(seen, expected, rtol=1e-3, atol=1e-4)
+    pytest.importorskip('decord')
+    inferencer = MMAction2Inferencer(rec=config, rec_weights=weights, device='cpu')
+    scores = inferencer(str(video))['predictions'][0]['rec_scores'][0]
+    torch.testing.assert_close(torch.tensor(scores), expected, rtol=0.1, atol=0.02)  # decord
+
+
+def test_the_config_alone_trains_and_continues(root: Path, tmp_path: Path):
+    start = root / 'encoder.safetensors'
+    out = cvrl_mm.finetune(start, root / 'videos', tmp_path / 'out', config_only=True, **QUICK)
+    config, work = out / 'config.py', tmp_path / 'work'
+    assert not (out / 'training').exists()
+    cfg = Config.fromfile(config)
+    assert cfg.model.backbone.depth == 18 and cfg.work_dir == f'{out}/training'
+    Runner.from_cfg(Config(dict(cfg, work_dir=str(work)))).train()  # as MMAction2's tools do
+    assert len(cvrl_mm.load_classifier(work / 'iter_2.pth').classes) == 2
+    assert cvrl_mm.finetune(out=out) == out
+    config.write_text(config.read_text().replace('max_iters=2', 'max_iters=3'))
+    cvrl_mm.finetune(out=out)
+    assert last_checkpoint(Config.fromfile(config))[0] == 3
+
+
+def test_a_frozen_encoder_stays_as_it_is(root: Path, tmp_path: Path):
+    for name, place in (('train', '0 1 2 3 6 7 8 9'), ('val', '4 10')):
+        folders = [('left $x' if int(i) < 6 else EVIL, i) for i in place.split()]
+        lines = [f'{root}/videos/{f}/{i}.mp4 {int(i) // 6 * 9 + 1}\n' for f, i in folders]
+        (tmp_path / f'{name}.txt').write_text(''.join(lines))
+    given = dict(QUICK, batch_size=2, val=tmp_path / 'val.txt', frozen=True, size=40)
+    start = root / 'encoder.safetensors'
+    out = cvrl_mm.finetune(start, tmp_path / 'train.txt', tmp_path / 'out', **given)
+    classifier = cvrl_mm.load_classifier(out)
+    assert classifier.classes == ['1', '10'] and classifier.encoder.size == 40
+    state = classifier.encoder.backbone.state_dict()
+    for key, value in cvrl_mm.load_encoder(start).backbone.state_dict().items():
+        assert torch.equal(state[key], value) or key.endswith('tracked'), key
+    assert cvrl_mm.load_encoder(out).size == 40  # the same weights, as an encoder
+
+
+def test_labels_of_folders_and_lists(tmp_path: Path):
+    for name in ('train/a/1.mp4', 'a/2.MP4', 'b b/deep/3.avi', '4.mkv'):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = {Path(k).name: v for k, v in read_labels([tmp_path]).items()}
+    assert found == {'1.mp4': 'a', '2.MP4': 'a', '3.avi': 'b b', '4.mkv': tmp_path.name}
+    assert set(read_labels([tmp_path / 'a', tmp_path / 'train/a']).values()) == {'a'}
+    (tmp_path / 'list.txt').write_text('my clip 1.mp4 draw circle\nx.mp4\t3\n\n')
+    found = {Path(k).name: v for k, v in read_labels([tmp_path / 'list.txt']).items()}
+    assert found == {'my clip 1.mp4': 'draw circle', 'x.mp4': '3'}
+
+
+@pytest.mark.parametrize(
+    ('train', 'val', 'named'),
+    [
+        ('0 a,1 a,2 a', None, 'a'),  # one class
+        ('0 a,1 a,6 b', None, 'b'),  # one video of a class
+        ('0 a,1 b,2 a,6 b', '3 c', 'c'),
+        ('0 a,1 b,2 a,6 b', '0 a', r'0\.mp4'),
+        ('0 a,1 b,0 b', None, 'a and b'),
+        ('0 a,1', None, r'1\.mp4'),
+        ('0 a,1 a,6 b,7 b', None, '2 training videos|too few'),
+    ],
+)
+def test_bad_lists_are_refused(root: Path, tmp_path: Path, train: str, val: str, named: str):
+    for number in (0, 1, 2, 3, 6, 7):
+        source = next((root / 'videos').glob(f'*/{number}.mp4'))
+        (tmp_path / source.name).symlink_to(source)
+    paths = dict(train=tmp_path / 'train.txt', val=tmp_path / 'val.txt')
+    for path, text in zip(paths.values(), (train, val or ''), strict=True):
+        pairs = [entry.partition(' ') for entry in text.split(',')]
+        path.write_text(''.join(f'{name}.mp4 {label}\n' for name, _, label in pairs))
+    given = dict(QUICK, val=paths['val'] if val else None)
+    with pytest.raises(ValueError, match=named):
+        cvrl_mm.finetune(root / 'encoder.safetensors', paths['train'], tmp_path / 'out', **given)
+
+
+def test_another_encoder_is_refused(out: Path, root: Path, tmp_path: Path):
+    small_encoder(1).save(tmp_path / 'other.safetensors')
+    with pytest.raises(ValueError, match='other init'):
+        cvrl_mm.finetune(tmp_path / 'other.safetensors', root / 'videos', out, **QUICK)
+    with pytest.raises(ValueError, match=r'missing\.pth'):
+        cvrl_mm.finetune(tmp_path / 'missing.pth', root / 'videos', tmp_path / 'new', **QUICK)
