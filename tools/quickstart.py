@@ -7,27 +7,27 @@ Example:
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
 from mmaction.registry import DATASETS
 from mmaction.utils import register_all_modules
 from mmengine.config import Config
 from mmengine.runner import Runner, find_latest_checkpoint, set_random_seed
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress, TaskID
+from rich.progress import track
 from rich.table import Table
 
-from cvrl_mm.cli import exit_on_sigterm, plain_own_errors
+from cvrl_mm.cli import plain_own_errors
 from cvrl_mm.engine.runtime import print_warnings_only
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.linear_probe import frozen_accuracy
 from cvrl_mm.evaluation.retrieval import NUM_NEIGHBOURS
 from cvrl_mm.io import progress, usable_cores
+from cvrl_mm.own_videos.train import ProgressHook, QuietRunner
 from cvrl_mm.synthetic.motion import CLASSES, write_motion_videos
 from cvrl_mm.visualization.curves import (
     plot_clips,
@@ -36,11 +36,8 @@ from cvrl_mm.visualization.curves import (
     trace_augmentation,
 )
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+CONFIG = Path(__file__).resolve().parents[1] / 'configs/miniature/cvrl_motion.py'
 CORES = usable_cores()
-sys.path.insert(0, str(Path(__file__).parent / 'miniature'))
-from training_process import LOG, training_process  # noqa: E402
-
 console = Console()
 
 
@@ -52,33 +49,31 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--out', type=Path, default=Path('quickstart'), help='output folder (%(default)s)'
     )
-    parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
-    parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
-    parser.add_argument('--steps', type=int, default=800, help='training steps (%(default)s)')
-    parser.add_argument('--batch-size', type=int, help='videos per step (64)')
-    parser.add_argument(
-        '--seed', type=int, default=0, help='seed of videos and training (%(default)s)'
-    )
+    for name, default, text in (
+        ('train', 960, 'training videos'),
+        ('test', 480, 'test videos'),
+        ('steps', 800, 'training steps'),
+        ('batch-size', 64, 'videos per step'),
+        ('seed', 0, 'seed of videos and training'),
+    ):
+        parser.add_argument(f'--{name}', type=int, default=default, help=f'{text} (%(default)s)')
     args = parser.parse_args()
     if min(args.train, args.test) < NUM_NEIGHBOURS:
         parser.error(
             f'--train and --test must be at least {NUM_NEIGHBOURS}, the neighbours of k-NN'
         )
-    if args.batch_size is not None and args.batch_size < 2:
-        parser.error(f'--batch-size must be at least 2, for a negative, got {args.batch_size}')
-    if args.steps < 1:
-        parser.error(f'--steps must be at least 1, got {args.steps}')
-    if args.seed < 0:
-        parser.error(f'--seed must not be negative, got {args.seed}')
+    if args.batch_size < 2 or args.steps < 1 or args.seed < 0:
+        parser.error('--batch-size must be at least 2, --steps at least 1, and --seed at least 0')
     return args
 
 
 def main() -> None:
     """Run all steps in order."""
     args = parse_args()
-    exit_on_sigterm()  # and end the training
     register_all_modules()
-    print_warnings_only()  # the training process keeps its own log
+    print_warnings_only()
+    if 'OMP_NUM_THREADS' not in os.environ:
+        torch.set_num_threads(max(1, CORES // 2))  # the other half is for the loader
     args.out.mkdir(parents=True, exist_ok=True)
     seconds: dict[str, float] = {}
     with timed_step('Writing videos', seconds):
@@ -87,10 +82,11 @@ def main() -> None:
     with timed_step('Drawing a sample', seconds):
         draw_sample(config, args.out / 'augmentation.png')
     with timed_step('Pre-training without labels', seconds):
-        run = args.out / 'runs' / time.strftime('%Y%m%d_%H%M%S')
-        pretrain(config, run)
-        plot_curves({'CVRL': read_curves(run)}, args.out / 'curves.png')
-    checkpoint = find_latest_checkpoint(run)
+        runner = QuietRunner.from_cfg(config)
+        runner.register_hook(ProgressHook())
+        runner.train()
+        plot_curves({'CVRL': read_curves(config.work_dir)}, args.out / 'curves.png')
+    checkpoint = find_latest_checkpoint(config.work_dir)
     with timed_step('Classifying held-out videos by frozen features', seconds):
         accuracy = evaluate(config, checkpoint)
     report(args, config, accuracy, seconds)
@@ -110,21 +106,16 @@ def write_videos(args: argparse.Namespace) -> Path:
     """Write the videos, unless they exist, and return their folder."""
     root = args.out / f'videos_seed{args.seed}_{args.train}_{args.test}'
     with progress('H.264 videos', console) as on_progress:
-        write_motion_videos(
-            root,
-            args.train,
-            args.test,
-            seed=args.seed,
-            num_workers=CORES,
-            on_progress=on_progress,
-        )
+        settings = dict(seed=args.seed, num_workers=CORES, on_progress=on_progress)
+        write_motion_videos(root, args.train, args.test, **settings)
         on_progress(args.train + args.test, args.train + args.test)
     return root
 
 
 def make_config(args: argparse.Namespace, data: Path) -> Config:
     """Set the paths of the videos and the options of the command line in the config."""
-    config = Config.fromfile(REPOSITORY / 'configs/miniature/cvrl_motion.py')
+    config = Config.fromfile(CONFIG)
+    config.work_dir = str(args.out / 'runs' / time.strftime('%Y%m%d_%H%M%S'))
     changes = {'randomness.seed': args.seed}
     for loader, split in (('train_dataloader', 'train'), ('features_dataloader', 'test')):
         changes[f'{loader}.dataset.ann_file'] = str(data / f'{split}.txt')
@@ -134,8 +125,7 @@ def make_config(args: argparse.Namespace, data: Path) -> Config:
     changes['param_scheduler.0.end'] = max(1, round(warm_up * args.steps))
     changes['train_cfg.max_iters'] = args.steps
     changes['default_hooks.logger.interval'] = min(10, args.steps)
-    batch_size = args.batch_size or config.train_dataloader.batch_size
-    changes['train_dataloader.batch_size'] = min(batch_size, args.train)  # a small set is one batch
+    changes['train_dataloader.batch_size'] = min(args.batch_size, args.train)  # a batch at least
     config.merge_from_dict(changes)
     return config
 
@@ -153,46 +143,14 @@ def draw_sample(config: Config, path: Path) -> None:
     plot_clips(rows, path)
 
 
-def pretrain(config: Config, run: Path) -> None:
-    """Train in a separate process and follow its log."""
-    num_threads = int(os.environ.get('OMP_NUM_THREADS', max(1, CORES // 2)))
-    with Progress(console=console) as bar:
-        task = bar.add_task('steps', total=config.train_cfg.max_iters)
-        with training_process(config, run, REPOSITORY, num_threads) as process:
-            told = 0
-            while process.poll() is None:
-                time.sleep(0.5)
-                told = follow(bar, task, run, told)
-        follow(bar, task, run, told)
-    if process.returncode:
-        console.print(escape((run / LOG).read_text()[-3000:]))
-        raise SystemExit(f'Pre-training failed; its log is {run / LOG}.')
-
-
-def follow(bar: Progress, task: TaskID, run: Path, told: int) -> int:
-    """Advance the bar to the last logged step, print each 100th step, return the last printed."""
-    curves = read_curves(run)
-    losses, accuracies = curves.get('loss', {}), curves.get('accuracy', {})
-    for step in losses:
-        bar.update(task, completed=step)
-        if step > told and step % 100 == 0:
-            told = step
-            console.print(
-                f'step {step}: loss {losses[step]:.2f}, '
-                f'the positive is the nearest clip for {accuracies[step]:.0%} of the videos'
-            )
-    return told
-
-
 def evaluate(config: Config, checkpoint: str) -> dict[str, dict[str, float]]:
     """Measure the untrained and the pre-trained network on the same clips."""
     batches = {}
     for split in ('train', 'test'):
         loader = config.features_dataloader.copy()
         loader.dataset.ann_file = str(Path(loader.dataset.ann_file).with_name(f'{split}.txt'))
-        with Progress(console=console) as bar:
-            loader = Runner.build_dataloader(loader)
-            batches[split] = list(bar.track(loader, description=f'{split} clips'))
+        clips = track(Runner.build_dataloader(loader), f'{split} clips', console=console)
+        batches[split] = list(clips)
     networks = {'untrained': None, 'pre-trained by CVRL': checkpoint}
     return {
         name: frozen_accuracy(build_recognizer(config, weights), batches['train'], batches['test'])
@@ -209,29 +167,17 @@ def report(
     """Print the table and write it with its settings."""
     chance = dict.fromkeys(('knn_top1', 'linear'), 1 / len(CLASSES.names))
     rows = {'chance': chance, **accuracy}
-    table = Table(title=f'Accuracy on {args.test} held-out videos, {len(CLASSES.names)} classes, %')
-    markdown = ['| network | nearest neighbours, % | linear, % |', '|---|---|---|']
-    for column in ('network', 'nearest neighbours', 'linear'):
-        table.add_column(column, justify='left' if column == 'network' else 'right')
+    title = f'Accuracy on {args.test} held-out videos, {len(CLASSES.names)} classes'
+    table = Table('network', 'nearest neighbours, %', 'linear, %', title=title)
     for name, row in rows.items():
-        cells = [name, f'{100 * row["knn_top1"]:.1f}', f'{100 * row["linear"]:.1f}']
-        table.add_row(*cells)
-        markdown.append(f'| {" | ".join(cells)} |')
-    settings = dict(
-        train=args.train,
-        test=args.test,
-        seed=args.seed,
-        steps=config.train_cfg.max_iters,
-        batch_size=config.train_dataloader.batch_size,
-        cores=CORES,
-    )
+        table.add_row(name, f'{100 * row["knn_top1"]:.1f}', f'{100 * row["linear"]:.1f}')
+    settings = {key: value for key, value in vars(args).items() if key != 'out'}
+    settings |= dict(batch_size=config.train_dataloader.batch_size, cores=CORES)
     results = dict(accuracy=rows, settings=settings, seconds=seconds)
     (args.out / 'results.json').write_text(json.dumps(results, indent=2) + '\n')
-    notes = [f'{name}: {value}' for name, value in {**settings, **seconds}.items()]
-    (args.out / 'results.md').write_text('\n'.join([*markdown, '', *notes]) + '\n')
     console.print(table)
     console.print(
-        f'{sum(seconds.values()):.0f} seconds. In {args.out}: results.md, augmentation.png, '
+        f'{sum(seconds.values()):.0f} seconds. In {args.out}: results.json, augmentation.png, '
         'curves.png, the videos and the run.'
     )
 
