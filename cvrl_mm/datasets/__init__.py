@@ -6,12 +6,11 @@ pipelines. Start with ``sampling.py`` (the method's sampler) and ``dataset.py``.
 
 from .collate import stack_collate
 from .dataset import VideoListDataset
-from .decoding import DecodedVideoInit, VideoFileDecode, VideoFileInit
+from .decoding import VideoFileDecode, VideoFileInit
 from .reader import VideoFile
 from .sampling import EvenClipSample, RandomClipSample, TemporalIntervalSample, VideoWindow
 
 __all__ = [
-    'DecodedVideoInit',
     'EvenClipSample',
     'RandomClipSample',
     'TemporalIntervalSample',

@@ -1,9 +1,6 @@
 """Open and decode videos in a pipeline."""
 
-from functools import lru_cache
 from io import BytesIO
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 from mmaction.registry import TRANSFORMS
@@ -65,9 +62,8 @@ class VideoFileDecode(BaseTransform):
     Each distinct frame is decoded once, and images do not share memory. As in ``DecordDecode``,
     relative boxes (``gt_bboxes``, ``proposals``) are converted to pixels.
 
-    Required keys: ``video_reader`` of ``VideoFileInit`` or ``DecodedVideoInit``,
-    ``frame_inds``. Added keys: ``imgs``, ``original_shape``, ``img_shape``. ``video_reader``
-    is closed and set to None.
+    Required keys: ``video_reader`` of ``VideoFileInit``, ``frame_inds``. Added keys: ``imgs``,
+    ``original_shape``, ``img_shape``. ``video_reader`` is closed and set to None.
     """
 
     reads_files = True
@@ -97,31 +93,3 @@ def add_frames(results: dict, imgs: list[np.ndarray]) -> None:
     for key in ('gt_bboxes', 'proposals'):
         if results.get(key) is not None:
             results[key] = np.float32(results[key] * [width, height, width, height])
-
-
-@lru_cache(maxsize=4096)
-def _mapped(path: Path) -> np.ndarray:
-    """Map an array file into memory; parsing its header takes longer than copying a clip."""
-    return np.asarray(np.load(path, mmap_mode='r'))
-
-
-@TRANSFORMS.register_module()
-class DecodedVideoInit(BaseTransform):
-    """Open decoded frames, ``video.npy`` in place of ``video.mp4``: (T, H, W, 3) uint8 RGB.
-
-    This is for small videos that are read in hundreds of epochs. Use it with ``VideoFileDecode`` or
-    ``DecordDecode`` in place of ``VideoFileInit``.
-    """
-
-    reads_files = True
-
-    def transform(self, results: dict) -> dict:
-        """Add ``video_reader`` and ``total_frames``."""
-        frames = _mapped(Path(results['filename']).with_suffix('.npy'))
-        results['total_frames'] = len(frames)
-        results['video_reader'] = SimpleNamespace(
-            read=lambda indices: list(frames[indices]),
-            get_batch=lambda indices: SimpleNamespace(asnumpy=lambda: frames[indices]),  # decord's
-            close=lambda: None,  # the file stays mapped for the next clip of the video
-        )
-        return results

@@ -1,11 +1,9 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from mmaction.registry import TRANSFORMS
 from mmengine.fileio import FileClient, LocalBackend
 
-from cvrl_mm.datasets import DecodedVideoInit, VideoFile, VideoFileDecode, VideoFileInit
+from cvrl_mm.datasets import VideoFile, VideoFileDecode, VideoFileInit
 from tests.encoding import X264, encode
 
 DRAWS = [[20, 22, 24, 10, 12, 14], [6, 8, 10, 8, 10, 12], [3, 3, 3, 3, 0, 0]]
@@ -51,23 +49,3 @@ def test_boxes_become_pixels(video: str):
     results = VideoFileDecode()({**results, 'frame_inds': np.array([[0, 1]])})
     np.testing.assert_array_equal(results['gt_bboxes'], [[0, 24, 64, 48]])
     assert results['proposals'] is None and results['frame_inds'].shape == (2,)
-
-
-@pytest.mark.parametrize('decoder', ['VideoFileDecode', 'DecordDecode'])
-def test_decoded_frames_are_read_from_an_array(tmp_path: Path, decoder: str):
-    frames = np.random.default_rng(0).integers(256, size=(10, 4, 6, 3), dtype=np.uint8)
-    np.save(tmp_path / 'a.npy', frames)
-    inds = np.array([5, 3, 3, 9])
-
-    def read() -> list[np.ndarray]:
-        opened = DecodedVideoInit()(dict(filename=str(tmp_path / 'a.mp4'), frame_inds=inds))
-        assert opened['total_frames'] == 10
-        return TRANSFORMS.build(dict(type=decoder))(opened)['imgs']
-
-    images = read()
-    np.testing.assert_array_equal(images, frames[inds])
-    images[1][:] = 0  # as Flip does: neither the other image nor the file may change
-    np.testing.assert_array_equal(images[2], frames[3])
-    np.testing.assert_array_equal(read(), frames[inds])
-    with pytest.raises(FileNotFoundError, match=r'gone\.npy'):
-        DecodedVideoInit()(dict(filename=str(tmp_path / 'gone.mp4')))

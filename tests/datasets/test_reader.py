@@ -406,7 +406,7 @@ def test_errors_are_of_the_file_or_the_pipeline_and_keep_no_file_open(
 
 
 def test_only_loading_transforms_are_watched():
-    watched = ('VideoFileInit', 'VideoFileDecode', 'DecodedVideoInit', 'RawFrameDecode')
+    watched = ('VideoFileInit', 'VideoFileDecode', 'RawFrameDecode')
     for name in (*watched, 'DecordInit', 'DecordDecode', 'PyAVInit'):
         assert reads_files(TRANSFORMS.build(dict(type=name)))
     assert not reads_files(TRANSFORMS.build(dict(type='Flip')))
