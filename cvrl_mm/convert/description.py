@@ -52,6 +52,8 @@ class ClipInput:
         size: Side of the square crop in pixels.
         mean: Subtracted from the RGB values, which range from 0 to 255.
         std: The values are then divided by this. The defaults map frames to [0, 1].
+        fps: Frames per second at which frames are counted (Section 4.1: 25); None counts the stored
+            frames.
 
     Raises:
         ValueError: An argument is malformed or out of range.
@@ -62,6 +64,7 @@ class ClipInput:
     size: int = 256
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     std: tuple[float, ...] = (255.0, 255.0, 255.0)
+    fps: float | None = None
 
     def __post_init__(self) -> None:
         for name, most in (('clip_len', 1024), ('frame_interval', 1024), ('size', 4096)):
@@ -74,6 +77,8 @@ class ClipInput:
             if not is_triple or not all(type(v) in (int, float) and abs(v) < 1e6 for v in values):
                 raise ValueError(f'{name} must be three finite numbers, got {short(values)}.')
             object.__setattr__(self, name, tuple(map(float, values)))
+        if self.fps is not None and not (type(self.fps) in (int, float) and 0 < self.fps < 1e6):
+            raise ValueError(f'fps must be a positive number or None, got {short(self.fps)}.')
         if min(self.std) <= 0:
             raise ValueError(f'std must be positive, got {self.std}.')
 
@@ -120,6 +125,7 @@ class ClipInput:
             if sampler is not None:
                 found['clip_len'] = sampler['clip_len']
                 found['frame_interval'] = sampler.get('frame_interval', 1)
+                found['fps'] = sampler.get('fps')
                 if sizes := [size for size in map(_crop_size, steps) if size]:
                     found['size'] = sizes[-1]
                 break

@@ -33,11 +33,11 @@ class ClipSample(BaseTransform):
 
     With ``fps``, the frames are those of the video at this rate: a file of 50 frames per second has
     half as many at ``fps=25``, and a clip spans the same time in every file. Without it, or if the
-    rate of a file is unknown (0), they are the stored frames.
+    rate of a file is unknown, they are the stored frames.
 
-    Required keys: ``total_frames``, with ``fps`` also ``avg_fps`` and, if frames are not counted
-    from 0, ``start_index``. Added keys: ``frame_inds`` (num_clips * clip_len,), ``clip_len``,
-    ``frame_interval``, ``num_clips``.
+    Required keys: ``total_frames``; optional: ``start_index``, the number of the first frame, and
+    ``avg_fps``, the rate of the file, with 0 for unknown. Added keys: ``frame_inds`` (num_clips *
+    clip_len,), ``clip_len``, ``frame_interval``, ``num_clips``.
 
     Args:
         clip_len: Frames per clip.
@@ -70,7 +70,8 @@ class ClipSample(BaseTransform):
     def transform(self, results: dict) -> dict:
         """Add the frame numbers of all clips, one clip after the other."""
         stored_frames = results['total_frames']
-        step = (self.fps and results['avg_fps'] / self.fps) or 1  # stored frames per counted frame
+        rate = results.get('avg_fps')
+        step = rate / self.fps if rate and self.fps else 1  # stored frames per counted frame
         num_frames = max(1, round(stored_frames / step))
         starts = np.asarray(self.starts(num_frames))
         within = np.arange(self.clip_len) * self.frame_interval

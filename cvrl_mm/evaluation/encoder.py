@@ -57,6 +57,7 @@ def clip_steps(clip_input: ClipInput, num_clips: int) -> list[dict]:
             clip_len=clip_input.clip_len,
             frame_interval=clip_input.frame_interval,
             num_clips=num_clips,
+            fps=clip_input.fps,
         ),
         dict(type='Resize', scale=(-1, clip_input.size)),
         dict(type='CenterCrop', crop_size=clip_input.size),

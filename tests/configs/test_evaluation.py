@@ -97,6 +97,7 @@ def check_clips_and_views(path: Path, cfg: Config) -> None:
     for pipeline in (train, val, test):
         assert (pipeline[1].clip_len, pipeline[1].frame_interval) == (32, 2)
     assert train[1].type == 'RandomClipSample'  # one clip from anywhere
+    assert train[1].fps == test[1].fps == 25
     assert train[3].area_range == (0.3, 1.0)
     crop = 'TFRandomResizedCrop' if 'released' in path.stem else 'RandomResizedCrop'
     assert [step.type for step in train[3:6]] == [crop, 'Resize', 'Flip']

@@ -61,6 +61,7 @@ def test_configs_tell_their_clips(config, expected):
     clips = ClipInput.from_config(Config.fromfile(CONFIGS / config) if is_file else config)
     assert tuple(getattr(clips, name) for name in SHAPE) == expected
     assert (clips.mean, clips.std) == ((0,) * 3, (255 if is_file else 1,) * 3)
+    assert clips.fps == (25 if is_file else None)
     assert ClipInput.from_dict(clips.to_dict()) == clips
 
 
@@ -71,6 +72,7 @@ def test_configs_tell_their_clips(config, expected):
         (dict(clip_len=True), 'clip_len'),
         (dict(frame_interval=0), 'frame_interval'),
         (dict(size=10**9), 'size'),
+        (dict(fps=0), 'fps'),
         (dict(mean=3.0), 'mean'),
         (dict(mean=[0, 0, float('nan')]), 'mean'),
         (dict(mean=[0, 0, 10**400]), 'mean'),

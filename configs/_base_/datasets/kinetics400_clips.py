@@ -4,10 +4,11 @@ data_root = 'data/kinetics400/'
 open_video = dict(type='VideoFileInit')
 decode = dict(type='VideoFileDecode')
 # Clips of 32 frames, stride 2 (Sec. 4.1): one at random for training, one in the middle for the
-# validation during training, ten for testing; random and test clips start as in the released code
-sample_train = dict(type='RandomClipSample', clip_len=32, frame_interval=2)
+# validation during training, ten for testing; random and test clips start as in the released code,
+# at the paper's 25 frames per second
+sample_train = dict(type='RandomClipSample', clip_len=32, frame_interval=2, fps=25)
 sample_val = dict(type='SampleFrames', clip_len=32, frame_interval=2, num_clips=1, test_mode=True)
-sample_test = dict(type='EvenClipSample', clip_len=32, frame_interval=2, num_clips=10)
+sample_test = dict(type='EvenClipSample', clip_len=32, frame_interval=2, num_clips=10, fps=25)
 # Training: crop, resize and flip only (Sec. 4.1), with the ranges of the released code
 crop = dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0))
 resize = dict(type='Resize', scale=(224, 224), keep_ratio=False)
