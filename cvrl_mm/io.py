@@ -1,6 +1,5 @@
 """What every room uses: atomic files, locks, printable names, ranks and cores, progress bars."""
 
-import json
 import logging
 import os
 import re
@@ -10,7 +9,6 @@ from contextlib import contextmanager
 from multiprocessing.process import parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import numpy as np
 from mmengine.logging import print_log
@@ -46,17 +44,29 @@ def replacing(path: str | Path) -> Iterator[Path]:
     # Not predictable, so that nobody can prepare a link of this name
     part = path.with_name(f'.{path.stem}.{secrets.token_hex(8)}{PART}{path.suffix}')
     try:
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        yield part
-        with part.open('rb+') as file:
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        if error.filename is None:  # a failed write does not name its file
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
+        with naming(path):
+            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            yield part
+            with part.open('rb+') as file:
+                os.fsync(file.fileno())
+            part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Name a file in the errors of a block that writes it, such as on a full disk.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 def check_target(path: Path) -> None:
@@ -95,47 +105,6 @@ def locked(folder: Path) -> Iterator[None]:
                 logging.WARNING,
             )
         yield
-
-
-class Journal:
-    """Lines of JSON that are appended as work is finished, so that a killed job can continue.
-
-    An incomplete last line, as a kill or a full disk leaves it, is removed on opening.
-
-    Args:
-        path: The file; it is created if it does not exist.
-
-    Attributes:
-        rows: All complete rows.
-
-    Raises:
-        ValueError: A complete line is not a JSON object.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.rows = self.read(path) if path.exists() else []
-        self._file = path.open('ab')
-        end = path.read_bytes().rfind(b'\n') + 1
-        self._file.truncate(end)
-
-    @staticmethod
-    def read(path: Path) -> list[dict[str, Any]]:
-        """Read the complete rows of a file to which another process may write."""
-        lines = path.read_bytes().split(b'\n')[:-1]
-        try:
-            return [dict(json.loads(line)) for line in lines]
-        except (ValueError, TypeError, RecursionError) as error:
-            raise ValueError(f'{path} is damaged ({error}); remove it to start anew.') from error
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Write a row to the disk."""
-        self._file.write(json.dumps(row).encode() + b'\n')
-        self._file.flush()
-        self.rows.append(dict(row))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 def is_utf8(name: str) -> bool:

@@ -1,16 +1,11 @@
-import os
 import signal
 import subprocess
 import sys
-import time
-from multiprocessing import Process
 from pathlib import Path
 
 import pytest
 
 from cvrl_mm.io import (
-    Journal,
-    end_with_parent,
     evenly_spaced,
     locked,
     one_line,
@@ -70,23 +65,6 @@ def test_a_lock_excludes_other_processes_until_its_process_ends(tmp_path: Path) 
             pass
 
 
-def test_a_journal_continues_after_its_last_complete_row(tmp_path: Path) -> None:
-    path = tmp_path / 'rows.jsonl'
-    journal = Journal(path)
-    journal.append(dict(name='a'))
-    journal.close()
-    with path.open('ab') as file:
-        file.write(b'{"name": "b')
-    journal = Journal(path)
-    assert journal.rows == [dict(name='a')]
-    journal.append(dict(name='c'))
-    journal.close()
-    assert Journal(path).rows == [dict(name='a'), dict(name='c')]
-    path.write_text('[[1\n')
-    with pytest.raises(ValueError, match=r'rows\.jsonl'):
-        Journal(path)
-
-
 def test_text_from_outside_is_printed_without_control_characters() -> None:
     assert printable('a\x1b[2J\n\udcff b') == r'a\x1b[2J\n\udcff b'
     assert one_line(OSError(2, 'No such file')) == 'No such file'
@@ -122,35 +100,3 @@ def test_a_rank_must_be_below_the_number() -> None:
 def test_evenly_spaced_includes_both_ends() -> None:
     assert evenly_spaced(10, 4) == [0, 3, 6, 9]
     assert evenly_spaced(2, 4) == [0, 1]
-
-
-def _parent(file: Path) -> None:
-    child = Process(target=_child, args=(file,))
-    child.start()
-    time.sleep(60)
-
-
-def _child(file: Path) -> None:
-    end_with_parent()
-    file.write_text(str(os.getpid()))
-    time.sleep(60)
-
-
-def test_a_process_ends_with_its_killed_parent(tmp_path: Path) -> None:
-    file = tmp_path / 'pid'
-    parent = Process(target=_parent, args=(file,))
-    parent.start()
-    while not (file.exists() and file.read_text()):
-        time.sleep(0.05)
-    parent.kill()
-    parent.join()
-    pid, deadline = int(file.read_text()), time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            os.kill(pid, 0)
-            if Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] == 'Z':
-                return
-        except (ProcessLookupError, FileNotFoundError):
-            return
-        time.sleep(0.05)
-    raise AssertionError('the child outlived its parent')

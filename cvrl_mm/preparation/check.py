@@ -1,30 +1,33 @@
 """Find videos that cannot be read or are damaged, with one or several processes."""
 
-import hashlib
 import json
 import multiprocessing as mp
 import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
 
 from ..datasets.lists import read_lines, read_video_list
 from ..datasets.reader import UnreadableVideoError, VideoFile
-from ..io import Journal, end_with_parent, locked, replacing
+from ..io import end_with_parent, naming, printable, replacing
 
 NUM_FRAMES = 32
-START_SECONDS = 60  # time limit for the start of a process, which may import modules first
-STARTS = 3  # a process that is forked beside threads can hang
+TIMEOUT_SECONDS = 600  # for decoding or encoding one video, which takes minutes for a long movie
 LONGEST_WAIT_SECONDS = 3600  # waiting for weeks or for ever raises an OverflowError
+# A process that is forked beside threads can hang. The server has none; it imports the package
+# once, and forks one process after the other.
+CONTEXT: Any = mp.get_context('forkserver' if 'forkserver' in mp.get_all_start_methods() else None)
 
 
 def find_fault(filename: str, strict: bool = True) -> str | None:
@@ -58,8 +61,8 @@ def find_fault(filename: str, strict: bool = True) -> str | None:
 def find_faults(
     filenames: Sequence[str],
     num_processes: int,
-    timeout_seconds: float,
-    check: Callable[[str], Any] | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    check: Callable[[str], Any] = find_fault,
 ) -> Generator[tuple[int, Any], None, None]:
     """Check videos in separate processes, which may hang or crash.
 
@@ -70,182 +73,84 @@ def find_faults(
         num_processes: Number of videos that are checked at a time.
         timeout_seconds: Time limit per video, after which its process is killed. The start of a
             process does not count.
-        check: Function of a path; its result is yielded. Default: :func:`find_fault`.
+        check: Function of a path; its result is yielded. It must be picklable.
 
     Yields:
         Index of a video and the result of ``check``, in the order of completion. If a video hangs
         or crashes its process, the result is a description of this fault.
     """
+    CONTEXT.set_forkserver_preload([__name__])
     todo = iter(enumerate(filenames))
-    checkers: dict[Connection, _Checker] = {}
+    checkers: list[_Checker] = []
     try:
-        while True:
-            while len(checkers) < num_processes and (job := next(todo, None)):
-                checker = _Checker(check or find_fault, *job)
-                checkers[checker.answers] = checker
-            if not checkers:
-                return
-            deadline = min(c.deadline for c in checkers.values())
-            remaining = deadline - time.monotonic()
-            ready = wait(checkers, min(max(0, remaining), LONGEST_WAIT_SECONDS))
+        for place, filename in islice(todo, num_processes):
+            checkers.append(_Checker(check, timeout_seconds))
+            checkers[-1].begin(place, filename)
+        while checkers:
+            remaining = min(checker.deadline for checker in checkers) - time.monotonic()
+            answers = [checker.answers for checker in checkers]
+            ready = wait(answers, min(max(0, remaining), LONGEST_WAIT_SECONDS))
             now = time.monotonic()
-            due = [c for c, checker in checkers.items() if c in ready or checker.deadline <= now]
-            for answers in due:
-                checker = checkers[answers]
-                fault = checker.fault(answers in ready)
-                if checker.alive and not checker.started:
-                    checker.begin(timeout_seconds)
-                    continue
-                if not checker.started and checker.attempt < STARTS:
-                    checkers.pop(answers).end()
-                    checker = _Checker(
-                        checker.check, checker.place, checker.filename, checker.attempt + 1
-                    )
-                    checkers[checker.answers] = checker
-                    continue
-                yield checker.place, fault
-                if checker.alive and (job := next(todo, None)):
-                    checker.place, checker.filename = job
-                    checker.begin(timeout_seconds)
+            for checker in [c for c in checkers if c.answers in ready or c.deadline <= now]:
+                yield checker.place, checker.answer()
+                if job := next(todo, None):
+                    checker.begin(*job)
                 else:
-                    checkers.pop(answers).end()
+                    checkers.remove(checker)
+                    checker.end()
     finally:
-        for checker in checkers.values():
+        for checker in checkers:
             checker.end()
 
 
 class _Checker:
-    """A process that checks videos one after the other."""
+    """A process that checks videos one after the other, and is replaced if it hangs or crashes."""
 
-    def __init__(
-        self, check: Callable[[str], Any], place: int, filename: str, attempt: int = 1
-    ) -> None:
-        self.check, self.place, self.filename, self.attempt = check, place, filename, attempt
-        self.answers, far_end = mp.Pipe()
-        args = self.answers, far_end, check
-        self.process = mp.Process(target=_serve, args=args, daemon=True)
+    def __init__(self, check: Callable[[str], Any], timeout_seconds: float) -> None:
+        self.check, self.timeout_seconds = check, timeout_seconds
+        self._start()
+
+    def _start(self) -> None:
+        self.answers, far_end = CONTEXT.Pipe()
+        self.process = CONTEXT.Process(target=_serve, args=(far_end, self.check), daemon=True)
         self.process.start()
         far_end.close()
-        self.alive, self.started = True, False
-        self._limit(START_SECONDS)
+        with suppress(EOFError, ConnectionError):  # answer() reports that the process is dead
+            self.answers.recv()  # it is ready
 
-    def begin(self, timeout_seconds: float) -> None:
-        self.started = True
-        self._limit(timeout_seconds)
-        with suppress(ConnectionError):  # fault() reports that the process is dead
-            self.answers.send(self.filename)
+    def begin(self, place: int, filename: str) -> None:
+        if self.answers.closed:
+            self._start()
+        self.place = place
+        self.deadline = time.monotonic() + self.timeout_seconds
+        with suppress(ConnectionError):
+            self.answers.send(filename)
 
-    def fault(self, answered: bool) -> Any:
-        if not answered:
-            self.alive = False
-            return f'no answer within {self.seconds:g} s'
+    def answer(self) -> Any:
+        fault = f'no answer within {self.timeout_seconds:g} s'
         try:
-            return self.answers.recv()
+            if self.answers.poll():
+                return self.answers.recv()
         except (EOFError, ConnectionError):
             self.process.join()
-            self.alive = False
-            return f'the decoder crashed with code {self.process.exitcode}'
+            fault = f'the decoder crashed with code {self.process.exitcode}'
+        self.end()
+        return fault
 
     def end(self) -> None:
         self.process.kill()
         self.process.join()
         self.answers.close()
 
-    def _limit(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.deadline = time.monotonic() + seconds
 
-
-def _serve(far_end: Connection, questions: Connection, check: Callable[[str], Any]) -> None:
-    """Answer questions until the parent ends; the first message says that the process is ready."""
+def _serve(questions: Connection, check: Callable[[str], Any]) -> None:
+    """Answer questions until the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # after Ctrl-C, the parent kills this process
     end_with_parent()  # also in the middle of a video
-    far_end.close()  # the parent's end; while it is open here, the end of the parent is not noticed
     with suppress(EOFError, ConnectionError):
         questions.send('ready')
         while True:
             questions.send(check(questions.recv()))
-
-
-class Job:
-    """The results of a long list on disk: several processes share it, and a killed one continues.
-
-    A folder has ``job.json``, what the results depend on, and one :class:`.Journal` per rank. Use a
-    job in a ``with`` block, which locks the part of this rank.
-
-    Args:
-        folder: The folder; created if it does not exist.
-        settings: What the results depend on, as values that JSON can represent.
-        names: All entries of the list.
-        rank: Rank of this process; it handles every ``size``-th entry.
-        size: Number of processes.
-
-    Raises:
-        ValueError: The folder holds results of another list or other settings.
-        BlockingIOError: Another process works on this part.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        settings: Mapping[str, Any],
-        names: Sequence[str],
-        rank: int = 0,
-        size: int = 1,
-    ) -> None:
-        self.folder, self.num_entries = folder, len(names)
-        self.share = range(rank, len(names), size)
-        digest = hashlib.sha256('\0'.join(names).encode(errors='surrogateescape')).hexdigest()
-        self.meta = json.loads(json.dumps(dict(settings, names_sha256=digest)))
-        self._part = folder / f'part_{rank}_of_{size}'
-
-    def __enter__(self) -> 'Job':
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / 'job.json'
-        if not path.exists():
-            with replacing(path) as part:
-                part.write_text(json.dumps(self.meta))
-        try:
-            written = dict(json.loads(path.read_text()))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f'{path} is damaged; remove {self.folder}.') from error
-        if differing := [k for k in {**self.meta, **written} if self.meta.get(k) != written.get(k)]:
-            raise ValueError(
-                f'{self.folder} holds results with other {", ".join(differing)}; finish that run, '
-                'remove the folder, or choose another output.'
-            )
-        self._part.mkdir(exist_ok=True)
-        with ExitStack() as stack:
-            stack.enter_context(locked(self._part))
-            self._journal = Journal(self._part / 'rows.jsonl')
-            stack.callback(self._journal.close)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def left(self) -> list[int]:
-        """Return the entries of this process that no process has finished."""
-        done = self._found()
-        return [i for i in self.share if i not in done]
-
-    def add(self, index: int, result: object) -> None:
-        """Write the result of an entry."""
-        self._journal.append(dict(i=index, result=result))
-
-    def results(self) -> dict[int, Any] | None:
-        """Return the results of all entries in their order; None if one is missing."""
-        found = self._found()
-        return dict(sorted(found.items())) if len(found) == self.num_entries else None
-
-    def remove(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)  # another process may do so, too
-
-    def _found(self) -> dict[int, Any]:
-        paths = self.folder.glob('part_*/rows.jsonl')
-        return {row['i']: row['result'] for path in paths for row in Journal.read(path)}
 
 
 @dataclass(frozen=True)
@@ -271,14 +176,15 @@ def check_list(
     out: str | Path | None = None,
     strict: bool = True,
     num_processes: int = 1,
-    timeout_seconds: float = 60,
+    timeout_seconds: float = TIMEOUT_SECONDS,
     rank: int = 0,
     size: int = 1,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> CheckedList | None:
     """Check the videos of a list (:func:`find_fault`), and write the lists of good and bad ones.
 
-    Each result is written to disk immediately, so that the same call continues an interrupted one.
+    Each result is written to the folder OUT.parts immediately, so that the same call continues an
+    interrupted one.
 
     Args:
         ann_file: Path of the list, with lines "path" or "path label".
@@ -297,8 +203,8 @@ def check_list(
 
     Raises:
         FileNotFoundError: The list does not exist.
-        ValueError: The list is damaged, or there are unfinished results of another check.
-        BlockingIOError: Another process checks this share.
+        ValueError: The list is damaged.
+        OSError: The disk is full, or a file cannot be written.
     """
     path = Path(ann_file)
     files = [os.path.join(prefix, name) for name, _ in read_video_list(str(ann_file))]
@@ -306,24 +212,33 @@ def check_list(
     clean = path.with_name(f'{stem}.clean.txt') if out is None else Path(out)
     name = clean.name.removesuffix('.txt').removesuffix('.clean')
     report = clean.with_name(f'{name}.bad_videos.txt')
-    with Job(Path(f'{clean}.parts'), dict(strict=strict), files, rank, size) as job:
-        left = job.left()
-        done = len(job.share) - len(left)
-        on_progress(done, len(job.share))
-        check = partial(find_fault, strict=strict)
-        names = [files[i] for i in left]
-        for place, fault in find_faults(names, num_processes, timeout_seconds, check):
-            job.add(left[place], fault)
-            done += 1
-            on_progress(done, len(job.share))
-        results = job.results()
-    if results is None:
+    parts = Path(f'{clean}.parts', 'strict' if strict else 'lenient')
+    parts.mkdir(parents=True, exist_ok=True)
+    share, known = files[rank::size], _read_results(parts)
+    left = [file for file in share if file not in known]
+    on_progress(len(share) - len(left), len(share))
+    check = partial(find_fault, strict=strict)
+    with NamedTemporaryFile('w', suffix='.jsonl', dir=parts, delete=False) as journal:
+        found = find_faults(left, num_processes, timeout_seconds, check)
+        for done, (place, fault) in enumerate(found, len(share) - len(left) + 1):
+            with naming(journal.name):
+                journal.write(json.dumps([left[place], fault]) + '\n')
+                journal.flush()
+            on_progress(done, len(share))
+    known = _read_results(parts)
+    if not known.keys() >= set(files):
         return None
-    bad = {i: fault for i, fault in results.items() if fault is not None}
+    bad = {i: fault for i, file in enumerate(files) if (fault := known[file]) is not None}
     good = [line for i, line in enumerate(read_lines(str(ann_file))) if i not in bad]
-    noted = [f'{files[i]}\t{fault}' for i, fault in bad.items()]
+    noted = [f'{printable(files[i])}\t{printable(fault)}' for i, fault in bad.items()]
     for target, content in ((clean, good), (report, noted)):
         with replacing(target) as part:
             part.write_text(''.join(f'{line}\n' for line in content), encoding='utf-8')
-    job.remove()
+    shutil.rmtree(parts.parent, ignore_errors=True)  # another process may do so, too
     return CheckedList(len(files), [(files[i], fault) for i, fault in bad.items()], clean, report)
+
+
+def _read_results(folder: Path) -> dict[str, str | None]:
+    """Read the faults by file; the last line of a process that was killed may be incomplete."""
+    lines = [x for path in folder.glob('*.jsonl') for x in path.read_bytes().split(b'\n')[:-1]]
+    return dict(map(json.loads, lines))

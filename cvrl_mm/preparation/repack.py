@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ import numpy as np
 from ..datasets.lists import parse_line, read_lines
 from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, quarter_turns
 from ..io import one_line, replacing
-from .check import Job, find_faults
+from .check import TIMEOUT_SECONDS, find_faults
 
 DECODED_SHARE = 0.95  # of the duration; if less can be decoded, the source is truncated
 CLOCK_SECONDS = 2e-3  # MP4 rounds the times of frames to its time base
@@ -28,7 +29,7 @@ PRESETS = (  # of x264, from fast to slow
 )
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # EDQUOT: the quota of the user is used up
 TUNES = ('fastdecode', 'none')
-SETTINGS, FAILURES, SCRATCH = 'repack.json', 'repack_failures.txt', '.unfinished'
+SETTINGS, FAILURES = 'repack.json', 'repack_failures.txt'
 
 
 class RepackError(ValueError):
@@ -245,7 +246,7 @@ def repack(
     target: Path,
     settings: RepackSettings,
     num_workers: int = 1,
-    timeout_seconds: float = 3600,
+    timeout_seconds: float = TIMEOUT_SECONDS,
     rank: int = 0,
     size: int = 1,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
@@ -266,61 +267,50 @@ def repack(
         num_workers: Number of processes.
         timeout_seconds: Time limit per video.
         rank: Rank of this job; it repacks every ``size``-th video.
-        size: Number of jobs that share the set.
+        size: Number of jobs that share the set. They may run at the same time; a last call without
+            shares then finds the repacked videos, and handles those that have failed.
         on_progress: Called with the number of finished videos and the number of all videos of this
             share.
 
     Returns:
-        New names and failures; None if other jobs have not finished.
+        New names and failures; None for a share.
 
     Raises:
         ValueError: There are no videos, a video is outside of ``root``, two videos have the same
             new name, the target is in ``root``, or it contains other files or was started with
             another ``root`` or other settings.
-        BlockingIOError: Another process works on this share.
         OSError: The disk is full, or a file cannot be written.
     """
     videos = list(dict.fromkeys(os.path.normpath(video) for video in videos))
     _check(root, videos, target, num_workers)
     _claim(target, dict(asdict(settings), root=str(root.resolve())))
-    failed_before = {line.partition('\t')[0] for line in _read_failures(target)}
-    skipped = 0
-    with Job(target / SCRATCH, {}, videos, rank, size) as job:
-        scratch = target / SCRATCH / f'files_{rank}_of_{size}'
-        shutil.rmtree(scratch, ignore_errors=True)  # of a job that was killed
-        scratch.mkdir()
-        todo = []
-        for i in job.left():
-            if videos[i] not in failed_before and _is_current(root / videos[i], target, videos[i]):
-                job.add(i, None)
-                skipped += 1
-            else:
-                todo.append(i)
-        done = len(job.share) - len(todo)
-        work = partial(_repack_one, root=root, target=target, scratch=scratch, settings=settings)
-        names = [videos[i] for i in todo]
-        # After an interrupt, close() ends the processes before the lock is released.
-        with closing(find_faults(names, num_workers, timeout_seconds, work)) as results:
-            for place, outcome in results:
+    earlier = _read_failures(target)
+    share = videos[rank::size]
+    todo = [v for v in share if v in earlier or not _is_current(root / v, target / new_name(v))]
+    num_skipped = len(share) - len(todo)
+    failures = {}
+    with tempfile.TemporaryDirectory(prefix='.unfinished-', dir=target) as scratch:
+        work = partial(
+            _repack_one, root=root, target=target, scratch=Path(scratch), settings=settings
+        )
+        # After an interrupt, close() ends the processes before their folder is removed
+        with closing(find_faults(todo, num_workers, timeout_seconds, work)) as results:
+            for done, (place, outcome) in enumerate(results, num_skipped + 1):
                 if isinstance(outcome, OSError):  # the disk of the target is full
                     raise outcome
                 if outcome is not None:
-                    _copy(root / names[place], target / names[place], scratch)
-                job.add(todo[place], outcome)
-                done += 1
-                on_progress(done, len(job.share))
-        outcomes = job.results()
-    if outcomes is None:
+                    failures[todo[place]] = outcome
+                on_progress(done, len(share))
+    if size > 1:
         return None
-    failures = {videos[i]: why for i, why in outcomes.items() if why is not None}
-    others = [x for x in _read_failures(target) if x.partition('\t')[0] not in videos]
+    noted = {v: why for v, why in earlier.items() if v not in videos} | failures
     with replacing(target / FAILURES) as part:
-        lines = [*others, *(f'{video}\t{why}' for video, why in failures.items())]
-        part.write_text(''.join(f'{line}\n' for line in lines), 'utf-8', 'surrogateescape')
-    job.remove()
-    found: dict[str, str | None] = {v: new_name(v) for v in videos if v not in failures}
-    found |= {v: v if (target / v).exists() else None for v in failures}
-    return RepackReport({v: found[v] for v in videos}, failures, skipped)
+        lines = ''.join(f'{video}\t{why}\n' for video, why in noted.items())
+        part.write_text(lines, 'utf-8', 'surrogateescape')
+    names: dict[str, str | None] = {video: new_name(video) for video in videos}
+    for video in failures:
+        names[video] = video if _copy(root / video, target / video) else None
+    return RepackReport(names, failures, num_skipped)
 
 
 def repack_list(
@@ -373,7 +363,7 @@ def _claim(target: Path, settings: dict) -> None:
     """Write ``repack.json`` into a new target folder, or compare that of an earlier run."""
     path = target / SETTINGS
     if not path.is_file():
-        if target.exists() and any(target.iterdir()):
+        if target.exists() and any(path.name[0] != '.' for path in target.iterdir()):
             raise ValueError(f'{target} holds other files; choose a new folder.')
         target.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
@@ -386,15 +376,16 @@ def _claim(target: Path, settings: dict) -> None:
         raise ValueError(f'{target} was started with {begun}, not {settings}: choose another one.')
 
 
-def _read_failures(target: Path) -> list[str]:
+def _read_failures(target: Path) -> dict[str, str]:
+    """Read the failures of an earlier run, as reasons by video."""
     path = target / FAILURES
     text = path.read_text('utf-8', 'surrogateescape') if path.is_file() else ''
-    return [line for line in text.split('\n') if line]
+    lines = (line.partition('\t') for line in text.split('\n') if line)
+    return {video: reason for video, _, reason in lines}
 
 
-def _is_current(original: Path, target: Path, video: str) -> bool:
+def _is_current(original: Path, finished: Path) -> bool:
     """Return whether a video has been repacked, and the original has not been modified since."""
-    finished = target / new_name(video)
     if not finished.exists():
         return False
     return not original.exists() or original.stat().st_mtime <= finished.stat().st_mtime
@@ -418,16 +409,16 @@ def _repack_one(
     return None
 
 
-def _copy(source: Path, target: Path, scratch: Path) -> None:
-    """Copy a file without changes, if it can be read."""
+def _copy(source: Path, target: Path) -> bool:
+    """Copy a file without changes; return whether it can be read."""
     if not source.is_file():  # opening a named pipe would wait
-        return
-    unfinished = scratch / 'copy'
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        shutil.copyfile(source, unfinished)
+        with replacing(target) as part:
+            shutil.copyfile(source, part)
     except OSError as error:
         if error.errno in DISK_FULL:
-            raise
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished.replace(target)
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        return False
+    return True

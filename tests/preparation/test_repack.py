@@ -1,15 +1,12 @@
 """Repacking a set of videos: what is written, and what survives."""
 
 import os
-import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from cvrl_mm.preparation import repack as module
 from cvrl_mm.preparation.repack import RepackSettings, repack, repack_list
-from tests.processes import exit_codes, start
 from tests.videos import encode
 
 SETTINGS = RepackSettings(short_side=16, preset='ultrafast')
@@ -46,43 +43,27 @@ def test_a_list_is_repacked_and_what_fails_is_copied(root: Path, tmp_path: Path)
     assert again.num_skipped == 2 and list(again.failures) == ['broken.avi']
 
 
-def repack_one_video(root: Path, target: Path, names: list[str]) -> None:
-    """Repack the first share; the process is killed after its first video."""
+def test_shares_are_joined_also_after_an_end(root: Path, tmp_path: Path):
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
 
-    def kill(done: int, total: int) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    repack(root, names, target, SETTINGS, rank=0, size=2, on_progress=kill)
-
-
-def test_shares_are_joined_also_after_a_kill(root: Path, tmp_path: Path):
     out, names = tmp_path / 'out', ['a.mp4', 'c/d.mkv', 'b.mp4', 'broken.avi']
-    killed = start(repack_one_video, root, out, names)
-    assert exit_codes([killed]) == [-signal.SIGKILL]
+    with pytest.raises(KeyboardInterrupt):  # after a.mp4
+        repack(root, names, out, SETTINGS, size=2, on_progress=stop)
     assert repack(root, names, out, SETTINGS, rank=1, size=2) is None
-    report = repack(root, names, out, SETTINGS, rank=0, size=2)
-    assert report is not None and list(report.failures) == ['broken.avi']
+    report = repack(root, names, out, SETTINGS)
+    assert list(report.failures) == ['broken.avi'] and report.num_skipped == 2
     assert files(out) == FINISHED
 
 
-def test_a_video_that_takes_too_long_costs_one_video(root: Path, tmp_path: Path, monkeypatch):
-    def hang(source: Path, *args: object) -> None:
-        if source.name == 'b.mp4':
-            time.sleep(600)
-        raise module.RepackError('on purpose')
+def test_a_full_disk_ends_the_run_and_names_the_file(root: Path, tmp_path: Path):
+    def full(*args: object) -> None:
+        raise OSError(28, 'No space left on device')
 
-    monkeypatch.setattr(module, 'repack_video', hang)
-    report = repack(root, NAMES[:2], tmp_path / 'out', SETTINGS, timeout_seconds=2)
-    assert 'no answer' in report.failures['b.mp4']
-
-
-def test_a_full_disk_ends_the_run_and_names_the_file(root: Path, tmp_path: Path, monkeypatch):
-    def full(source: Path, target: Path, *args: object) -> None:
-        raise OSError(28, 'No space left on device', str(target))
-
-    monkeypatch.setattr(module, 'repack_video', full)
-    with pytest.raises(OSError, match='No space left'):
-        repack(root, NAMES, tmp_path / 'out', SETTINGS)
+    target = tmp_path / 'a.mp4'
+    with pytest.raises(OSError, match=r'a\.mp4'), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, '_encode', full)
+        module.repack_video(root / 'a.mp4', target, SETTINGS)
 
 
 def test_other_settings_roots_and_folders_are_refused(root: Path, tmp_path: Path):

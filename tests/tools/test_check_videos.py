@@ -37,7 +37,7 @@ def test_two_shares_are_joined(run, tmp_path: Path, monkeypatch):
     arguments = tmp_path / 'list.txt', '--root', tmp_path
     monkeypatch.setenv('SLURM_ARRAY_TASK_COUNT', '2')
     monkeypatch.setenv('SLURM_ARRAY_TASK_ID', '0')
-    assert 'This part is finished' in run(*arguments, '--workers', 1)
+    assert 'This share is finished' in run(*arguments, '--workers', 1)
     monkeypatch.setenv('SLURM_ARRAY_TASK_ID', '1')
     assert '1 of 2 videos are good' in run(*arguments, '--workers', 1)
     assert (tmp_path / 'list.clean.txt').read_text() == 'a.mp4 7\n'

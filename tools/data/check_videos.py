@@ -35,7 +35,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--lenient', action='store_true', help='accept damage that the decoder conceals'
     )
-    parser.add_argument('--timeout', type=float, default=60, help='seconds per video (%(default)s)')
+    parser.add_argument('--timeout', type=float, default=600, help='seconds per video (600)')
     args = parser.parse_args()
     if args.root is None:
         args.root = os.path.dirname(args.list)
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
             on_progress=on_progress,
         )
     if found is None:
-        print('This part is finished; the last one writes the lists.')
+        print('This share is finished; the last one writes the lists.')
         return
     num_bad = len(found.faults)
     print(f'{found.num_videos - num_bad} of {found.num_videos} videos are good: {found.clean}')

@@ -5,9 +5,8 @@ Examples:
     python tools/data/repack.py videos/ videos_256/ --key-frame-interval 8 --crf 18
 
 The same command continues an interrupted run, and repacks videos that have been modified since.
-For a list, a new list is written to TARGET.
-With torchrun, srun or a Slurm array, each process repacks its share, and the last one writes the
-list:
+For a list, a new list is written to TARGET. With torchrun, srun or a Slurm array, each process
+repacks its share; the same command without them then writes the list:
     sbatch --array=0-63 --cpus-per-task=8 \
         --wrap "python tools/data/repack.py LIST TARGET --root FOLDER"
 """
@@ -44,9 +43,7 @@ def parse_args() -> argparse.Namespace:
         flag = f'--{name.replace("_", "-")}'
         parser.add_argument(flag, type=type(value), default=value, help=f'{text} (%(default)s)')
     parser.add_argument('--workers', type=int, help='processes (one per core)')
-    parser.add_argument(
-        '--timeout', type=float, default=3600, help='seconds per video (%(default)s)'
-    )
+    parser.add_argument('--timeout', type=float, default=600, help='seconds per video (600)')
     return parser.parse_args()
 
 
@@ -70,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
         else:
             report = repack_list(args.source, root, args.target, settings, **options)
     if report is None:
-        print('This part is finished; the last one writes the list.')
+        print('This share is finished. After all shares, the same command alone writes the list.')
     else:
         show(report, root, args.target)
 

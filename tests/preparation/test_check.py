@@ -1,0 +1,123 @@
+"""Checking videos in other processes, and lists with one or several calls."""
+
+import faulthandler
+import multiprocessing as mp
+import os
+import signal
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from cvrl_mm.preparation import check as module
+from cvrl_mm.preparation.check import check_list, find_fault, find_faults
+from tests.datasets.test_reader import COUNTED, TIMED
+from tests.encoding import X264, pack_b_frames
+from tests.encoding import encode as encode_textured
+from tests.processes import end, start
+from tests.videos import encode, turn, write_broken, write_odd
+
+
+def test_finds_the_broken_ones_alone(tmp_path: Path):
+    for name in ('odd', 'broken'):
+        (tmp_path / name).mkdir()
+    odd, broken = write_odd(tmp_path / 'odd'), write_broken(tmp_path / 'broken')
+    faults = dict(find_faults([str(path) for path in [*odd, *broken]], 2))
+    assert not any(faults[i] for i in range(len(odd)))
+    assert all(faults[i] for i in range(len(odd), len(odd) + len(broken)))
+
+
+def misbehave(filename: str) -> str:
+    if 'hang' in filename:
+        time.sleep(60)  # the process is ended before
+    if 'crash' in filename:
+        faulthandler.disable()  # its report would fill the screen
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if 'Ctrl-C' in filename:  # a terminal sends SIGINT to all processes
+        os.kill(os.getpid(), signal.SIGINT)
+    return filename
+
+
+def test_survives_videos_that_hang_or_crash():
+    names = ['hang', 'good', 'crash', 'Ctrl-C', 'crash', 'hang', 'good']
+    answers = dict(hang='no answer within 1.5 s', crash='the decoder crashed with code -11')
+    faults = dict(find_faults(names, 2, 1.5, misbehave))
+    assert [faults[i] for i in range(7)] == [answers.get(name, name) for name in names]
+    assert list(find_faults(['good'], 1, float('inf'), misbehave)) == [(0, 'good')]
+
+
+def note_and_wait(file: str) -> None:
+    Path(file).write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+def check_for_long(folder: Path) -> None:
+    module.CONTEXT = mp.get_context('fork')  # the checkers start faster
+    list(find_faults([str(folder / name) for name in 'abc'], 3, check=note_and_wait))
+
+
+def test_processes_end_with_their_killed_parent(tmp_path: Path):
+    parent = start(check_for_long, tmp_path)
+    try:
+        while len(pids := [path.read_text() for path in tmp_path.iterdir()]) < 3 or '' in pids:
+            time.sleep(0.05)
+        parent.kill()
+        psutil.wait_procs([psutil.Process(int(pid)) for pid in pids], timeout=60)
+        assert not any(map(psutil.pid_exists, map(int, pids)))
+    finally:
+        end([parent])
+
+
+@pytest.mark.parametrize('name', ['H.264.mp4', 'H.264.ts', 'MPEG-4.avi'])
+def test_damage_that_the_decoder_conceals_is_found(name: str, tmp_path: Path):
+    options = dict(codec='mpeg4') if 'MPEG-4' in name else dict(options=X264)
+    path = encode_textured(tmp_path / name, size=(128, 96), **options)
+    assert find_fault(str(path)) is None
+    data = bytearray(path.read_bytes())
+    rng = np.random.default_rng(0)
+    for bit in rng.integers(len(data) * 2, len(data) * 6, 30):  # not in the header
+        data[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(data)
+    assert 'decoder errors, ' in find_fault(str(path))
+    if 'H.264' in name:
+        assert find_fault(str(path), strict=False) is None
+
+
+def test_good_videos_of_any_kind_have_no_errors(tmp_path: Path):
+    for name, options in {**TIMED, **COUNTED}.items():
+        assert find_fault(str(encode_textured(tmp_path / name, **options))) is None, name
+    assert find_fault(str(pack_b_frames(tmp_path / 'packed.avi'))) is None
+
+
+@pytest.mark.parametrize('strict', [True, False])
+def test_what_training_cannot_read_is_a_fault(strict: bool, tmp_path: Path):
+    encode(tmp_path / 'tilted.mp4')
+    turn(tmp_path / 'tilted.mp4', 45)
+    assert 'rotated by' in find_fault(str(tmp_path / 'tilted.mp4'), strict)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ('a.mp4', 'b.mp4', 'c.mp4'):
+        encode(tmp_path / name)
+    (tmp_path / 'bad.mp4').write_text('no video')
+    (tmp_path / 'list.txt').write_text('a.mp4 0\nbad.mp4 1\nb.mp4 0\nc.mp4 1\n')
+    return tmp_path
+
+
+def test_the_last_of_several_calls_writes_the_lists(folder: Path):
+    check = partial(check_list, folder / 'list.txt', str(folder))
+    assert check(rank=1, size=2) is None
+    (journal,) = folder.glob('list.clean.txt.parts/strict/*.jsonl')
+    journal.write_bytes(journal.read_bytes()[:-5])  # as after a kill
+    checked = []
+    found = check(on_progress=lambda done, total: checked.append(done))
+    assert checked[0] == 1 and checked[-1] == 4  # one of the two results was complete
+    assert found.num_videos == 4
+    ((path, fault),) = found.faults
+    assert path.endswith('bad.mp4') and found.report.read_text() == f'{path}\t{fault}\n'
+    assert found.clean.read_text() == 'a.mp4 0\nb.mp4 0\nc.mp4 1\n'
+    assert not list(folder.glob('*.parts'))
