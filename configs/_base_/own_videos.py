@@ -5,23 +5,10 @@ _base_ = [
     './schedules/miniature_adamw.py',
     './miniature_runtime.py',
 ]
-# Half the strength of the configs for Kinetics, which are for long trainings
-jitter = dict(
-    type='ClipColorJitter',
-    brightness=(0.6, 1.4),
-    contrast=(0.6, 1.4),
-    saturation=(0.6, 1.4),
-    hue=(-0.1, 0.1),
-    prob=0.8,
-)
-light = dict(  # for videos without colours
-    type='ClipColorJitter',
-    brightness=(0.6, 1.4),
-    contrast=(0.6, 1.4),
-    saturation=(1.0, 1.0),
-    hue=(0.0, 0.0),
-    prob=0.8,
-)
+# Half the strength of the configs for Kinetics, which are for long trainings. The configs set the
+# ranges of brightness and contrast
+jitter = dict(type='ClipColorJitter', saturation=(0.6, 1.4), hue=(-0.1, 0.1), prob=0.8)
+light_jitter = dict(jitter, saturation=(1.0, 1.0), hue=(0.0, 0.0))  # for videos without colours
 half_blur = dict(type='ClipGaussianBlur', prob=0.5)  # sigma and kernel_size depend on the size
 train_dataloader = dict(sampler=dict(type='InfiniteSampler', shuffle=True))
 

@@ -19,7 +19,12 @@ MAX_LOG_INTERVAL = 10
 LINE = 100
 INIT = 'init.pth'  # a copy of the weights of --init
 INPUTS = 'inputs.json'  # what comes from outside; mmengine replaces some texts in a config
-COLOURS = dict(full=['_base_.jitter', '_base_.grayscale'], brightness=['_base_.light'], none=[])
+JITTER = 'dict(_base_.{}, brightness=light, contrast=light)'
+COLOURS = dict(
+    full=[JITTER.format('jitter'), '_base_.grayscale'],
+    brightness=[JITTER.format('light_jitter')],
+    none=[],
+)
 
 TEMPLATE = Path(__file__).with_name('config.template')
 
@@ -61,10 +66,10 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
     else:
         init = f"dict(type='Pretrained', checkpoint=folder + '{INIT}', prefix='backbone.')"
         backbone = f"dict(inputs['backbone'], init_cfg={init})"
-    flip = ['_base_.flip'] if options.flip else []
-    colours = settings['colours']
+    recipe, colours = plan.recipe, settings['colours']
+    crop = recipe.crop if options.zoom else 'little'
     off = [f'no {name}, ' for name in ('flip', 'zoom') if not getattr(options, name)]
-    augment = f'Augmentation: {"".join(off)}colours: {colours.value} ({colours.reason})'
+    augment = f'{"".join(off)}colours: {colours.value} ({colours.reason})'
     watched = f'{len(plan.watched)} held-out videos for evaluation'
     if not plan.held_out:
         watched = 'the training videos, because there are too few to hold some out'
@@ -75,20 +80,22 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         encoder_why=why('Encoder', settings['encoder']),
         backbone=backbone,
         channels=plan.network.channels,
+        hidden=recipe.hidden_layers,
         preprocessor=", data_preprocessor=inputs['data_preprocessor']" if options.init else '',
         clip_why=why('Clips', settings['clip_len'], settings['frame_interval']),
         clip_len=plan['clip_len'],
         frame_interval=plan['frame_interval'],
         size_why=why('Frames', settings['size']),
         size=size,
-        augment_why=comment(augment),
+        augment_why=comment(f'Augmentation {recipe.kind}: {augment}'),
+        light=(round(1 - recipe.light, 2), round(1 + recipe.light, 2)),
         sigma=max(0.5, 2.0 * size / 224),
         kernel=max(3, size // 10 | 1),
         transforms=', '.join(
             [
-                f'dict(_base_.crop{CROPS[plan["crop"]]})',
+                f'dict(_base_.crop{CROPS[crop]})',
                 'resize',
-                *flip,
+                *(['_base_.flip'] if options.flip else []),
                 *COLOURS[colours.value],
                 'blur',
             ]

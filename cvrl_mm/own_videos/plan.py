@@ -12,16 +12,13 @@ from ..io import evenly_spaced
 from .inspect import Inspection, Video
 
 PAPER_SPAN_SECONDS = 32 / 30  # 16 frames with stride 2 at 30 frames per second (Sec. 4.1)
-CPU_SIZE = 64
 MIN_SIZE = 32  # pixels; the encoder reduces frames by a factor of 32
 MIN_TRAIN_VIDEOS = 8
 MIN_BATCH = 8  # if there are at least 16 videos
 WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 MIN_STEPS, EPOCHS, FEW_STEPS = 2000, 100, 200  # with fewer steps, a warning is printed
-SHORT_HOURS = 1.0  # below it, on a CPU and without --init, the next three and gentler crops apply
-SHORT_SIZE, SHORT_BATCH, SHORT_LR = 48, 48, 8e-3
-BASE_LR, BASE_BATCH = 4e-3, 64  # for short trainings with AdamW
+SHORT_HOURS = 1.0
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
 
@@ -50,6 +47,54 @@ ENCODERS = {
     'r3d18': Network(dict(depth=18), 512, 112),
     'r3d50': Network(dict(depth=50), 2048, 224),
 }
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Defaults of one kind of training.
+
+    Attributes:
+        kind: The kind, as a reason for settings.
+        clip_len: Frames per clip.
+        size: Largest default side length of the frames, in pixels; None: that of the encoder.
+        batch_size: Largest default number of videos per step on each device.
+        lr: Learning rate for ``lr_batch`` videos per step on all devices.
+        lr_batch: See ``lr``.
+        hidden_layers: Hidden layers of the projection.
+        span_seconds: Longest default span of a clip; see ``span_share``.
+        span_share: Largest share of a short video (10th percentile) that a clip spans.
+        crop: Name of the crop in the config.
+        light: Range of the factors of brightness and contrast around 1.
+    """
+
+    kind: str
+    clip_len: int
+    size: int | None
+    batch_size: int
+    lr: float = 4e-3
+    lr_batch: int = 64
+    hidden_layers: int = 3
+    span_seconds: float = PAPER_SPAN_SECONDS
+    span_share: float = 0.5
+    crop: str = 'full'
+    light: float = 0.4
+
+
+GPU = Recipe('on a GPU', clip_len=16, size=None, batch_size=128)
+CPU = Recipe('on a CPU', clip_len=8, size=64, batch_size=32)
+# Less than an hour on a CPU and not from --init; docs/own_videos.md has what was tried
+SHORT = Recipe(
+    'for a short training on a CPU',
+    clip_len=8,
+    size=48,
+    batch_size=48,
+    lr_batch=48,
+    hidden_layers=1,
+    span_seconds=1.6,
+    span_share=0.9,
+    crop='gentle',
+    light=0.8,
+)
 LIMITS: dict[str, tuple[float, float]] = dict(  # integers where the option is an integer
     clip_len=(1, 1000),
     frame_interval=(1, 100_000),
@@ -163,6 +208,7 @@ class Plan:
         watched: Videos for the evaluation; the same list if there are too few to hold some out.
         samples: Number of training samples per epoch; long videos count several times.
         network: The encoder.
+        recipe: Defaults of this kind of training.
         settings: Chosen values and their reasons, by name.
     """
 
@@ -170,6 +216,7 @@ class Plan:
     watched: list[Video]
     samples: int
     network: Network
+    recipe: Recipe
     settings: dict[str, Setting]
 
     def __getitem__(self, name: str) -> Any:
@@ -241,8 +288,9 @@ def choose(
             'file into parts first (docs/own_videos.md).'
         )
     chosen: dict[str, Setting] = {}
-    hours = math.inf if options.hours is None else options.hours
-    short = hours < SHORT_HOURS and not machine.on_gpu and start is None
+    recipe = GPU if machine.on_gpu else CPU
+    if not machine.on_gpu and start is None and (options.hours or math.inf) < SHORT_HOURS:
+        recipe = SHORT
 
     def take(name: str, value: object, reason: str) -> Any:
         given = getattr(options, name, None)
@@ -250,23 +298,21 @@ def choose(
         return chosen[name].value
 
     if start is None:
-        network = ENCODERS[take('encoder', *_encoder(samples, machine.on_gpu, short))]
+        network = ENCODERS[take('encoder', *_encoder(samples, recipe))]
     else:
         network = start
         chosen['encoder'] = Setting('that of --init', 'as given')
-    clip_len = (16, "the paper's") if machine.on_gpu else (8, "half of the paper's 16, on a CPU")
-    frames = take('clip_len', *clip_len)
-    take('frame_interval', *_frame_interval(train, rate, frames))
-    take('size', *_size(train, network, machine.on_gpu, short))
+    frames = take('clip_len', recipe.clip_len, f"{recipe.kind}; the paper's are 16")
+    take('frame_interval', *_frame_interval(train, rate, frames, recipe))
+    take('size', *_size(train, recipe.size or network.size))
     chosen['colours'] = _colours(train, options)
-    chosen['crop'] = _crop(options, short)
-    total = machine.ranks * take('batch_size', *_batch_size(samples, machine, short))
+    total = machine.ranks * take('batch_size', *_batch_size(samples, machine.ranks, recipe))
     if total > samples:
         raise ValueError(
             f'A batch of {machine.ranks} x {total // machine.ranks} videos is more than the '
             f'{samples} training videos; give a smaller --batch-size or fewer devices.'
         )
-    take('lr', *_learning_rate(total, options.init is not None, short))
+    take('lr', *_learning_rate(total, options.init is not None, recipe))
     take('workers', *_workers(machine))
     chosen['window_frames'] = Setting(
         window_frames if samples > len(train) else None,
@@ -274,7 +320,7 @@ def choose(
     )
     precision = ('bfloat16', 'on a GPU') if machine.on_gpu else ('float32', 'on a CPU')
     chosen['precision'] = Setting(*precision)
-    return Plan(train, watched, samples, network, chosen)
+    return Plan(train, watched, samples, network, recipe, chosen)
 
 
 def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: float) -> Setting:
@@ -327,30 +373,31 @@ def remarks(plan: Plan, options: Options, few_steps: int = FEW_STEPS) -> list[st
     return found
 
 
-def _encoder(samples: int, on_gpu: bool, short: bool) -> tuple[str, str]:
-    if short:
+def _encoder(samples: int, recipe: Recipe) -> tuple[str, str]:
+    if recipe is SHORT:
         return 'tiny', "a quarter of R3D-18's channels: more steps in less than an hour on a CPU"
-    if not on_gpu:
+    if recipe is CPU:
         return 'small', 'one block per stage and half the channels of R3D-18, for a CPU'
     if samples < MANY_VIDEOS:
         return 'r3d18', f'fewer than {MANY_VIDEOS} videos do not need R3D-50'
     return 'r3d50', "the paper's"
 
 
-def _frame_interval(train: list[Video], rate: float, clip_len: int) -> tuple[int, str]:
-    """Choose a clip span near the paper's, at most half of the 10th percentile of the lengths."""
+def _frame_interval(
+    train: list[Video], rate: float, clip_len: int, recipe: Recipe
+) -> tuple[int, str]:
+    """Choose the span of a clip: that of the recipe, or less if many videos are short."""
     short = float(np.percentile([video.seconds for video in train], 10))
     per_second = rate / clip_len
-    papers, half = round(PAPER_SPAN_SECONDS * per_second), int(short / 2 * per_second)
-    interval = max(1, min(papers, half))
-    seconds = interval * clip_len / rate
-    limit = "the paper's" if papers <= half else f'half of a {short:.2g} s video'
-    return interval, f'a clip spans {seconds:.2f} s at {rate:.3g} frames per second, near {limit}'
+    most, fitting = recipe.span_seconds * per_second, recipe.span_share * short * per_second
+    interval = max(1, min(round(most), int(fitting)))
+    span = f'a clip spans {interval / per_second:.2f} s at {rate:.3g} frames per second'
+    limits = f'{recipe.span_seconds:.2f} s and {recipe.span_share:.0%} of a {short:.2g} s video'
+    return interval, f'{span}, at most about {limits}'
 
 
-def _size(train: list[Video], network: Network, on_gpu: bool, short: bool) -> tuple[int, str]:
+def _size(train: list[Video], wanted: int) -> tuple[int, str]:
     side = int(np.median([min(video.width, video.height) for video in train]))
-    wanted = network.size if on_gpu else SHORT_SIZE if short else CPU_SIZE
     size = max(MIN_SIZE, min(wanted, side // 16 * 16))
     return size, f'{wanted} suits the encoder and device; the short side of the videos is {side}'
 
@@ -365,27 +412,18 @@ def _colours(train: list[Video], options: Options) -> Setting:
     return Setting('full', f'{1 - grey:.0%} of the videos have colours')
 
 
-def _crop(options: Options, short: bool) -> Setting:
-    if not options.zoom:
-        return Setting('little', 'as given')
-    if short:
-        return Setting('gentle', 'at least 40 % of the area, for a short training')
-    return Setting('full', "at least 30 % of the area, the paper's")
-
-
-def _batch_size(samples: int, machine: Machine, short: bool) -> tuple[int, str]:
-    if short and samples >= 3 * SHORT_BATCH * machine.ranks:
-        return SHORT_BATCH, 'for a short training on a CPU'
-    limit = 128 if machine.on_gpu else 32
+def _batch_size(samples: int, ranks: int, recipe: Recipe) -> tuple[int, str]:
+    most = recipe.batch_size
+    if recipe is SHORT and samples >= 3 * most * ranks:
+        return most, recipe.kind
     share = max(samples // 4, min(MIN_BATCH, samples // 2))
-    size = min(limit, 2 ** int(math.log2(max(2, share // machine.ranks))))
-    return size, f'about a quarter of the {samples} videos on all devices, at most {limit} on each'
+    size = min(most, 2 ** int(math.log2(max(2, share // ranks))))
+    return size, f'about a quarter of the {samples} videos on all devices, at most {most} on each'
 
 
-def _learning_rate(total_batch: int, trained_already: bool, short: bool) -> tuple[float, str]:
-    base_lr, base_batch = (SHORT_LR, SHORT_BATCH) if short else (BASE_LR, BASE_BATCH)
-    lr = base_lr * math.sqrt(total_batch / base_batch)
-    rule = f'{base_lr:g} for {base_batch} videos per step, by the square root of the batch (AdamW)'
+def _learning_rate(total_batch: int, trained_already: bool, recipe: Recipe) -> tuple[float, str]:
+    lr = recipe.lr * math.sqrt(total_batch / recipe.lr_batch)
+    rule = f'{recipe.lr:g} for {recipe.lr_batch} videos, by the square root of the batch (AdamW)'
     if trained_already:
         lr, rule = lr / 4, f'{rule}, a quarter of it because the weights are trained already'
     return float(f'{lr:.2g}'), rule

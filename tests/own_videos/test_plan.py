@@ -9,6 +9,7 @@ import pytest
 from cvrl_mm.own_videos.inspect import Inspection, Video
 from cvrl_mm.own_videos.plan import (
     ENCODERS,
+    SHORT,
     Machine,
     Options,
     Setting,
@@ -84,6 +85,12 @@ def test_a_clip_spans_the_papers_time_or_half_a_video(frames: int, rate: float, 
     assert choose(made(100, frames, rate), Options(), CPU)['frame_interval'] == interval
 
 
+@pytest.mark.parametrize(('frames', 'interval'), [(300, 6), (60, 6), (40, 4)])
+def test_short_trainings_have_longer_clips(frames: int, interval: int):
+    plan = choose(made(100, frames), Options(hours=0.1), CPU)
+    assert plan['frame_interval'] == interval  # 1.6 s, or 90 % of a video
+
+
 def test_options_overrule():
     given: dict[str, Any] = dict(clip_len=4, frame_interval=5, size=48, batch_size=6, lr=0.1)
     plan = choose(made(100), Options(encoder='r3d18', **given), CPU)
@@ -92,10 +99,10 @@ def test_options_overrule():
 
 def test_machines():
     short = choose(made(300), Options(hours=0.5), CPU)
-    assert (short['encoder'], short['size'], short['crop']) == ('tiny', 48, 'gentle')
-    assert (short['batch_size'], short['lr']) == (48, 8e-3)
+    assert (short.recipe, short['encoder'], short['size']) == (SHORT, 'tiny', 48)
+    assert (short['batch_size'], short['lr']) == (SHORT.batch_size, SHORT.lr)
     long = choose(made(300), Options(hours=1), CPU)
-    assert (long['encoder'], long['batch_size'], long['crop']) == ('small', 32, 'full')
+    assert (long['encoder'], long['batch_size'], long.recipe.crop) == ('small', 32, 'full')
     gpus = Machine(16, ranks=4, on_gpu=True)
     plan = choose(made(20000, frames=300), Options(), gpus)
     assert (plan['encoder'], plan['clip_len'], plan['frame_interval']) == ('r3d50', 16, 2)
