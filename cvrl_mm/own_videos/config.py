@@ -66,6 +66,7 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
     else:
         init = f"dict(type='Pretrained', checkpoint=folder + '{INIT}', prefix='backbone.')"
         backbone = f"dict(inputs['backbone'], init_cfg={init})"
+    counted = [settings['fps']] if plan['fps'] else []
     recipe, colours = plan.recipe, settings['colours']
     crop = recipe.crop if options.zoom else 'little'
     off = [f'no {name}, ' for name in ('flip', 'zoom') if not getattr(options, name)]
@@ -82,9 +83,10 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         channels=plan.network.channels,
         hidden=recipe.hidden_layers,
         preprocessor=", data_preprocessor=inputs['data_preprocessor']" if options.init else '',
-        clip_why=why('Clips', settings['clip_len'], settings['frame_interval']),
+        clip_why=why('Clips', settings['clip_len'], settings['frame_interval'], *counted),
         clip_len=plan['clip_len'],
         frame_interval=plan['frame_interval'],
+        fps=plan['fps'],
         size_why=why('Frames', settings['size']),
         size=size,
         augment_why=comment(f'Augmentation {recipe.kind}: {augment}'),

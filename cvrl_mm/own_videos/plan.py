@@ -19,6 +19,7 @@ WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 MIN_STEPS, EPOCHS, FEW_STEPS = 2000, 100, 200  # with fewer steps, a warning is printed
 SHORT_HOURS = 1.0
+SAME_RATE = 1.05  # if rates differ by a larger factor, frames are counted at the median rate
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
 
@@ -274,7 +275,8 @@ def choose(
         ValueError: There are too few videos for the training or for a batch.
     """
     train, watched = split or split_watched(inspection.videos, options.seed)
-    rate = float(np.median([video.rate for video in train]))
+    rates = [video.rate for video in train]
+    rate = float(f'{np.median(rates):.5g}')
     window_frames = max(1, round(options.segment_seconds * rate))
     samples = sum(number_of_windows(video, window_frames) for video in train)
     if samples < MIN_TRAIN_VIDEOS:
@@ -304,6 +306,10 @@ def choose(
         chosen['encoder'] = Setting('that of --init', 'as given')
     frames = take('clip_len', recipe.clip_len, f"{recipe.kind}; the paper's are 16")
     take('frame_interval', *_frame_interval(train, rate, frames, recipe))
+    chosen['fps'] = Setting(
+        rate if max(rates) > SAME_RATE * min(rates) else None,
+        f'frames per second, because the rates range from {min(rates):.3g} to {max(rates):.3g}',
+    )
     take('size', *_size(train, recipe.size or network.size))
     chosen['colours'] = _colours(train, options)
     total = machine.ranks * take('batch_size', *_batch_size(samples, machine.ranks, recipe))
@@ -357,7 +363,8 @@ def remarks(plan: Plan, options: Options, few_steps: int = FEW_STEPS) -> list[st
     """
     found = []
     clip_frames = (plan['clip_len'] - 1) * plan['frame_interval'] + 1
-    short = sum(video.frames < clip_frames for video in plan.train)
+    fps = plan['fps']
+    short = sum(round((fps or video.rate) * video.seconds) < clip_frames for video in plan.train)
     if short:
         found.append(
             f'{short} of the {len(plan.train)} training videos are shorter than a clip of '

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,14 @@ def config(
     steps: int = 100,
     grey: bool = False,
     root: Path = Path('/my videos'),
+    rates: Sequence[float] = (30.0,),
     **options: Any,
 ) -> Config:
     chosen = Options(**options)
-    videos = [Video(f"{'ab'[i % 2]}/it's {i}.mp4", 256, 128, frames, 30.0, grey) for i in range(40)]
+    videos = [
+        Video(f"{'ab'[i % 2]}/it's {i}.mp4", 256, 128, frames, rates[i % len(rates)], grey)
+        for i in range(40)
+    ]
     found = Inspection(root, videos, {}, {})
     backbone = ENCODERS['tiny'].backbone
     start = None if chosen.init is None else Network(backbone, 128, 64, dict(std=[9.0] * 3))
@@ -117,6 +122,15 @@ def test_switches_leave_augmentations_out(tmp_path: Path):
     grey = transforms(grey=True)
     assert grey['ClipColorJitter'].hue == (0.0, 0.0) and 'ClipGrayscale' not in grey
     assert transforms(zoom=False)['RandomResizedCrop'].area_range == (0.8, 1.0)
+
+
+def test_frames_of_mixed_rates_are_counted_at_one_rate(tmp_path: Path):
+    cfg = config(tmp_path, rates=(20.0, 25.0, 30.0))
+    samplers = [
+        cfg.train_dataloader.dataset.pipeline[1],
+        cfg.watched_dataloader.dataset.pipeline[1],
+    ]
+    assert [s.fps for s in samplers] == [25, 25] and ClipInput.from_config(cfg).fps == 25
 
 
 def test_lists_and_long_files(tmp_path: Path):

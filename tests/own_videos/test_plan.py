@@ -91,6 +91,15 @@ def test_short_trainings_have_longer_clips(frames: int, interval: int):
     assert plan['frame_interval'] == interval  # 1.6 s, or 90 % of a video
 
 
+def test_frames_of_mixed_rates_are_counted_at_one_rate():
+    videos = [*made(60, frames=60, rate=30.0).videos, *made(40, frames=30, rate=15.0).videos]
+    mixed = Inspection(Path('/root'), videos, {}, {})
+    plan = choose(mixed, Options(frame_interval=8), CPU)
+    plan.settings['steps'] = Setting(2000, 'as given')
+    assert plan['fps'] == 30 and len(remarks(plan, Options())) == 1  # no video is too short
+    assert choose(made(100, rate=29.97), Options(), CPU)['fps'] is None
+
+
 def test_options_overrule():
     given: dict[str, Any] = dict(clip_len=4, frame_interval=5, size=48, batch_size=6, lr=0.1)
     plan = choose(made(100), Options(encoder='r3d18', **given), CPU)
