@@ -10,6 +10,7 @@ import torch
 from mmaction.models import BaseRecognizer
 from mmengine.dist import collect_results
 from mmengine.hooks import Hook
+from mmengine.optim.scheduler.param_scheduler import LinearParamScheduler
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ from .loops import outlive_signals
 
 MAX_NEIGHBOURS = 20  # of the weighted vote
 RECALLS = (1, 5, 10)
-MIN_VIDEOS = 3
+MIN_VIDEOS, MIN_TO_WARN = 3, 20  # fewer videos do not show a collapse
 MIN_STD = 0.1  # of the embedding; 1 if it is spread evenly
 MIN_RANK_SHARE = 0.02  # of the possible directions
 
@@ -38,7 +39,11 @@ class RepresentationHook(Hook):
 
     Measures with labels: ``knn_top1`` is the accuracy of a weighted vote of the 20 nearest
     neighbours among the other videos. ``R@k`` is the share of videos with a video of the same class
-    among the k nearest neighbours. Both use backbone features, averaged over the clips of a video.
+    among the k nearest neighbours. Both use backbone features, averaged over the clips of a video,
+    of the videos that have a label.
+
+    A warning says that the embedding collapses, unless there are fewer than 20 videos or the
+    learning rate is still warming up.
 
     Videos that cannot be read are left out of all measures, with one warning. There is no
     measurement with fewer than three readable videos.
@@ -71,7 +76,7 @@ class RepresentationHook(Hook):
         """Build the loader.
 
         Raises:
-            ValueError: The list is too short, or only some of the videos have a label.
+            ValueError: The list is too short.
         """
         with untouched_state(runner.model):
             self.loader = runner.build_dataloader(self.dataloader)
@@ -79,12 +84,10 @@ class RepresentationHook(Hook):
         batches = self.loader.batch_sampler
         batches.sampler = [SampleIndex(i, seed=0, epoch=0) for i in batches.sampler]
         outlive_signals(self.loader)
-        dataset = self.loader.dataset
-        unlabelled = sum(dataset.get_data_info(i)['label'] < 0 for i in range(len(dataset)))
-        if len(dataset) < MIN_VIDEOS or 0 < unlabelled < len(dataset):
+        if len(self.loader.dataset) < MIN_VIDEOS:
             raise ValueError(
-                f'The list of RepresentationHook has {len(dataset)} videos, {unlabelled} of them '
-                f'without a label; it needs at least {MIN_VIDEOS}, and a label for all or for none.'
+                f'The list of RepresentationHook has {len(self.loader.dataset)} videos; it needs '
+                f'at least {MIN_VIDEOS}.'
             )
 
     def after_train_epoch(self, runner: Runner) -> None:
@@ -157,6 +160,8 @@ class RepresentationHook(Hook):
         )
         std, rank = scalars['embedding_std'], scalars['embedding_rank']
         directions = min(len(z) - 1, z[0].shape[-1])
+        if math.isfinite(std) and (len(z) < MIN_TO_WARN or is_warming_up(runner)):
+            return
         if not (std >= MIN_STD and rank >= max(2, MIN_RANK_SHARE * directions)):  # NaN, too
             problem = 'collapses' if math.isfinite(std) else 'is not finite'
             runner.logger.warning(
@@ -174,17 +179,18 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
     Args:
         feats: Backbone features of two clips of each video, (N, 2, C).
         z: Their embeddings, (N, 2, D).
-        labels: (N,); all -1 if the videos have no labels.
+        labels: (N,); -1 for a video without a label.
 
     Returns:
         Values by name; NaN if they depend on features that are not finite.
     """
     scalars = dict(clip_retrieval=clip_retrieval(feats[:, 1], feats[:, 0]))
-    if (labels >= 0).all():
-        sims, indices = leave_one_out(feats.mean(1), min(MAX_NEIGHBOURS, len(feats) - 1))
+    x, known = feats.mean(1)[labels >= 0], labels[labels >= 0]
+    if len(x) >= MIN_VIDEOS:
+        sims, indices = leave_one_out(x, min(MAX_NEIGHBOURS, len(x) - 1))
         recalls = [k for k in RECALLS if k <= sims.shape[1]]
-        hits = neighbour_hits(sims, labels[indices], labels, recalls, MAX_NEIGHBOURS)
-        undefined = not feats.isfinite().all()
+        hits = neighbour_hits(sims, known[indices], known, recalls, MAX_NEIGHBOURS)
+        undefined = not x.isfinite().all()
         scalars |= {
             name: math.nan if undefined else hit.double().mean().item()
             for name, hit in hits.items()
@@ -196,6 +202,15 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
         scalars[f'{name}_alignment'] = alignment(first, second)
         scalars[f'{name}_uniformity'] = uniformity(first)
     return scalars
+
+
+def is_warming_up(runner: Runner) -> bool:
+    """Return whether a linear schedule, as of a warm-up, has not reached its end."""
+    schedulers = runner.param_schedulers or []
+    return any(
+        isinstance(each, LinearParamScheduler) and each.last_step < each.end - each.begin - 1
+        for each in (schedulers if isinstance(schedulers, list) else [])
+    )
 
 
 def clip_retrieval(queries: Tensor, gallery: Tensor) -> float:

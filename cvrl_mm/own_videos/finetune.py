@@ -100,7 +100,7 @@ class FineTuning(Task):
 
     options = FinetuneOptions
     usage = 'classifier = cvrl_mm.load_classifier({!r})'
-    few_steps = 50
+    advised_steps = 50
 
     def inspect(
         self,

@@ -17,7 +17,7 @@ MIN_TRAIN_VIDEOS = 8
 MIN_BATCH = 8  # if there are at least 16 videos
 WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
-MIN_STEPS, EPOCHS, FEW_STEPS = 2000, 100, 200  # with fewer steps, a warning is printed
+MIN_STEPS, EPOCHS = 2000, 100
 SHORT_HOURS = 1.0
 SAME_RATE = 1.05  # if rates differ by a larger factor, frames are counted at the median rate
 LOOKS = 8  # evaluations on the watched videos during a training
@@ -353,13 +353,16 @@ def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: f
     )
 
 
-def remarks(plan: Plan, options: Options, few_steps: int = FEW_STEPS) -> list[str]:
+def remarks(
+    plan: Plan, options: Options, advised_steps: int = MIN_STEPS, step_seconds: float = math.nan
+) -> list[str]:
     """Name what limits the training: short videos, few videos or few steps.
 
     Args:
         plan: All settings, with ``steps``.
         options: The options of the user.
-        few_steps: A training of fewer steps gets a remark.
+        advised_steps: A shorter training gets a remark.
+        step_seconds: Measured time per step, if it is known.
     """
     found = []
     clip_frames = (plan['clip_len'] - 1) * plan['frame_interval'] + 1
@@ -375,8 +378,13 @@ def remarks(plan: Plan, options: Options, few_steps: int = FEW_STEPS) -> list[st
             f'{plan.samples} videos are few for training from scratch; --init CHECKPOINT starts '
             'from an encoder trained on more.'
         )
-    if plan['steps'] < few_steps:
-        found.append(f'{plan["steps"]} steps are too few to learn much (--steps, --hours).')
+    if plan['steps'] < advised_steps:
+        hours = '' if options.hours is None else f' in {options.hours:g} hours'
+        minutes = advised_steps * step_seconds / 60
+        time = '' if math.isnan(minutes) else f': about {minutes:.2g} minutes'
+        found.append(
+            f'{plan["steps"]:,} steps{hours}; at least {advised_steps:,} are advised here{time}.'
+        )
     return found
 
 

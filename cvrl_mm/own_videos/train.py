@@ -4,6 +4,7 @@ import gc
 import math
 import os
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -41,7 +42,7 @@ from .config import INIT, render, write_inputs, write_lists
 from .folder import COMMAND, claim
 from .inspect import Inspection, inspect
 from .plan import (
-    FEW_STEPS,
+    MIN_STEPS,
     Machine,
     Network,
     Options,
@@ -55,6 +56,8 @@ from .plan import (
 ALONE_SECONDS = 7 * 24 * 3600  # rank 0 inspects and encodes all videos while the others wait
 MIN_TIMED_STEPS = 8
 UNTIMED_STEPS = 4  # first steps, during which the workers start
+REMEASURED_STEPS = 30  # of the training, after which the time per step is measured again
+SAME_STEPS = 0.1  # a smaller change of the number of steps is not worth the new start
 PLAIN_SECONDS = 30  # between two lines of progress if the output is not a terminal
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -64,7 +67,7 @@ class Task:
 
     options: type[Options] = Options
     usage = 'encoder = cvrl_mm.load_encoder({!r})'
-    few_steps = FEW_STEPS
+    advised_steps = MIN_STEPS
 
     def inspect(
         self, sources: Sequence[str], options: Any, on_progress: Callable[[int, int], None]
@@ -149,10 +152,11 @@ def run(
         shared: list[Any] = [chosen, found is not None]
         broadcast_object_list(shared)
         try:
+            settle = None
             if shared[1]:
-                _write_config(folder, found, start, shared[0], task)
+                settle = _write_config(folder, found, start, shared[0], task)
             if not config_only:
-                _finish(folder, task)
+                _finish(folder, task, settle if shared[0].hours is not None else None)
         except torch.cuda.OutOfMemoryError as error:
             advice = 'Give a smaller --batch-size, --size or --encoder (or set it in config.py).'
             raise ValueError(f'{error} {advice}') from error
@@ -190,37 +194,52 @@ def _inspect(folder: Path, videos: Sequence[str], task: Task, options: Options) 
 
 def _write_config(
     folder: Path, found: Inspection | None, start: Network | None, options: Options, task: Task
-) -> None:
-    """Choose the settings and write the config; only the main process has ``found``."""
-    ranks, trial = get_world_size(), folder / '.trial_config.py'
+) -> Callable[[float], bool]:
+    """Choose the settings and write the config; only the main process has ``found``.
+
+    Returns:
+        A function of the seconds per step, which writes the config anew if the number of steps
+        changes much, and returns whether it does. All ranks must call it.
+    """
+    ranks, trial, config = get_world_size(), folder / '.trial_config.py', folder / 'config.py'
     if found is not None:
         machine = Machine(cores_per_process(), ranks, torch.cuda.is_available())
         plan = task.choose(found, options, machine, folder, start)
         write_inputs(folder, found.root, start)
         plan.settings['steps'] = Setting(1000, 'not known yet')
         trial.write_text(task.render(found, plan, options), encoding='utf-8')
+
+    def settle(seconds: float) -> bool:
+        changed = [False]
+        if found is not None:
+            before = plan['steps']
+            steps = task.choose_steps(plan, options, plan['batch_size'] * ranks, seconds)
+            changed[0] = abs(steps.value - before) > SAME_STEPS * before
+            if changed[0] or not config.exists():
+                plan.settings['steps'] = steps
+                with replacing(config) as part:
+                    part.write_text(task.render(found, plan, options), encoding='utf-8')
+                _say(*remarks(plan, options, task.advised_steps, seconds))
+        broadcast_object_list(changed)
+        return changed[0]
+
     _wait()
     seconds = math.nan
     if task.needs_time(options):
         _say('Measuring the time per step …')
         seconds = time_step(trial)
+    settle(seconds)
     if found is not None:
-        steps = task.choose_steps(plan, options, plan['batch_size'] * ranks, seconds)
-        plan.settings['steps'] = steps
+        trial.unlink()
         for name, setting in plan.settings.items():
             if setting.value is not None:
                 _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
-        with replacing(folder / 'config.py') as part:
-            part.write_text(task.render(found, plan, options), encoding='utf-8')
-        trial.unlink()
-        _say(
-            *remarks(plan, options, task.few_steps),
-            f'Settings and their reasons: {folder / "config.py"}',
-        )
+        _say(f'Settings and their reasons: {config}')
     _wait()
+    return settle
 
 
-def _finish(folder: Path, task: Task) -> None:
+def _finish(folder: Path, task: Task, settle: Callable[[float], bool] | None) -> None:
     """Train to the end, and write the results if they are older than the last checkpoint."""
     config = folder / 'config.py'
     cfg = read_config(config, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
@@ -229,7 +248,7 @@ def _finish(folder: Path, task: Task) -> None:
         _say(f'The training is finished ({trained} steps).')
     else:
         _say(f'{"Continuing" if trained else "Starting"} the training of {steps} steps.')
-        train(config)
+        cfg = train(config, settle)
     if is_main_process():
         report = folder / 'report.md'
         written = report.stat().st_mtime_ns if report.is_file() else 0
@@ -257,17 +276,33 @@ def last_checkpoint(cfg: Config) -> tuple[int, Path]:
     return max(found.items())
 
 
-def train(config_file: Path) -> None:
+def train(config_file: Path, settle: Callable[[float], bool] | None = None) -> Config:
     """Train to the end, from the last checkpoint if there is one.
 
     Args:
         config_file: Config of the training.
+        settle: Called with the seconds per step after the first 30 steps, unless there is a
+            checkpoint by then. If it returns True, it has written the config anew, with which the
+            training starts again.
+
+    Returns:
+        The config of the training.
     """
     cfg = _read(config_file)
     cfg.resume = last_checkpoint(cfg)[0] > 0
     runner = QuietRunner.from_cfg(cfg)
     runner.register_hook(ProgressHook())
+    remeasured = RemeasureHook(settle)
+    if settle and not cfg.resume and cfg.default_hooks.checkpoint.interval > REMEASURED_STEPS:
+        runner.register_hook(remeasured)
     runner.train()
+    if not remeasured.changed:
+        return cfg
+    del runner
+    gc.collect()  # ends the workers
+    cfg = _read(config_file)
+    _say(f'The time per step has changed: starting again with {cfg.train_cfg.max_iters} steps.')
+    return train(config_file)
 
 
 def time_step(config_file: Path) -> float:
@@ -333,12 +368,31 @@ class QuietRunner(Runner):
         return logger
 
 
+class RemeasureHook(Hook):
+    """Measure the time per step after the first 30 steps; see :func:`train`."""
+
+    priority = 'LOWEST'  # after the hook that logs the time
+
+    def __init__(self, settle: Callable[[float], bool] | None) -> None:
+        self.settle = settle
+        self.changed = False
+
+    def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
+        """Stop the training if its number of steps has changed."""
+        if runner.iter + 1 == REMEASURED_STEPS and self.settle is not None:
+            timed = REMEASURED_STEPS - UNTIMED_STEPS
+            seconds = [float(runner.message_hub.get_scalar('train/time').mean(timed))]
+            broadcast_object_list(seconds)
+            self.changed = self.settle(seconds[0])
+            runner.train_loop.stop_training = self.changed  # type: ignore[attr-defined]
+
+
 class ProgressHook(Hook):
-    """Show loss, accuracy, speed, waiting time and remaining time in one line.
+    """Show steps, remaining time, loss, accuracy, speed and waiting time in one line.
 
     ``accuracy`` is that of the classifier, or the contrastive accuracy: the share of first clips
-    whose nearest clip in the batch is the second clip of the same video. Without a terminal, a line
-    is printed every 30 seconds.
+    whose nearest clip in the batch is the second clip of the same video. What does not fit into the
+    terminal is left out, from the end. Without a terminal, a line is printed every 30 seconds.
     """
 
     priority = 'LOWEST'  # after all hooks that log values
@@ -363,11 +417,17 @@ class ProgressHook(Hook):
             float(scalars[f'train/{name}'].mean(window))
             for name in ('loss', measure, 'time', 'data_time')
         )
-        line = (
-            f'Training {done}/{total}  {timedelta(seconds=round(seconds * (total - done)))} left  '
-            f'loss {loss:.2f}  accuracy {accuracy:.0%} (chance {1 / choices:.0%})  '
-            f'{batch / seconds:.3g} videos/s  waiting {waiting / seconds:.0%}'
+        line, *parts = (
+            f'Training {done}/{total}',
+            f'{timedelta(seconds=round(seconds * (total - done)))} left',
+            f'loss {loss:.2f}',
+            f'accuracy {accuracy:.0%} (chance {1 / choices:.0%})',
+            f'{batch / seconds:.3g} videos/s',
+            f'waiting {waiting / seconds:.0%}',
         )
+        for part in parts:
+            if not on_terminal or len(line) + len(part) + 2 < shutil.get_terminal_size().columns:
+                line += f'  {part}'
         start, end = ('\r\x1b[K', '' if done < total else '\n') if on_terminal else ('', '\n')
         print(f'{start}{line}', end=end, file=sys.stderr, flush=True)
 

@@ -238,7 +238,7 @@ def test_weights_to_start_from(videos: Path, tmp_path: Path, monkeypatch):
 
 
 def test_no_memory_is_a_sentence(copied: Path, monkeypatch):
-    def fail(config_file: Path) -> None:
+    def fail(*args: object) -> None:
         raise torch.cuda.OutOfMemoryError('CUDA out of memory.')
 
     monkeypatch.setattr(train, 'train', fail)
@@ -253,6 +253,22 @@ def test_the_last_checkpoint(tmp_path: Path):
     for name, steps in (('encoder_2026.pth', 0), ('iter_3.pth', 3), ('preempted_5.pth', 5)):
         (tmp_path / name).touch()  # the first one is a user's own
         assert train.last_checkpoint(cfg)[0] == steps
+
+
+@pytest.mark.parametrize('changes', [True, False])
+def test_the_time_per_step_is_measured_again(changes: bool):
+    """The plan follows it, and the training starts again."""
+    hub = MessageHub.get_instance(f'remeasured {changes}')
+    for step in range(train.REMEASURED_STEPS):
+        hub.update_scalar('train/time', 9.0 if step < train.UNTIMED_STEPS else 0.5)
+    seen: list[float] = []
+    hook = train.RemeasureHook(lambda x: (seen.append(x), changes)[1])
+    loop = SimpleNamespace(stop_training=False)
+    runner = SimpleNamespace(message_hub=hub, train_loop=loop)
+    for runner.iter in range(train.REMEASURED_STEPS):
+        hook.after_train_iter(runner)
+    assert seen == [pytest.approx(0.5)]
+    assert (hook.changed, loop.stop_training) == (changes, changes)
 
 
 @pytest.mark.parametrize('workers', [0, 1, 3, 16])
@@ -283,3 +299,8 @@ def test_lines_without_a_terminal(capsys, monkeypatch: pytest.MonkeyPatch):
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[1] for line in lines] == ['2/3', '3/3']  # after 30 s, and the last step
     assert 'loss 6.00  accuracy 38% (chance 25%)  8 videos/s  waiting 50%' in lines[0]
+    monkeypatch.setattr('sys.stderr.isatty', lambda: True)
+    monkeypatch.setenv('COLUMNS', '40')
+    hook.shown = 0
+    hook.after_train_iter(runner)
+    assert capsys.readouterr().err == '\r\x1b[KTraining 3/3  0:00:00 left  loss 6.00\n'
