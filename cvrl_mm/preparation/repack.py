@@ -28,7 +28,9 @@ PRESETS = (  # of x264, from fast to slow
     *('medium', 'slow', 'slower', 'veryslow', 'placebo'),
 )
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # EDQUOT: the quota of the user is used up
-TUNES = ('fastdecode', 'none')
+# Without the features of H.264 that are slowest to decode, and without references to B-frames, so
+# that VideoFile can skip those between requested frames
+X264 = {'tune': 'fastdecode', 'x264-params': 'b-pyramid=none'}
 SETTINGS, FAILURES = 'repack.json', 'repack_failures.txt'
 
 
@@ -40,28 +42,22 @@ class RepackError(ValueError):
 class RepackSettings:
     """Settings of the encoder.
 
-    By default, the features of H.264 that are slowest to decode are disabled (``tune``), and no
-    frame refers to a B-frame (``x264_params``), so that :class:`.VideoFile` can skip the B-frames
-    between requested frames. docs/speed.md contains the measurements for the defaults.
+    docs/speed.md contains the measurements for the defaults.
 
     Args:
         short_side: Length of the shorter side in pixels; smaller videos keep their size.
         key_frame_interval: Number of frames between two key frames, at which decoding can start.
         crf: Quality of x264. Lower values give better quality and larger files.
         preset: Preset of x264. Slower presets give smaller files.
-        tune: 'fastdecode', or 'none' for smaller files that are slower to decode.
-        x264_params: Further parameters of x264.
 
     Raises:
-        ValueError: A number is out of range, or the preset or tune is unknown.
+        ValueError: A number is out of range, or the preset is unknown.
     """
 
     short_side: int = 256
     key_frame_interval: int = 16
     crf: int = 23
     preset: str = 'medium'
-    tune: str = 'fastdecode'
-    x264_params: str = 'b-pyramid=none'
 
     def __post_init__(self) -> None:
         if self.short_side < 16 or self.key_frame_interval < 1 or not 0 <= self.crf <= 51:
@@ -71,8 +67,6 @@ class RepackSettings:
             )
         if self.preset not in PRESETS:
             raise ValueError(f'preset must be one of {", ".join(PRESETS)}; got {self.preset!r}.')
-        if self.tune not in TUNES:
-            raise ValueError(f'tune must be one of {", ".join(TUNES)}; got {self.tune!r}.')
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Return width and height of the new video, which must be even for 4:2:0."""
@@ -184,13 +178,7 @@ def _add_stream(
     rate: Fraction,
     settings: RepackSettings,
 ) -> av.VideoStream:
-    options = {
-        'crf': str(settings.crf),
-        'preset': settings.preset,
-        'x264-params': settings.x264_params,
-    }
-    if settings.tune != 'none':
-        options['tune'] = settings.tune
+    options = {**X264, 'crf': str(settings.crf), 'preset': settings.preset}
     output = writer.add_stream('libx264', rate=rate, options=options)
     output.width, output.height = settings.size(frame.width, frame.height)
     output.pix_fmt = 'yuv420p'

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cvrl_mm.preparation import repack as module
 from cvrl_mm.preparation.repack import RepackSettings, repack, repack_list
 from tests.videos import encode
 
@@ -54,16 +53,6 @@ def test_shares_are_joined_also_after_an_end(root: Path, tmp_path: Path):
     report = repack(root, names, out, SETTINGS)
     assert list(report.failures) == ['broken.avi'] and report.num_skipped == 2
     assert files(out) == FINISHED
-
-
-def test_a_full_disk_ends_the_run_and_names_the_file(root: Path, tmp_path: Path):
-    def full(*args: object) -> None:
-        raise OSError(28, 'No space left on device')
-
-    target = tmp_path / 'a.mp4'
-    with pytest.raises(OSError, match=r'a\.mp4'), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, '_encode', full)
-        module.repack_video(root / 'a.mp4', target, SETTINGS)
 
 
 def test_other_settings_roots_and_folders_are_refused(root: Path, tmp_path: Path):

@@ -14,7 +14,6 @@ from cvrl_mm.synthetic.ava_movies import (
     write_movie,
     write_synthetic_ava,
 )
-from tests.script import run_script
 
 
 def figure(action: int, turns: float = 1.0) -> Figure:
@@ -57,9 +56,3 @@ def test_existing_files_and_empty_sets_are_refused(tmp_path: Path):
     with pytest.raises(OSError, match=r'videos/a\.mp4'):
         (tmp_path / 'a/rawframes').mkdir(parents=True)
         write_movie(tmp_path / 'a', 'a', [np.zeros((SIZE, SIZE, 3), np.uint8)])
-
-
-def test_the_tool_writes_a_set(tmp_path: Path, monkeypatch, capsys):
-    script = 'data/make_synthetic_ava.py'
-    run_script(monkeypatch, script, tmp_path / 'ava', '--train', '1', '--val', '1')
-    assert '1 training and 1 validation movies' in capsys.readouterr().out

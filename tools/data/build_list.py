@@ -52,15 +52,13 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--test-percent',
         type=float,
+        default=30,
         metavar='PERCENT',
-        help='for folders: share of the videos of each class to test on (30)',
+        help='for folders: share of the videos of each class to test on (%(default)s)',
     )
     args = parser.parse_args()
-    official = args.annotations or args.exclude or args.allow_missing
-    if args.dataset == 'folders' and official:
-        parser.error('--annotations, --exclude and --allow-missing are for official split files')
-    if args.dataset != 'folders' and args.test_percent is not None:
-        parser.error(f'--test-percent is for folders; {args.dataset} has official splits')
+    if args.exclude is not None and args.dataset != 'kinetics':
+        parser.error('--exclude compares YouTube ids, which only Kinetics has')
     return args
 
 
@@ -105,12 +103,9 @@ def run(args: argparse.Namespace) -> None:
     from official_lists import group_videos, leave_out_ids, match_files
 
     if args.dataset == 'folders':
-        percent = 30 if args.test_percent is None else args.test_percent
-        write_folder_lists(args.root, percent)
+        write_folder_lists(args.root, args.test_percent)
         return
     classes, splits = read_splits(args.dataset, args.annotations or args.root / 'annotations')
-    if args.exclude is not None and args.dataset != 'kinetics':
-        raise ValueError('--exclude compares YouTube ids, which only Kinetics has.')
     if args.exclude is not None:
         before = splits['train_list']
         splits['train_list'] = leave_out_ids(before, args.exclude)

@@ -1,11 +1,10 @@
 """Labelled lists from official split files and from folders of classes, for ``build_list.py``."""
 
 import csv
-import io
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from cvrl_mm.datasets.lists import (
     VIDEO_SUFFIXES,
@@ -16,9 +15,10 @@ from cvrl_mm.datasets.lists import (
 )
 from cvrl_mm.io import is_utf8
 
+T = TypeVar('T')
 
-@dataclass(frozen=True)
-class OfficialVideo:
+
+class OfficialVideo(NamedTuple):
     """A video of a split file: its name without folder and suffix, and its class."""
 
     stem: str
@@ -40,18 +40,27 @@ def read_ucf101(annotations: Path) -> tuple[list[str], Splits]:
 
     Raises:
         FileNotFoundError: One of the files is missing.
-        ValueError: A file is damaged; the message names the file and the line.
+        ValueError: A file is damaged; the message names the file.
     """
-    classes = _read_class_ind(annotations / 'classInd.txt')
-    splits = {}
-    for number in (1, 2, 3):
-        for name, published in (('train', 'trainlist'), ('val', 'testlist')):
-            paths = [
-                Path(line.split()[0])  # in training lists, a label follows the path
-                for _, line in _lines(annotations / f'{published}{number:02d}.txt')
-            ]
-            splits[f'{name}_split_{number}'] = [OfficialVideo(p.stem, p.parent.name) for p in paths]
-    return classes, splits
+
+    def read_class(line: str) -> tuple[int, str]:
+        number, name = line.split()
+        return int(number), name
+
+    def read_video(line: str) -> OfficialVideo:
+        path = Path(line.split()[0])  # in training lists, a label follows the path
+        return OfficialVideo(path.stem, path.parent.name)
+
+    path = annotations / 'classInd.txt'
+    numbers, classes = zip(*_read_lines(path, read_class), strict=True)
+    if numbers != tuple(range(1, len(set(classes)) + 1)):
+        raise ValueError(f'{path} does not number its classes from 1; download it again.')
+    splits = {
+        f'{name}_split_{n}': _read_lines(annotations / f'{published}{n:02d}.txt', read_video)
+        for n in (1, 2, 3)
+        for name, published in (('train', 'trainlist'), ('val', 'testlist'))
+    }
+    return list(classes), splits
 
 
 def read_hmdb51(annotations: Path) -> tuple[list[str], Splits]:
@@ -65,27 +74,25 @@ def read_hmdb51(annotations: Path) -> tuple[list[str], Splits]:
 
     Raises:
         FileNotFoundError: One of the three files of a class is missing, or there are no files.
-        ValueError: A file is damaged; the message names the file and the line.
+        ValueError: A file is damaged; the message names the file.
     """
+
+    def read_video(line: str) -> tuple[str, str]:
+        name, side = line.split()
+        return Path(name).stem, {'0': 'neither', '1': 'train', '2': 'val'}[side]
+
     ending = '_test_split1.txt'
     classes = sorted(p.name.removesuffix(ending) for p in annotations.glob(f'*{ending}'))
     if not classes:
         raise FileNotFoundError(
             f'{annotations} contains no <class>{ending}; give the folder of these files.'
         )
-    splits: Splits = {}
-    for number in (1, 2, 3):
-        sides: dict[str, list[OfficialVideo]] = {'1': [], '2': []}
+    splits: Splits = {f'{side}_split_{n}': [] for n in (1, 2, 3) for side in ('train', 'val')}
+    for n in (1, 2, 3):
         for name in classes:
-            path = annotations / f'{name}_test_split{number}.txt'
-            for line_number, line in _lines(path):
-                words = line.split()
-                if len(words) != 2 or words[1] not in ('0', '1', '2'):
-                    raise _damaged(path, line_number, line, 'VIDEO and 0, 1 or 2')
-                if words[1] in sides:
-                    sides[words[1]].append(OfficialVideo(Path(words[0]).stem, name))
-        splits[f'train_split_{number}'] = sides['1']
-        splits[f'val_split_{number}'] = sides['2']
+            for stem, side in _read_lines(annotations / f'{name}_test_split{n}.txt', read_video):
+                if side != 'neither':
+                    splits[f'{side}_split_{n}'].append(OfficialVideo(stem, name))
     return classes, splits
 
 
@@ -102,10 +109,17 @@ def read_kinetics(train_csv: Path, val_csv: Path) -> tuple[list[str], Splits]:
 
     Raises:
         FileNotFoundError: One of the files is missing.
-        ValueError: A column is missing, a line is damaged, or a validation class does not occur in
-            training.
+        ValueError: A file is damaged, or a validation class does not occur in training.
     """
-    splits = {'train_list': _read_csv(train_csv), 'val_list': _read_csv(val_csv)}
+
+    def read_video(row: dict[str, str]) -> OfficialVideo:
+        start, end = (int(float(row[name])) for name in ('time_start', 'time_end'))
+        return OfficialVideo(f'{row["youtube_id"]}_{start:06d}_{end:06d}', row['label'])
+
+    splits = {
+        'train_list': _read_csv(train_csv, read_video),
+        'val_list': _read_csv(val_csv, read_video),
+    }
     classes = sorted({video.class_name for video in splits['train_list']})
     unknown = {video.class_name for video in splits['val_list']} - set(classes)
     if unknown:
@@ -131,9 +145,9 @@ def leave_out_ids(videos: list[OfficialVideo], csv_path: Path) -> list[OfficialV
 
     Raises:
         FileNotFoundError: The csv file is missing.
-        ValueError: The csv file has no column ``youtube_id``, or has no rows.
+        ValueError: The csv file is damaged.
     """
-    ids = {row['youtube_id'] for _, row in _rows(csv_path, ('youtube_id',))}
+    ids = set(_read_csv(csv_path, lambda row: row['youtube_id']))
     return [video for video in videos if video.stem.rsplit('_', 2)[0] not in ids]
 
 
@@ -195,73 +209,35 @@ def match_files(
     return lines, missing
 
 
-def _read_class_ind(path: Path) -> list[str]:
-    """Read lines "NUMBER CLASS", with numbers that count from 1."""
-    classes: list[str] = []
-    for line_number, line in _lines(path):
-        words = line.split()
-        if len(words) != 2 or words[0] != str(len(classes) + 1) or words[1] in classes:
-            raise _damaged(path, line_number, line, f'"{len(classes) + 1} CLASS" with a new class')
-        classes.append(words[1])
-    if not classes:
-        raise ValueError(f'The official split file {path} is empty.')
-    return classes
+def _read_lines(path: Path, read: Callable[[str], T]) -> list[T]:
+    """Read the lines of an official file that are not blank."""
+    found = []
+    for number, line in enumerate(path.read_bytes().split(b'\n'), 1):
+        if line.strip():
+            try:
+                found.append(read(line.decode('utf-8-sig')))
+            except (ValueError, KeyError):
+                raise _damaged(path, number) from None
+    if not found:
+        raise _damaged(path, 1)
+    return found
 
 
-def _read_csv(path: Path) -> list[OfficialVideo]:
-    videos = []
-    columns = ('label', 'youtube_id', 'time_start', 'time_end')
-    for line_number, row in _rows(path, columns):
+def _read_csv(path: Path, read: Callable[[dict[str, str]], T]) -> list[T]:
+    """Read the rows of an official csv file."""
+    with path.open(encoding='utf-8-sig', newline='') as file:
+        rows = csv.DictReader(file)
         try:
-            start, end = (int(float(row[name])) for name in ('time_start', 'time_end'))
-        except (ValueError, OverflowError):
-            text = ','.join(row[name] for name in columns)
-            raise _damaged(path, line_number, text, 'seconds as numbers') from None
-        videos.append(OfficialVideo(f'{row["youtube_id"]}_{start:06d}_{end:06d}', row['label']))
-    return videos
+            found = [read(row) for row in rows]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise _damaged(path, rows.line_num) from None
+    if not found:
+        raise _damaged(path, 1)
+    return found
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the rows of a csv file that has these columns, all filled, with line numbers."""
-    reader = csv.DictReader(io.StringIO(_read(path)))
-    lacking = [name for name in columns if name not in (reader.fieldnames or ())]
-    if lacking:
-        raise ValueError(f'{path} lacks the columns {", ".join(lacking)} of the official csv.')
-    row = None
-    for row in reader:
-        if not all(row[name] for name in columns):
-            text = ','.join(row[name] or '' for name in columns)
-            raise _damaged(path, reader.line_num, text, f'values for {", ".join(columns)}')
-        yield reader.line_num, row
-    if row is None:
-        raise ValueError(f'{path} has no rows.')
-
-
-def _lines(path: Path) -> list[tuple[int, str]]:
-    """Return the lines that are not blank with their numbers."""
-    return [(n, line) for n, line in enumerate(_read(path).split('\n'), 1) if line.strip()]
-
-
-def _read(path: Path) -> str:
-    if not path.is_file():
-        raise FileNotFoundError(f'The official split file {path} is missing.')
-    try:
-        return path.read_text(encoding='utf-8-sig')  # with or without a byte order mark
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f'The split file {path} is not a text file in UTF-8: {error.reason} at byte '
-            f'{error.start}; download it again.'
-        ) from None
-
-
-def _damaged(path: Path, line_number: int, line: str, expected: str) -> ValueError:
-    return ValueError(
-        f'{path}, line {line_number}: {line.strip()[:80]!r}, expected {expected}; download the '
-        'file again.'
-    )
-
-
-SHOWN_NAMES = 5  # in an error
+def _damaged(path: Path, line: int) -> ValueError:
+    return ValueError(f'{path}, line {line}, is not as published; download the file again.')
 
 
 def list_class_folders(root: Path, videos: Iterable[Path]) -> tuple[list[str], list[str]]:
@@ -301,12 +277,9 @@ def list_class_folders(root: Path, videos: Iterable[Path]) -> tuple[list[str], l
             refused.append(name)
         lines.append(line)
     if refused:
-        shown = ', '.join(map(ascii, refused[:SHOWN_NAMES]))
-        more = ', …' if len(refused) > SHOWN_NAMES else ''
         raise ValueError(
-            f'A list cannot contain the names of {len(refused)} videos: {shown}{more}. They have '
-            'line breaks, bytes that are not UTF-8, or white space at the start; rename the files '
-            'or their folders.'
+            f'A list cannot contain the names of {len(refused)} videos, such as {refused[0]!a}: '
+            'they have line breaks, bytes that are not UTF-8, or white space at the start.'
         )
     return classes, lines
 

@@ -27,7 +27,6 @@ SETTINGS = dict(  # defaults of RepackSettings, and help
     key_frame_interval=(16, 'frames between key frames'),
     crf=(23, 'quality of x264; lower is better, with larger files'),
     preset=('medium', 'preset of x264; slower presets give smaller files'),
-    tune=('fastdecode', 'fastdecode, or none for smaller files that are slower to decode'),
 )
 
 
