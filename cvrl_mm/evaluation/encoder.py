@@ -25,6 +25,7 @@ from ..convert.description import PREFIX, ClipInput, architecture_of, build_back
 from ..convert.export import extract_backbone
 from ..convert.files import locate_weights, save_weights
 from ..datasets.reader import UnreadableVideoError, VideoFile, read, reads_files
+from ..datasets.sampling import ClipSample
 from ..io import locked, one_line, printable, replacing
 from ..models.backbone import global_average_pool
 from .features import (
@@ -216,19 +217,16 @@ class Encoder(nn.Module):
         if not Path(video).is_file():
             raise FileNotFoundError(f'There is no video {video}.')
         _, resize, crop, *_ = (TRANSFORMS.build(step) for step in clip_steps(self.clip_input, 1))
-        within = np.arange(self.clip_len) * self.frame_interval
-        span = int(within[-1]) + 1
         with VideoFile(video) as reader:
             if not reader.rate > 0:
                 raise UnreadableVideoError(str(video), 'its frame rate is unknown')
-            seconds = reader.num_frames / reader.rate
-            if reader.num_frames < span:
-                reason = f'a clip of {span / reader.rate:.2f} s is longer than its {seconds:.2f} s'
-                raise UnreadableVideoError(str(video), reason)
-            exact = np.arange(0, reader.num_frames - span + 0.5, every_seconds * reader.rate)
-            starts = np.unique(exact.round().astype(int))
-            wanted = set((starts[:, None] + within).ravel().tolist())
-            images: dict[int, np.ndarray] = {}  # of the windows that are not complete
+            counts = dict(total_frames=reader.num_frames, avg_fps=reader.rate)
+            sampler = _RegularClipSample(self.clip_input, every_seconds, reader.rate)
+            chosen = sampler(counts)['frame_inds'].reshape(-1, self.clip_len)  # (T, clip_len)
+            if not len(chosen):
+                raise UnreadableVideoError(str(video), 'it is shorter than a clip')
+            wanted = set(chosen.ravel().tolist())
+            images: dict[int, np.ndarray] = {}  # of the clips that are not complete
             clips: list[np.ndarray] = []
             done = 0
             for number, frame in enumerate(reader.frames()):
@@ -236,20 +234,24 @@ class Encoder(nn.Module):
                     image = reader.to_image(frame)
                     results = dict(imgs=[image], img_shape=image.shape[:2], modality='RGB')
                     images[number] = crop(resize(results))['imgs'][0]
-                if number < starts[done] + span - 1:
+                if number < chosen[done, -1]:
                     continue
-                clips.append(np.stack([images[i] for i in starts[done] + within]))
+                clips.append(np.stack([images[i] for i in chosen[done]]))
                 done += 1
-                is_last = done == len(starts)
-                images = {} if is_last else {i: x for i, x in images.items() if i >= starts[done]}
+                is_last = done == len(chosen)
+                images = (
+                    {} if is_last else {i: x for i, x in images.items() if i >= chosen[done, 0]}
+                )
                 if is_last or len(clips) == batch_size:
-                    first = starts[done - len(clips) : done]
-                    times = np.stack([first, first + span], 1) / reader.rate
-                    yield torch.from_numpy(np.stack(clips)).permute(0, 4, 1, 2, 3), times
+                    ends = chosen[done - len(clips) : done, [0, -1]] + [0, 1]
+                    yield (
+                        torch.from_numpy(np.stack(clips)).permute(0, 4, 1, 2, 3),
+                        ends / reader.rate,
+                    )
                     clips = []
                 if is_last:
                     return
-            raise UnreadableVideoError(str(video), f'only {done} of {len(starts)} clips decoded')
+            raise UnreadableVideoError(str(video), f'only {done} of {len(chosen)} clips decoded')
 
     def save(self, path: str | Path) -> Path:
         """Save the weights and their description for :func:`load_encoder`.
@@ -268,6 +270,18 @@ class Encoder(nn.Module):
         state = {f'{PREFIX}{k}': v.detach().cpu() for k, v in self.backbone.state_dict().items()}
         meta = self.meta | dict(input=self.clip_input.to_dict())
         return save_weights(dict(state_dict=state, meta=meta), path)
+
+
+class _RegularClipSample(ClipSample):
+    """Choose clips that start at regular times and lie completely in the video."""
+
+    def __init__(self, clip_input: ClipInput, every_seconds: float, rate: float) -> None:
+        super().__init__(clip_input.clip_len, clip_input.frame_interval, clip_input.fps)
+        self.step = every_seconds * (clip_input.fps or rate)  # in counted frames
+
+    def starts(self, num_frames: int) -> np.ndarray:
+        last = num_frames - 1 - (self.clip_len - 1) * self.frame_interval
+        return np.unique(np.arange(0, last + 0.5, self.step).round().astype(int))
 
 
 def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = None) -> Encoder:

@@ -214,7 +214,7 @@ class FineTuning(Task):
         fields = ', '.join(f'{name}={value!r}' for name, value in backbone.items())
         if not SAFE.fullmatch(repr(backbone)) or '{{' in fields:
             raise ValueError(f'The description of the encoder has odd texts: {fields!r:.200}')
-        area = dict(full=(0.3, 1.0), gentle=(0.4, 1.0), little=(0.8, 1.0))[plan['crop']]
+        area = (0.3, 1.0) if options.zoom else (0.8, 1.0)
         transforms = [
             f"dict(type='RandomResizedCrop', area_range={area}, aspect_ratio_range=(0.75, 1.33))",
             "dict(type='Resize', scale=(size, size), keep_ratio=False)",
@@ -238,6 +238,7 @@ class FineTuning(Task):
             clip_why=why('Clips', settings['clip_len'], settings['frame_interval']),
             clip_len=plan['clip_len'],
             frame_interval=plan['frame_interval'],
+            fps=self.clips.fps,
             size_why=why('Frames', settings['size']),
             size=plan['size'],
             augment_why=comment(f'Augmentation: colours: {settings["colours"].reason}'),

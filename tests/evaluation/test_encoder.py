@@ -263,7 +263,7 @@ def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
     paths = [str(tmp_path / 'x' / name) for name in ('a.mp4', 'y/b.mp4', 'short.mp4', 'gone.mp4')]
     encoder, out = encoder_module.Encoder(net, ClipInput(4, 2, 32)).eval(), tmp_path / 'out'
     failed = encoder_module.extract_over_time(encoder, paths, out, 0.2)
-    assert list(failed) == paths[2:] and 'longer' in failed[paths[2]]
+    assert list(failed) == paths[2:] and 'shorter' in failed[paths[2]]
     feats, times = np.load(out / 'feats/a.npy'), np.load(out / 'times/a.npy')
     assert feats.shape == (len(times), 64) and times.shape[1] == 2
     parts = [encoder.features(clips) for clips, _ in encoder.windows(paths[0], 0.2)]

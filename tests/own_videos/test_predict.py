@@ -57,7 +57,7 @@ def test_windows_are_classified_in_order(tmp_path: Path, videos: Path):
     paths = [str(videos / name) for name in ('long.mp4', 'short.mp4', 'text.mp4', 'missing.mp4')]
     long, *failed = predict(classifier, paths, every_seconds=0.2)
     assert [len(p.probs) for p in failed] == [0, 0, 0]
-    assert [p.error is None for p in failed] == [False] * 3 and 'longer' in failed[0].error
+    assert [p.error is None for p in failed] == [False] * 3 and 'shorter' in failed[0].error
     parts = list(classifier.encoder.windows(paths[0], 0.2))
     clips = torch.cat([clips for clips, _ in parts])
     torch.testing.assert_close(long.probs, classifier.probabilities(clips))
