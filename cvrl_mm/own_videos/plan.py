@@ -56,6 +56,7 @@ class Recipe:
 
     Attributes:
         kind: The kind, as a reason for settings.
+        encoder: A key of ``ENCODERS``.
         clip_len: Frames per clip.
         size: Largest default side length of the frames, in pixels; None: that of the encoder.
         batch_size: Largest default number of videos per step on each device.
@@ -66,9 +67,11 @@ class Recipe:
         span_share: Largest share of a short video (10th percentile) that a clip spans.
         crop: Name of the crop in the config.
         light: Range of the factors of brightness and contrast around 1.
+        precision: Data type of most operations.
     """
 
     kind: str
+    encoder: str
     clip_len: int
     size: int | None
     batch_size: int
@@ -79,13 +82,15 @@ class Recipe:
     span_share: float = 0.5
     crop: str = 'full'
     light: float = 0.4
+    precision: str = 'float32'
 
 
-GPU = Recipe('on a GPU', clip_len=16, size=None, batch_size=128)
-CPU = Recipe('on a CPU', clip_len=8, size=64, batch_size=32)
+GPU = Recipe('on a GPU', 'r3d50', clip_len=16, size=None, batch_size=128, precision='bfloat16')
+CPU = Recipe('on a CPU', 'small', clip_len=8, size=64, batch_size=32)
 # Less than an hour on a CPU and not from --init; docs/own_videos.md has what was tried
 SHORT = Recipe(
     'for a short training on a CPU',
+    'tiny',
     clip_len=8,
     size=48,
     batch_size=48,
@@ -300,7 +305,10 @@ def choose(
         return chosen[name].value
 
     if start is None:
-        network = ENCODERS[take('encoder', *_encoder(samples, recipe))]
+        encoder = recipe.encoder, recipe.kind
+        if recipe is GPU and samples < MANY_VIDEOS:
+            encoder = 'r3d18', f'fewer than {MANY_VIDEOS} videos do not need R3D-50'
+        network = ENCODERS[take('encoder', *encoder)]
     else:
         network = start
         chosen['encoder'] = Setting('that of --init', 'as given')
@@ -324,8 +332,7 @@ def choose(
         window_frames if samples > len(train) else None,
         f'{len(train)} files count as {samples} videos of about {options.segment_seconds:g} s',
     )
-    precision = ('bfloat16', 'on a GPU') if machine.on_gpu else ('float32', 'on a CPU')
-    chosen['precision'] = Setting(*precision)
+    chosen['precision'] = Setting(recipe.precision, recipe.kind)
     return Plan(train, watched, samples, network, recipe, chosen)
 
 
@@ -386,16 +393,6 @@ def remarks(
             f'{plan["steps"]:,} steps{hours}; at least {advised_steps:,} are advised here{time}.'
         )
     return found
-
-
-def _encoder(samples: int, recipe: Recipe) -> tuple[str, str]:
-    if recipe is SHORT:
-        return 'tiny', "a quarter of R3D-18's channels: more steps in less than an hour on a CPU"
-    if recipe is CPU:
-        return 'small', 'one block per stage and half the channels of R3D-18, for a CPU'
-    if samples < MANY_VIDEOS:
-        return 'r3d18', f'fewer than {MANY_VIDEOS} videos do not need R3D-50'
-    return 'r3d50', "the paper's"
 
 
 def _frame_interval(
