@@ -136,29 +136,9 @@ def test_slowonly_with_our_sampler(tmp_path: Path, videos: Path):
         assert sample.pred_score.sum().item() == pytest.approx(1, abs=1e-5)
 
 
-STOCK_BACKBONES = dict(
-    slowonly=(
-        dict(type='ResNet3dSlowOnly', depth=18, base_channels=8, pretrained=None, lateral=False),
-        64,
-    ),
-    x3d=(dict(type='X3D', gamma_w=1, gamma_b=2.25, gamma_d=1), 432),
-    swin=(
-        dict(
-            type='SwinTransformer3D',
-            arch=dict(embed_dims=12, depths=[1, 1, 1, 1], num_heads=[1, 1, 2, 2]),
-            patch_size=(2, 4, 4),
-            window_size=(4, 4, 4),
-            pretrained2d=False,
-        ),
-        96,
-    ),
-)
-
-
-@pytest.mark.parametrize('name', STOCK_BACKBONES)
-def test_stock_backbone_under_our_recognizer(name: str, tmp_path: Path, videos: Path):
-    backbone, channels = STOCK_BACKBONES[name]
-    head = dict(type='InfoNCEHead', in_channels=channels, hidden_channels=16, out_channels=8)
+def test_stock_backbone_under_our_recognizer(tmp_path: Path, videos: Path):
+    head = dict(type='InfoNCEHead', in_channels=432, hidden_channels=16, out_channels=8)
+    backbone = dict(type='X3D', gamma_w=1, gamma_b=2.25, gamma_d=1)
     model = dict(_delete_=True, type='CVRL', backbone=backbone, cls_head=head)
     model['data_preprocessor'] = dict(type='ActionDataPreprocessor', format_shape='NCTHW')
     cfg = leaf_of(SLOWONLY, tmp_path, model=model)

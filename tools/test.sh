@@ -21,10 +21,4 @@ fi
 # shellcheck disable=SC2086
 enter_environment .venv $PYTHONS
 install_once constraints.txt --quiet --editable '.[lite,detection,tests]'
-if [ ! -d .venv/mim/mim ]; then
-  # In a folder of its own, for the packaging test alone: openmim asks for an old setuptools, and
-  # model-index brings a top-level package named tests.
-  python -m pip install --quiet --target .venv/mim click colorama model-index requests tabulate
-  python -m pip install --quiet --target .venv/mim --no-deps openmim==0.3.9
-fi
 exec python -m pytest --numprocesses 2 --dist worksteal "$@"

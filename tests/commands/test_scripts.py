@@ -16,51 +16,37 @@ from tests.processes import free_port, run_program
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / 'tools'
-LAUNCHERS = sorted(path.name for path in TOOLS.glob('*_t*.sh'))
 
 
-def dist_train(motion_set: Path, work_dir: Path, *arguments: str, epochs: int) -> str:
-    """Two ranks of the K400 pre-training, turned down until it runs within seconds."""
+def test_two_ranks_train(motion_set: Path, tmp_path: Path):
     options = {
         'train_dataloader.dataset.ann_file': motion_set / 'train.txt',
         'train_dataloader.dataset.data_prefix.video': motion_set,
         'train_dataloader.batch_size': 4,
-        'train_dataloader.num_workers': 1,
+        'train_dataloader.num_workers': 0,
+        'train_dataloader.persistent_workers': False,
         'train_dataloader.dataset.pipeline.1.clip_len': 4,
         'train_dataloader.dataset.pipeline.3.transforms.1.scale': '(32,32)',
         'model.backbone.depth': 18,
         'model.backbone.width': 0.125,
         'model.cls_head.in_channels': 64,
         'model.cls_head.hidden_channels': 16,
-        'train_cfg.max_epochs': epochs,
+        'train_cfg.max_epochs': 1,
         'default_hooks.logger.interval': 1,
     }
     command = ['bash', 'tools/dist_train.sh', 'configs/cvrl/pretrain_k400.py', '2']
-    command += ['--work-dir', str(work_dir), *arguments, '--cfg-options']
+    command += ['--work-dir', str(tmp_path), '--cfg-options']
     command += [f'{key}={value}' for key, value in options.items()]
-    env = {**cpu_ranks.environment(work_dir), 'PORT': free_port()}
+    env = {**cpu_ranks.environment(tmp_path), 'PORT': free_port()}
     run = run_program(command, cwd=ROOT, env=env)
     assert run.returncode == 0, run.stderr[-3000:]
-    return run.stdout + run.stderr
-
-
-def test_two_ranks_train_stop_and_resume(motion_set: Path, tmp_path: Path):
-    dist_train(motion_set, tmp_path, epochs=1)
     checkpoint = torch.load(tmp_path / 'epoch_1.pth', weights_only=True)
     assert any(k.startswith('backbone.') for k in checkpoint['state_dict'])
-    dist_train(motion_set, tmp_path, '--resume', epochs=2)
-    assert (tmp_path / 'epoch_2.pth').is_file()
-    logs = sorted(tmp_path.glob('*/vis_data/scalars.json'))
-    steps = [json.loads(line) for file in logs for line in file.read_text().splitlines()]
-    assert [s['step'] for s in steps] == [1, 2, 3, 4]  # 16 videos by 2 ranks of 4, two epochs
+    (log,) = tmp_path.glob('*/vis_data/scalars.json')
+    steps = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [s['step'] for s in steps] == [1, 2]  # 16 videos by 2 ranks of 4
     for curve in ('loss', 'accuracy', 'accuracy_top5', 'entropy', 'regularization_loss', 'lr'):
         assert all(s[curve] >= 0 for s in steps), curve
-
-
-@pytest.mark.parametrize('launcher', LAUNCHERS)
-def test_a_launcher_without_arguments_shows_its_usage(launcher: str):
-    done = run_program(['bash', TOOLS / launcher])
-    assert done.returncode == 2 and f'tools/{launcher} ' in done.stderr
 
 
 # In place of python: notes what it is called with, and "trains" by naming a checkpoint
