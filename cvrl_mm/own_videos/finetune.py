@@ -143,6 +143,7 @@ class FineTuning(Task):
             old = getattr(clips, name)
             reason = "the encoder's" if value in (None, old) else f'as given; {old} in the encoder'
             plan.settings[name] = Setting(filled[name], reason)
+        plan.settings['fps'] = Setting(clips.fps, "the encoder's")
         if options.lr is None:
             lr, layers = (FROZEN_LR, 'the head') if options.frozen else (LR, 'all layers')
             plan.settings['lr'] = Setting(lr, f'for {layers}, with AdamW')

@@ -72,23 +72,20 @@ def test_every_setting_has_a_reason():
 
 
 @pytest.mark.parametrize(
-    ('frames', 'rate', 'interval'),
+    ('frames', 'rate', 'hours', 'interval'),
     [
-        (300, 30.0, 4),  # the paper's 1.07 s
-        (300, 29.97, 4),  # 3.996 frames
-        (60, 30.0, 3),  # half of 2 s
-        (600, 60.0, 8),  # twice as many frames in the same time
-        (10, 30.0, 1),  # shorter than a clip
+        (300, 30.0, None, 4),  # the paper's 1.07 s
+        (300, 29.97, None, 4),  # 3.996 frames
+        (60, 30.0, None, 3),  # half of 2 s
+        (600, 60.0, None, 8),  # twice as many frames in the same time
+        (10, 30.0, None, 1),  # shorter than a clip
+        (300, 30.0, 0.1, 6),  # 1.6 s
+        (40, 30.0, 0.1, 4),  # 90 % of 1.33 s
     ],
 )
-def test_a_clip_spans_the_papers_time_or_half_a_video(frames: int, rate: float, interval: int):
-    assert choose(made(100, frames, rate), Options(), CPU)['frame_interval'] == interval
-
-
-@pytest.mark.parametrize(('frames', 'interval'), [(300, 6), (60, 6), (40, 4)])
-def test_short_trainings_have_longer_clips(frames: int, interval: int):
-    plan = choose(made(100, frames), Options(hours=0.1), CPU)
-    assert plan['frame_interval'] == interval  # 1.6 s, or 90 % of a video
+def test_spans_of_clips(frames: int, rate: float, hours: float | None, interval: int):
+    plan = choose(made(100, frames, rate), Options(hours=hours), CPU)
+    assert plan['frame_interval'] == interval
 
 
 def test_frames_of_mixed_rates_are_counted_at_one_rate():
