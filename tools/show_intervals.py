@@ -5,8 +5,6 @@ Example:
 """
 
 import argparse
-from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -15,7 +13,6 @@ from cvrl_mm.cli import plain_errors
 from cvrl_mm.datasets import TemporalIntervalSample
 
 BIN_FRAMES = 5
-
 DENSITIES = {
     '(a) $P(t) \\propto 1 - t/T$': dict(density='decreasing', power=1.0),
     '(b) $P(t) \\propto 1 - (t/T)^{0.5}$': dict(density='decreasing', power=0.5),
@@ -26,32 +23,22 @@ DENSITIES = {
 }
 
 
-def plot_intervals(
-    samplers: Mapping[str, TemporalIntervalSample],
-    num_frames: int,
-    path: str | Path,
-    draws: int = 20_000,
-    seed: int = 0,
-) -> None:
-    """Plot the drawn intervals of samplers and the density that they should have (Figure 3).
+def plot_intervals(num_frames: int, draws: int, path: str) -> None:
+    """Plot the drawn intervals and the density that they should have.
 
     Args:
-        samplers: Samplers by the titles of their panels, three per row.
         num_frames: Length of the video in frames.
+        draws: Number of pairs of clips per panel; a clip has 16 frames, stride 2.
         path: Path of the picture; its suffix determines the format.
-        draws: Number of pairs of clips per panel.
-        seed: Seed of the draws.
     """
-    num_rows = -(-len(samplers) // 3)
-    figure = Figure(figsize=(9, 2.6 * num_rows), layout='constrained')
-    panels = figure.subplots(num_rows, 3, sharex=True, sharey=True, squeeze=False).flat
-    for axes, (title, sampler) in zip(panels, samplers.items(), strict=False):
-        rng = np.random.RandomState(seed)
+    figure = Figure(figsize=(9, 5.2), layout='constrained')
+    panels = figure.subplots(2, 3, sharex=True, sharey=True).flat
+    for axes, (title, density) in zip(panels, DENSITIES.items(), strict=True):
+        sampler, rng = TemporalIntervalSample(16, 2, **density), np.random.RandomState(0)
         starts = np.array([sampler.draw_starts(num_frames, rng) for _ in range(draws)])
-        drawn = np.abs(starts[:, 0] - starts[:, 1])
         pmf = sampler.interval_pmf(num_frames)
         edges = np.minimum(np.arange(0, len(pmf) + BIN_FRAMES, BIN_FRAMES), len(pmf))
-        counts, _ = np.histogram(drawn, edges)
+        counts, _ = np.histogram(np.abs(starts[:, 0] - starts[:, 1]), edges)
         share = counts / draws / np.diff(edges)  # share of the draws per frame
         axes.stairs(100 * share, edges, fill=True, alpha=0.4, label='drawn')
         axes.plot(np.arange(len(pmf)) + 0.5, 100 * pmf, label='density')
@@ -59,35 +46,25 @@ def plot_intervals(
         axes.grid(alpha=0.3)
     figure.supxlabel('interval between the clips, frames')
     figure.supylabel('probability, %')
-    next(iter(figure.axes)).legend()
+    figure.axes[0].legend()
     figure.savefig(path, dpi=100)
 
 
+@plain_errors()
 def main() -> None:
     """Plot the densities."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('--frames', type=int, default=250, help='frames of the video (%(default)s)')
-    parser.add_argument('--clip-len', type=int, default=16, help='frames per clip (%(default)s)')
-    parser.add_argument('--frame-interval', type=int, default=2, help='stride (%(default)s)')
     parser.add_argument('--draws', type=int, default=20_000, help='draws per panel (%(default)s)')
-    parser.add_argument('--seed', type=int, default=0, help='seed of the draws (%(default)s)')
     parser.add_argument('--out', default='intervals.png', help='image file to write (%(default)s)')
     args = parser.parse_args()
-    if args.frames < 1 or args.draws < 1:
+    if min(args.frames, args.draws) < 1:
         parser.error('--frames and --draws must be at least 1')
-    try:
-        samplers = {
-            title: TemporalIntervalSample(args.clip_len, args.frame_interval, **density)
-            for title, density in DENSITIES.items()
-        }
-    except ValueError as mistake:
-        parser.error(str(mistake))
-    plot_intervals(samplers, args.frames, args.out, args.draws, args.seed)
+    plot_intervals(args.frames, args.draws, args.out)
     print(f'{args.out}: {args.draws} draws per density, for a video of {args.frames} frames')
 
 
 if __name__ == '__main__':
-    with plain_errors():
-        main()
+    main()

@@ -2,7 +2,8 @@
 
 Each operation exists twice. On the host it changes the frames of one clip, (T, H, W, 3) uint8 RGB,
 in place. On the device it takes clips (K, 3, T, H, W), float RGB in 0..255, and one row of
-parameters per clip, (K, P). Both round and clip the result to 0..255, as the released code does.
+parameters per clip, (K, P). Both clip the result to 0..255, as the released code does, and round it
+to whole numbers, which the released code does not.
 
 On the host, clips are processed in blocks that fit into the cache, without new arrays of their
 size, because the system must first clear the pages of such arrays. On a GPU, chains of pointwise

@@ -1,5 +1,6 @@
 """A dataset of the videos in a list, with or without labels."""
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -7,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
+from mmengine.logging import print_log
 
-from ..io import evenly_spaced
+from ..io import evenly_spaced, printable
 from .lists import VideoList
 from .reader import HangingVideoError, UnreadableVideoError, read, reads_files
 from .seeding import SampleIndex, seeded_draws
@@ -80,8 +82,8 @@ class VideoListDataset(VideoDataset):
                     unreadable.append((error.filename, error.reason))
         raise RuntimeError(
             f'{len(unreadable)} videos, drawn one after another, cannot be read, the last one '
-            f'{": ".join(unreadable[-1])}. Correct data_prefix={dict(self.data_prefix)} or '
-            f'the list {self.ann_file}.'
+            f'{printable(": ".join(unreadable[-1]))}. '
+            f'Correct data_prefix={dict(self.data_prefix)} or the list {self.ann_file}.'
         )
 
     def _load(self, place: int, unreadable: list[tuple[str, str]]) -> dict:
@@ -116,7 +118,7 @@ class VideoListDataset(VideoDataset):
                     results = transform(results)
                 except Exception as error:
                     reason = f'{type(transform).__name__}: {type(error).__name__}: {error}'
-                    raise RuntimeError(f'{filename}: {reason}') from error
+                    raise RuntimeError(f'{printable(filename)}: {reason}') from error
             if results is None:
                 return None
         return results
@@ -140,12 +142,21 @@ class VideoListDataset(VideoDataset):
             if getattr(transform, 'io_backend', 'disk') != 'disk':  # VideoFileInit or DecordInit
                 exists = Storage(transform.io_backend, **transform.kwargs).exists
         places = evenly_spaced(len(videos), PROBED_FILES)
+        num_different = len({str(videos[i]) for i in places})
+        if num_different <= len(places) // 2:
+            print_log(
+                f'{self.ann_file}: only {num_different} of {len(places)} checked lines differ. '
+                'Pre-training tells videos apart; name each of them once.',
+                logger='current',
+                level=logging.WARNING,
+            )
         with ThreadPoolExecutor(CHECKING_THREADS) as pool:
             found = pool.map(exists, [videos[i]['filename'] for i in places])
             missing = [i for i, is_there in zip(places, found, strict=True) if not is_there]
         if len(missing) > self.max_missing * len(places):
             raise FileNotFoundError(
                 f'{self.ann_file}: {len(missing)} of {len(places)} checked files do not exist, '
-                f'the first one in line {missing[0] + 1}: {videos[missing[0]]["filename"]}; '
+                f'the first one in line {missing[0] + 1}: '
+                f'{printable(videos[missing[0]]["filename"])}; '
                 f'correct the list or data_prefix={dict(self.data_prefix)}.'
             )

@@ -22,15 +22,13 @@ class VideoFileInit(BaseTransform):
     Args:
         io_backend: Where files are stored: ``'disk'``, ``'http'``, ``'s3'``, or another backend of
             mmengine's ``FileClient``.
-        num_threads: Number of decoding threads.
         **kwargs: Arguments of the backend.
     """
 
     reads_files = True
 
-    def __init__(self, io_backend: str = 'disk', num_threads: int = 1, **kwargs: object) -> None:
+    def __init__(self, io_backend: str = 'disk', **kwargs: object) -> None:
         self.io_backend = io_backend
-        self.num_threads = num_threads
         self.kwargs = kwargs
         self._storage = None if io_backend == 'disk' else Storage(io_backend, **kwargs)
 
@@ -42,17 +40,14 @@ class VideoFileInit(BaseTransform):
         """
         name = str(results['filename'])
         source = name if self._storage is None else BytesIO(self._storage.get(name))
-        reader = VideoFile(source, name, self.num_threads)
+        reader = VideoFile(source, name)
         results['video_reader'] = reader
         results['total_frames'] = reader.num_frames
         results['avg_fps'] = reader.rate
         return results
 
     def __repr__(self) -> str:
-        return (
-            f'{self.__class__.__name__}(io_backend={self.io_backend!r}, '
-            f'num_threads={self.num_threads})'
-        )
+        return f'{self.__class__.__name__}(io_backend={self.io_backend!r})'
 
 
 @TRANSFORMS.register_module()

@@ -13,6 +13,8 @@ from typing import Any, overload
 import numpy as np
 from mmengine.fileio import get
 
+from ..io import printable
+
 VIDEO_SUFFIXES = (
     *('.3gp', '.avi', '.flv', '.m2ts', '.m4v', '.mkv', '.mov'),
     *('.mp4', '.mpeg', '.mpg', '.mts', '.ts', '.webm', '.wmv'),
@@ -175,8 +177,8 @@ def check_labels(dataset: Mapping[str, Any], num_classes: int | None) -> set[int
             what = 'has no label' if label < 0 else f'has the label {label}'
             classes = '' if num_classes is None else f' with num_classes={num_classes}'
             raise ValueError(
-                f'{dataset["ann_file"]}, line {number}: {video["filename"]} {what}{classes}; '
-                'correct the list or model.cls_head.num_classes.'
+                f'{dataset["ann_file"]}, line {number}: {printable(video["filename"])} {what}'
+                f'{classes}; correct the list or model.cls_head.num_classes.'
             )
         labels.add(label)
     return labels
@@ -277,20 +279,11 @@ def check_sources(sources: Sequence[str | Path]) -> None:
         FileNotFoundError: A source does not exist.
         ValueError: A path is empty.
     """
-    check_not_empty(sources)
+    if '' in sources:  # which Path and abspath would make the current folder
+        raise ValueError('The path of a video is empty; give . for the current folder.')
     for source in sources:
         if not Path(source).exists():
             raise FileNotFoundError(f'There is no file, folder or list {source}.')
-
-
-def check_not_empty(paths: Sequence[str | Path]) -> None:
-    """Check that no path is empty, which Path and abspath would make the current folder.
-
-    Raises:
-        ValueError: A path is empty.
-    """
-    if '' in paths:
-        raise ValueError('The path of a video is empty; give . for the current folder.')
 
 
 def draw_subset(

@@ -16,7 +16,7 @@ import numpy as np
 from av.video.reformatter import VideoReformatter
 from mmaction.datasets.transforms import loading
 
-from ..io import one_line
+from ..io import one_line, printable
 from .frame_index import FrameIndex, index_frames
 
 Loaded = TypeVar('Loaded', bound=dict | None)
@@ -57,7 +57,7 @@ class UnreadableVideoError(RuntimeError):
 
     def __str__(self) -> str:
         return (
-            f'{self.filename} cannot be read: {self.reason}. '
+            f'{printable(self.filename)} cannot be read: {printable(self.reason)}. '
             'cvrl check writes a list without such files.'
         )
 
@@ -81,8 +81,6 @@ class VideoFile:
     Args:
         source: Path of a regular file, or a seekable binary file object.
         name: Name of the file in error messages. Default: the path.
-        num_threads: Number of decoding threads. The default suits data loaders, which already
-            have one process per core.
         strict: Count errors that the decoder detects (:attr:`num_errors`) and drop the damaged
             frames. By default the decoder conceals errors if it can.
 
@@ -100,12 +98,11 @@ class VideoFile:
         self,
         source: str | Path | BinaryIO,
         name: str | None = None,
-        num_threads: int = 1,
         strict: bool = False,
     ) -> None:
         self.name = str(source) if name is None else name
         self.num_errors = 0
-        self._source, self._num_threads, self._strict = source, num_threads, strict
+        self._source, self._strict = source, strict
         self._last_error = ''  # in the last call of _decode, in brackets
         self._reformatter = VideoReformatter()
         self._stored_size: tuple[int, int] | None = None  # width and height of all images
@@ -131,21 +128,14 @@ class VideoFile:
         return float(self.stream.average_rate or self.stream.guessed_rate or 0)
 
     @cached_property
-    def rotation(self) -> int:
-        """Number of counter-clockwise quarter turns that make a stored frame upright."""
+    def size(self) -> tuple[int, int]:
+        """Width and height of the upright frames in pixels."""
         with self._errors():
             frame = next(self.frames(), None)
             if frame is None:
                 raise ValueError('none of its frames can be decoded')
-            self._stored_size = self._stored_size or (frame.width, frame.height)
-            return quarter_turns(frame)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height of the upright frames in pixels."""
-        is_turned = self.rotation % 2
-        assert self._stored_size is not None
-        return self._stored_size[::-1] if is_turned else self._stored_size
+            height, width = self.to_image(frame).shape[:2]
+            return width, height
 
     def read(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Decode frames; each distinct frame is decoded once.
@@ -166,7 +156,7 @@ class VideoFile:
             return []
         if wanted[0] < 0 or wanted[-1] >= self.num_frames:
             what = f'{self.num_frames} frames, not {wanted[0]} to {wanted[-1]}'
-            raise IndexError(f'{self.name} has {what}.')
+            raise IndexError(f'{printable(self.name)} has {what}.')
         with self._errors():
             if isinstance(self._index, FrameIndex):
                 found = self._read_by_time(self._index, wanted)
@@ -358,7 +348,7 @@ class VideoFile:
         if context.width * context.height > MAX_PIXELS:
             size = f'{context.width}x{context.height}'
             raise ValueError(f'its frames of {size} have more than {MAX_PIXELS} pixels')
-        context.thread_count, context.thread_type = self._num_threads, 'SLICE'
+        context.thread_count = 1  # data loaders have one process per core
         context.options = dict(max_pixels=str(MAX_PIXELS))  # frames may grow later in the file
         if self._strict:
             context.options |= dict(err_detect='explode')

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..datasets.lists import parse_line, read_lines
 from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, quarter_turns
-from ..io import one_line, replacing
+from ..io import one_line, printable, replacing
 from .check import TIMEOUT_SECONDS, find_faults
 
 DECODED_SHARE = 0.95  # of the duration; if less can be decoded, the source is truncated
@@ -93,9 +93,9 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
         with VideoFile(source, strict=True) as reader, av.open(str(target), 'w') as writer:
             expected = _encode(reader, writer, settings)
         with VideoFile(target, strict=True) as outcome:
-            seconds = _start_at_zero([_seconds(f) for f in outcome.frames()])
             num_frames = outcome.num_frames
             outcome.read([num_frames - 1])
+            seconds = np.array([frame.time for frame in outcome.frames()], float)
     except UnreadableVideoError as error:
         raise RepackError(error.reason) from error
     except RepackError:
@@ -108,7 +108,7 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
         raise RepackError(
             f'{len(expected)} frames were encoded, {len(seconds)} decoded and {num_frames} counted'
         )
-    if np.abs(seconds - expected).max() > CLOCK_SECONDS:
+    if np.abs(seconds - seconds[0] - expected).max() > CLOCK_SECONDS:
         raise RepackError('the times of its frames differ from those of the source')
 
 
@@ -118,15 +118,15 @@ def _encode(
     """Encode all frames; return their times in seconds since the first frame."""
     stream = reader.stream
     rate = cast(Fraction, stream.average_rate or Fraction(25))
+    time_base = cast(Fraction, stream.time_base)  # PyAV declares another type
     output = None
-    seconds: list[float] = []
+    pts: list[int] = []
     duration = 0  # of the last frame; the last image of a screen recording may be shown for long
-    time_base = _time_base(stream)
-    for frame in _frames(reader, rate):
+    for frame in _frames(reader, rate, time_base):
         if output is None:
             output = _add_stream(writer, frame, rate, settings)
             output.codec_context.time_base = time_base
-        seconds.append(_seconds(frame))
+        pts.append(cast(int, frame.pts))
         duration = frame.duration or 0
         writer.mux(output.encode(_resize(frame, output)))
     if output is None:
@@ -134,7 +134,7 @@ def _encode(
     if reader.num_errors:
         raise RepackError(f'it is damaged: {reader.num_errors} decoder errors')
     writer.mux(output.encode())
-    times = _start_at_zero(seconds)
+    times = (np.array(pts) - pts[0]) * float(time_base)
     promised = float((stream.duration or 0) * time_base)
     decoded = times[-1] + max(float(1 / rate), float(duration * time_base))
     if decoded < DECODED_SHARE * promised:
@@ -142,18 +142,12 @@ def _encode(
     return times
 
 
-def _frames(reader: VideoFile, rate: Fraction) -> Iterator[av.VideoFrame]:
+def _frames(reader: VideoFile, rate: Fraction, time_base: Fraction) -> Iterator[av.VideoFrame]:
     """Decode upright frames with increasing times."""
-    time_base = _time_base(reader.stream)
     step = max(1, round(1 / (rate * time_base)))
     last = -step
     for frame in reader.frames():
-        if frame.pts is None:
-            time = last + step
-        elif last >= frame.pts:
-            time = last + 1
-        else:
-            time = frame.pts
+        time = last + step if frame.pts is None else max(last + 1, frame.pts)
         frame = _turn(frame)
         frame.pts, frame.time_base, last = time, time_base, time
         frame.pict_type = 0  # the encoder chooses its key frames
@@ -195,22 +189,6 @@ def _resize(frame: av.VideoFrame, output: av.VideoStream) -> av.VideoFrame:
     resized = frame.reformat(width, height, 'yuv420p', interpolation='BICUBIC', **ONE_THREAD)
     resized.pts, resized.time_base = time, time_base
     return resized
-
-
-def _time_base(stream: av.VideoStream) -> Fraction:
-    if stream.time_base is None:
-        raise RepackError('its times have no unit')
-    return cast(Fraction, stream.time_base)  # PyAV declares another type
-
-
-def _seconds(frame: av.VideoFrame) -> float:
-    if frame.time is None:
-        raise RepackError('a frame has no time')
-    return frame.time
-
-
-def _start_at_zero(seconds: list[float]) -> np.ndarray:
-    return np.array(seconds) - (seconds[0] if seconds else 0)
 
 
 @dataclass(frozen=True)
@@ -339,12 +317,13 @@ def _check(root: Path, videos: list[str], target: Path, num_workers: int) -> Non
         raise ValueError(f'There are no videos to repack in {root}.')
     if target.resolve().is_relative_to(root.resolve()):
         raise ValueError(f'{target} is in {root}; choose a folder outside of it.')
-    outside = [v for v in videos if os.path.isabs(v) or v.split(os.sep)[0] == os.pardir]
-    if outside:
-        raise ValueError(f'{outside[0]} is not in {root}; give a folder that contains all videos.')
+    for video in videos:
+        if os.path.isabs(video) or video.split(os.sep)[0] == os.pardir:
+            raise ValueError(f'{printable(video)} is not in {root}; give a folder that holds all.')
     clashes = {new_name(v) for v in videos if v != new_name(v)}.intersection(videos)
     if clashes:
-        raise ValueError(f'{min(clashes)} is the new name of another video; rename one of them.')
+        name = printable(min(clashes))
+        raise ValueError(f'{name} is the new name of another video; rename one of them.')
 
 
 def _claim(target: Path, settings: dict) -> None:

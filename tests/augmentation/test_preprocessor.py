@@ -57,14 +57,6 @@ def test_clips_reach_the_first_convolution_in_the_layout_of_the_loader(listed: b
     assert torch.equal(preprocessor.augment(inputs, steps), expected)
 
 
-def test_frames_of_a_clip_agree_and_clips_differ():
-    still = batch(4)[:, :, :, :1].expand(-1, -1, -1, 4, -1, -1).contiguous()
-    torch.manual_seed(0)
-    out = ClipAugmentDataPreprocessor(TRANSFORMS).preprocess(still, None, training=True)[0]
-    assert (out == out[:, :, :, :1]).all()
-    assert len({clip.numpy().tobytes() for clip in out.flatten(0, 1)}) == 8
-
-
 def test_torchs_seed_repeats_also_in_a_chunk_that_is_computed_again():
     preprocessor, seen = ClipAugmentDataPreprocessor(TRANSFORMS), []
     weight = torch.ones((), requires_grad=True)

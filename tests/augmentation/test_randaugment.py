@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from scipy.stats import chisquare
 
-from cvrl_mm.augmentation import ClipRandAugment, ConsistentAugment
+from cvrl_mm.augmentation import ClipRandAugment
 from cvrl_mm.augmentation.randaugment import (
     MAX_SHARE,
     OPERATIONS,
@@ -29,25 +29,13 @@ def apply(frames: np.ndarray, name: str, strength: float) -> np.ndarray:
 def test_two_of_fourteen_each_as_likely():
     assert len(OPERATIONS) == 14
     augment, rng = ClipRandAugment(), np.random.RandomState(0)
-    draws = [[step.values for step in augment.draw(rng)] for _ in range(4000)]
+    draws = [[step.values for step in augment.draw(rng)] for _ in range(2000)]
     assert {len(drawn) for drawn in draws} == {2}
     names = Counter(name for drawn in draws for name, _ in drawn)
     assert len(names) == 14 and chisquare(list(names.values())).pvalue > 1e-3
     strengths = Counter(strength for drawn in draws for _, strength in drawn)
     assert set(strengths) == {0.9, -0.9} and chisquare(list(strengths.values())).pvalue > 1e-3
     assert any(first == second for first, second in draws)
-
-
-def test_frames_of_a_clip_agree_and_two_clips_differ():
-    np.random.seed(0)
-    frames = np.repeat(noise(1, 16, 16, 3), 6, axis=0)
-    augment = ConsistentAugment([ClipRandAugment(num_ops=3)])
-    differ = 0
-    for _ in range(20):
-        out = augment(dict(imgs=list(frames), num_clips=2))['imgs'].reshape(2, 3, 16, 16, 3)
-        np.testing.assert_array_equal(out, np.repeat(out[:, :1], 3, axis=1))
-        differ += (out[0] != out[1]).any()
-    assert differ > 15
 
 
 @pytest.mark.parametrize('name', OPERATIONS)
@@ -62,12 +50,6 @@ def test_a_colour_becomes_the_same_one_in_every_frame(name: str):
     out = apply(frames, name, -0.9)
     np.testing.assert_array_equal(out[:, 0, 0], np.repeat(out[:1, 0, 0], 4, axis=0))
     assert (out != frames).any() == (name != 'identity')
-
-
-@pytest.mark.parametrize('name', sorted(set(OPERATIONS) - set(DATA_DEPENDENT)))
-def test_no_strength_changes_nothing(name: str):
-    frames = noise(2, 12, 16, 3)
-    np.testing.assert_array_equal(apply(frames, name, 0.0), frames)
 
 
 def test_values_of_colour_operations():

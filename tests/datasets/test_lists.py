@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,11 @@ from cvrl_mm.datasets.lists import (
     read_lines,
     read_video_list,
     video_list,
-    video_stem,
 )
 
 FUZZ = settings(
     derandomize=True,
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -99,20 +97,6 @@ def test_videos_are_found_by_their_suffix(tmp_path: Path):
     assert [path.relative_to(root).as_posix() for path in find_videos(root)] == found
 
 
-def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / 'closed').mkdir()
-    scandir = os.scandir
-
-    def scan(path: str) -> object:  # for root, all folders are readable
-        if 'closed' in str(path):
-            raise PermissionError(13, 'Permission denied', str(path))
-        return scandir(path)
-
-    monkeypatch.setattr(os, 'scandir', scan)
-    with pytest.raises(PermissionError, match='closed'):
-        find_videos(tmp_path)
-
-
 def test_links_to_folders_are_followed_once(tmp_path: Path):
     touch(tmp_path, 'store/a/1.mp4', 'set/b/2.mp4', 'set/b/c/3.mp4')
     videos = tmp_path / 'set'
@@ -121,11 +105,6 @@ def test_links_to_folders_are_followed_once(tmp_path: Path):
         (videos / name).symlink_to(tmp_path / target)
     (tmp_path / 'store/back').symlink_to(videos)
     assert find_videos(videos) == [videos / n for n in ('a/1.mp4', 'b/2.mp4', 'b/c/3.mp4')]
-
-
-def test_the_stem_of_a_repacked_video():
-    stems = [video_stem(Path(name)) for name in ('x/a.mp4', 'a.AVI.mp4', 'a.b.mp4')]
-    assert stems == ['a', 'a', 'a.b']
 
 
 def test_sources_are_videos_folders_and_lists(tmp_path: Path):

@@ -124,15 +124,6 @@ def test_even_starts_are_those_of_the_formula(total_frames: int):
     assert starts.tolist() == [i * max(0, total_frames - 64) // 9 for i in range(10)]
 
 
-def test_a_seed_repeats():
-    for sampler in (TemporalIntervalSample(8, 2), RandomClipSample(8, 2)):
-        drawn = []
-        for seed in (0, 0, 1):
-            np.random.seed(seed)
-            drawn.append([tuple(sampler({'total_frames': 300})['frame_inds']) for _ in range(5)])
-        assert drawn[0] == drawn[1] != drawn[2]
-
-
 def test_windows_follow_one_another():
     def window(label: int, frames: int = 100) -> tuple[int, int]:
         results = VideoWindow(30)(dict(total_frames=frames, label=label, start_index=0))

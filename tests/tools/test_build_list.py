@@ -80,6 +80,13 @@ def test_k600_leaves_out_validation_videos_of_k400(tmp_path: Path, monkeypatch, 
     assert f'1 of 2 training videos left out: their ids are in {other}' in capsys.readouterr().out
     assert (root / 'kinetics600_train_list_videos.txt').read_text() == f'{names[0]} 0\n'
     assert (root / 'kinetics600_val_list_videos.txt').read_text().count('mp4') == 2
+    for name in ('train', 'val'):
+        rows = (f'class {i},CCCCCCCCCCC,1,11,x\n' for i in range(600))
+        (root / 'annotations' / f'{name}.csv').write_text(CSV + ''.join(rows))
+    with pytest.raises(SystemExit, match='--keep-all'):
+        run_script(monkeypatch, 'data/build_list.py', 'kinetics', root, '--allow-missing')
+    options = '--allow-missing', '--keep-all'
+    run_script(monkeypatch, 'data/build_list.py', 'kinetics', root, *options)
 
 
 def test_class_folders_become_a_training_and_a_test_list(tmp_path: Path, monkeypatch, capsys):

@@ -100,6 +100,8 @@ def read_splits(dataset: str, annotations: Path) -> tuple[list[str], dict[str, l
 def run(args: argparse.Namespace) -> None:
     """Write the lists and report missing videos."""
     sys.path.insert(0, str(Path(__file__).parent))  # cvrl runs this file from elsewhere
+    from cvrl_mm.io import printable
+
     from official_lists import group_videos, leave_out_ids, match_files
 
     if args.dataset == 'folders':
@@ -136,7 +138,7 @@ def run(args: argparse.Namespace) -> None:
         report.unlink(missing_ok=True)  # of an earlier call
         if missing:
             report.write_text('\n'.join(missing) + '\n', encoding='utf-8')
-            print(f'  the first: {", ".join(missing[:3])}; all: {report}')
+            print(f'  the first: {printable(", ".join(missing[:3]))}; all: {report}')
         num_missing += len(missing)
     if num_missing and not args.allow_missing:
         sys.exit(1)

@@ -13,7 +13,7 @@ from cvrl_mm.datasets.lists import (
     parse_line,
     video_stem,
 )
-from cvrl_mm.io import is_utf8
+from cvrl_mm.io import is_utf8, printable
 
 T = TypeVar('T')
 
@@ -200,7 +200,7 @@ def match_files(
             if len(paths) != 1:
                 raise ValueError(
                     f'There are several files of {video.stem} ({video.class_name}): '
-                    f'{", ".join(found[video.stem])}; keep one.'
+                    f'{printable(", ".join(found[video.stem]))}; keep one.'
                 )
         if paths:
             lines.append(f'{paths[0]} {labels[video.class_name]}')
