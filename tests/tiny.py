@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import torch
-from mmengine.config import Config
+from mmengine.config import Config, ConfigDict
 
 from cvrl_mm.models import R3DSlow
 
@@ -60,3 +60,12 @@ def save_backbone(path: Path, seed: int = 0, **settings: object) -> Path:
     net.init_weights()
     torch.save(dict(state_dict={f'backbone.{k}': v for k, v in net.state_dict().items()}), path)
     return path
+
+
+def recognizer_config(seed: int = 0) -> ConfigDict:
+    """Return the config of a small CVRL model, whose initial weights depend on the seed."""
+    backbone = dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=(1, 1, 1, 1))
+    head = dict(type='InfoNCEHead', in_channels=64, hidden_channels=16, out_channels=8)
+    pixels = dict(type='ActionDataPreprocessor', mean=[0] * 3, std=[255] * 3, format_shape='NCTHW')
+    model = dict(type='CVRL', backbone=backbone, cls_head=head, data_preprocessor=pixels)
+    return ConfigDict(model=model, randomness=dict(seed=seed))

@@ -24,7 +24,6 @@ from cvrl_cli import run_tool
 COMMANDS = dict(  # function of cvrl_mm.convert, and help
     tf=('convert_tf_checkpoint', 'a backbone that the authors released, prefix or .tar.gz'),
     slowfast=('convert_slowfast', "a SlowOnly encoder of SlowFast's zoo (.pyth)"),
-    backbone=('extract_backbone', 'only the backbone weights; a hash is added to the name of OUT'),
     slowonly=('export_slow_only', "weights for pretrained= of MMAction2's ResNet3dSlowOnly"),
     inflate=(
         'inflate_resnet',
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
     checkpoint = getattr(convert, function)(args.source)
     if args.license:
         checkpoint['meta']['license'] = args.license
-    convert.save_weights(checkpoint, args.out, hash_in_name=args.command == 'backbone')
+    convert.save_weights(checkpoint, args.out)
 
 
 def main() -> None:

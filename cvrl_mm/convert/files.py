@@ -1,12 +1,12 @@
 """Read and write weights in the formats of safetensors and torch, and find them."""
 
 import hashlib
-import io
 import json
 import shutil
 from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any
 from urllib.parse import urlparse
 from urllib.request import urlopen
@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import torch
 from mmengine.logging import print_log
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import save_file
 from torch import Tensor
 
 from ..io import replacing
@@ -56,8 +56,9 @@ def load_weights(path: str | Path) -> dict[str, Any]:
     if not isinstance(state, Mapping) or not isinstance(meta, Mapping):
         raise ValueError(f'{path} is not a checkpoint: state_dict and meta must be dicts.')
     for name, tensor in state.items():
-        if not isinstance(name, str) or not isinstance(tensor, Tensor):
-            raise ValueError(f'{path} is not a checkpoint: {name!r:.200} is not a named tensor.')
+        is_named = isinstance(name, str) and name.isprintable()  # names are shown in a terminal
+        if not is_named or not isinstance(tensor, Tensor):
+            raise ValueError(f'{path} is not a checkpoint: {short(name)} is not a named tensor.')
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_meta:
             raise ValueError(f'{path}: {name} is sparse, quantized or has no values.')
         if not torch.isfinite(tensor).all():
@@ -80,7 +81,7 @@ def _load_safetensors(path: Path) -> dict[str, Any]:
     return dict(state_dict=state, meta=meta)
 
 
-def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) -> Path:
+def save_weights(checkpoint: dict, out: str | Path) -> Path:
     """Write a checkpoint under a temporary name and rename it when it is complete.
 
     Args:
@@ -88,8 +89,6 @@ def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) 
             strings, lists or dicts.
         out: Path of the file. With the suffix ``.safetensors``, the file is written in this format
             and ``meta`` becomes its metadata. Any other suffix selects the format of torch.
-        hash_in_name: Append the first 8 hex digits of the file's SHA-256 to its name, as in the
-            checkpoints that OpenMMLab publishes: ``NAME-0123abcd.pth``.
 
     Returns:
         Path of the written file.
@@ -102,23 +101,18 @@ def save_weights(checkpoint: dict, out: str | Path, hash_in_name: bool = False) 
     if out.suffix in ('.onnx', '.pt2'):
         raise ValueError(f'{out}: only `cvrl convert export` writes {out.suffix} files.')
     out.parent.mkdir(parents=True, exist_ok=True)
-    if out.suffix == SAFETENSORS:
-        try:
-            meta = json.dumps(checkpoint.get('meta', {}), allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f'JSON, for {out}, cannot represent meta: {error}.') from error
-        # cloned, because safetensors does not accept tensors that share memory
-        state = {k: v.cpu().contiguous().clone() for k, v in checkpoint['state_dict'].items()}
-        content = save(state, metadata={'format': 'pt', METADATA_KEY: meta})
-    else:
-        buffer = io.BytesIO()
-        torch.save(checkpoint, buffer)
-        content = buffer.getvalue()
-    if hash_in_name:
-        digest = hashlib.sha256(content).hexdigest()
-        out = out.with_name(f'{out.stem}-{digest[:8]}{out.suffix}')
     with replacing(out) as part:
-        part.write_bytes(content)
+        if out.suffix == SAFETENSORS:
+            try:
+                meta = json.dumps(checkpoint.get('meta', {}), allow_nan=False)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f'JSON, for {out}, cannot represent meta: {error}.') from error
+            # cloned, because safetensors does not accept tensors that share memory
+            state = {k: v.cpu().contiguous().clone() for k, v in checkpoint['state_dict'].items()}
+            save_file(state, part, metadata={'format': 'pt', METADATA_KEY: meta})
+        else:
+            with part.open('wb') as file:  # a path would become part of the contents
+                torch.save(checkpoint, file)
     print_log(f'{out}: {out.stat().st_size / 1e6:.1f} MB', logger='current')
     return out
 

@@ -9,6 +9,7 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from ..models import R3DSlow
+from ..models.weights import first_names
 from .description import PREFIX, RESNET_STEM, describe, described, read_depth_and_width
 from .files import load_weights
 
@@ -60,7 +61,7 @@ def inflate_resnet(path: str | Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f'{path}: {error}') from error
     left_over = sorted(set(state) - set(names.values()))
-    print_log(f'{path}: not used: {", ".join(left_over)[:1000] or "nothing"}.', 'current')
+    print_log(f'{path}: not used: {first_names(left_over) or "nothing"}.', 'current')
     clips = {'input': {k: told['input'][k] for k in ('mean', 'std')}} if 'input' in told else {}
     weights = {key.removeprefix(PREFIX): tensor for key, tensor in weights.items()}
     return described(weights, backbone, path, inflated=True, **clips)

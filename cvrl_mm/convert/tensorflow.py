@@ -77,7 +77,7 @@ def convert_tf_checkpoint(source: str | Path) -> dict[str, Any]:
     except (IndexError, KeyError, OverflowError, TypeError) as error:
         raise ValueError(f'{source} is damaged: its index is malformed.') from error
     left_over = sorted(set(bundle.entries) - set(names.values()))
-    print_log(f'{source}: not converted: {", ".join(left_over)[:1000] or "nothing"}.', 'current')
+    print_log(f'{source}: not converted: {first_names(left_over) or "nothing"}.', 'current')
     for key, tensor in weights.items():
         if tensor.ndim == 5:  # (T, H, W, in, out) in TensorFlow
             weights[key] = tensor.permute(4, 3, 0, 1, 2).contiguous()

@@ -14,7 +14,6 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
 from mmengine.logging import print_log
 from mmengine.registry import init_default_scope
 from mmengine.runner import set_random_seed
+from safetensors.torch import save
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
@@ -216,7 +216,8 @@ class FeatureStore:
         """
         num_videos = len(dataset)  # type: ignore[arg-type]
         self._claim(num_videos)
-        finished, share = self._finished(), range(rank, num_videos, size)
+        parts, share = map(_read, self._blocks()), range(rank, num_videos, size)
+        finished = {i for part in parts for i in (*part.indices.tolist(), *part.errors)}
         left = [i for i in share if i not in finished]
         done = len(share) - len(left)
         on_progress(done, len(share))
@@ -241,13 +242,13 @@ class FeatureStore:
             ValueError: The folder holds other features, or a file is damaged.
         """
         num_videos = self._claim(None)
-        missing = num_videos - len(self._finished())
-        if missing:
+        found = join_features(map(_read, self._blocks()))
+        if (missing := num_videos - len(found)) > 0:
             raise FileNotFoundError(
                 f'{self.folder} lacks the features of {missing} of {num_videos} videos; run the '
                 'extraction again, which computes only these.'
             )
-        return join_features(map(_read, self._blocks()))
+        return found
 
     def remove(self) -> None:
         """Remove the folder; a removal that is interrupted leaves no features without meta.json."""
@@ -275,9 +276,6 @@ class FeatureStore:
 
     def _blocks(self) -> list[Path]:
         return sorted(self.folder.glob('feats_*.npz'))
-
-    def _finished(self) -> set[int]:
-        return {i for path in self._blocks() for i in _read_indices(path)}
 
     def _write(self, parts: Sequence[Features]) -> None:
         block = join_features(parts)
@@ -313,32 +311,18 @@ def _encode(
 
 def _read(path: Path) -> Features:
     """Read a file of the store."""
-    with _opened(path) as data:
-        arrays = {name: torch.from_numpy(data[name]) for name in data if name != 'errors'}
-        indices, labels = arrays.pop('indices'), arrays.pop('labels')
-        if any(len(x) != len(indices) for x in (labels, *arrays.values())):
-            raise ValueError('its arrays are of different numbers of videos')
-        feats = {name.removeprefix('feats.'): x for name, x in arrays.items()}
-        return Features(feats, indices, labels, _errors(data))
-
-
-def _read_indices(path: Path) -> list[int]:
-    """Read only the indices of the videos of a file."""
-    with _opened(path) as data:
-        return [*data['indices'].tolist(), *_errors(data)]
-
-
-def _errors(data: Mapping[str, np.ndarray]) -> dict[int, str]:
-    return {int(i): str(why) for i, why in json.loads(str(data['errors'])).items()}
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
     try:
         with np.load(path, allow_pickle=False) as data:
-            yield data
+            arrays = {name: data[name] for name in data}
+        errors = {int(i): str(why) for i, why in json.loads(str(arrays.pop('errors'))).items()}
+        tensors = {name: torch.from_numpy(x) for name, x in arrays.items()}
+        indices, labels = tensors.pop('indices'), tensors.pop('labels')
+        if any(len(x) != len(indices) for x in (labels, *tensors.values())):
+            raise ValueError('its arrays are of different numbers of videos')
     except (ValueError, TypeError, KeyError, EOFError, BadZipFile, AttributeError) as error:
         raise ValueError(f'{path} is damaged ({error}); remove it and run again.') from error
+    feats = {name.removeprefix('feats.'): x for name, x in tensors.items()}
+    return Features(feats, indices, labels, errors)
 
 
 class _SeededViews(Dataset):
@@ -412,12 +396,9 @@ def list_features(
 
 def weights_sha256(network: nn.Module) -> str:
     """Return the SHA-256 digest of the names, types, shapes and values of a network's weights."""
-    digest = hashlib.sha256()
-    for name, value in network.state_dict().items():
-        if not is_counter(name):
-            digest.update(f'{name} {value.dtype} {tuple(value.shape)}'.encode())
-            digest.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    # cloned, because safetensors does not accept tensors that share memory
+    state = {k: v.cpu().contiguous().clone() for k, v in network.state_dict().items()}
+    return hashlib.sha256(save({k: v for k, v in state.items() if not is_counter(k)})).hexdigest()
 
 
 def check_features_path(path: str | Path, names: Iterable[str] = ()) -> None:

@@ -5,7 +5,6 @@
 """
 
 import json
-import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
@@ -18,7 +17,6 @@ from mmaction.models import BaseRecognizer
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.dist import is_main_process
-from mmengine.logging import print_log
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -242,18 +240,11 @@ def cached_linear_probe(
     if train_views < 1:
         raise ValueError(f'train_views must be at least 1, got {train_views}.')
     head, loaders = cfg.model.cls_head, (cfg.train_dataloader, cfg[f'{evaluate_on}_dataloader'])
-    labels = [check_labels(loader.dataset, head.num_classes) for loader in loaders]
-    if len(labels[0]) == 1:
+    classes, _ = (check_labels(loader.dataset, head.num_classes) for loader in loaders)
+    if len(classes) == 1:
         raise ValueError(
-            f'All videos of {loaders[0].dataset.ann_file} have the label {min(labels[0])}; a '
+            f'All videos of {loaders[0].dataset.ann_file} have the label {min(classes)}; a '
             'classifier needs training videos of at least two classes.'
-        )
-    if unknown := labels[1] - labels[0]:
-        print_log(
-            f'{len(unknown)} classes of {loaders[1].dataset.ann_file}, such as {min(unknown)}, '
-            'have no training videos.',
-            logger='current',
-            level=logging.WARNING,
         )
     model = build_recognizer(cfg, checkpoint).to(get_device()).eval()
     loaders[0].batch_size = max(1, loaders[0].batch_size // train_views)

@@ -12,6 +12,8 @@ import torch
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
+from ..io import printable
+
 # Environment variables that torch.load reads if its argument weights_only is not given
 TRUST, DISTRUST = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'
 LARGEST_RATIO = 64  # size of the contents / size of the file; torch does not compress files
@@ -110,7 +112,8 @@ def _refusal(path: str | Path, error: Exception) -> str:
         return f'{path} is not a checkpoint of torch, or it is damaged.'
     return (
         f'{path} is not loaded: it holds more than weights, and reading it would run '
-        f'{code[1]:.200}. If you trust its source, set the environment variable {TRUST}=1.'
+        f'{printable(code[1]):.200}. If you trust its source, set the environment variable '
+        f'{TRUST}=1.'
     )
 
 
@@ -250,4 +253,5 @@ def is_counter(key: str) -> bool:
 
 def first_names(names: list[str]) -> str:
     """Join the first names of a list, with an ellipsis if there are more."""
-    return ', '.join(n[:200] for n in names[:NUM_SHOWN]) + (', …' if len(names) > NUM_SHOWN else '')
+    first = [printable(name)[:200] for name in names[:NUM_SHOWN]]
+    return ', '.join(first) + (', …' if len(names) > NUM_SHOWN else '')

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from ..datasets.lists import read_video_list
+from ..io import printable
 from .folder import FEATURES, Trained
 from .inspect import MIN_CLASS_VIDEOS
 from .report import AFTER, BEFORE, SPLITS, Measure, classify
@@ -101,15 +102,16 @@ def _read_labels(path: str | Path, trained: Trained, notes: list[str]) -> dict[i
         if name not in places:
             others.append(name)
         elif label >= 0 and found.setdefault(places[name], label) != label:
-            raise ValueError(f'{path}: {name} has the labels {found[places[name]]} and {label}.')
+            both = f'{found[places[name]]} and {label}'
+            raise ValueError(f'{path}: {printable(name)} has the labels {both}.')
     if not found:
         raise ValueError(
-            f'{path} has no line "name label", with a number as the label, for any of the videos '
+            f'{path} has no line "name label", with a label from 0 on, for any of the videos '
             f'of {trained.folder / FEATURES}, such as {trained.names[0]}.'
         )
     if others:
         notes.append(
             f'{len(others)} of the names in {path} are not in {FEATURES}: ignored; the first one '
-            f'is {others[0]}'
+            f'is {printable(others[0])}'
         )
     return found

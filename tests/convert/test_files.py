@@ -1,4 +1,3 @@
-import hashlib
 import os
 import socket
 import sys
@@ -25,14 +24,6 @@ def test_what_is_saved_is_loaded(tmp_path, suffix):
     loaded = load_weights(out)
     assert loaded['meta'] == meta
     assert all(torch.equal(loaded['state_dict'][key], state[key]) for key in state)
-
-
-def test_hash_in_the_name_is_that_of_the_content(tmp_path):
-    checkpoint = dict(state_dict=dict(a=torch.arange(3.0)), meta=dict(depth=50))
-    file = save_weights(checkpoint, tmp_path / 'new' / 'net.pth', hash_in_name=True)
-    assert file.name == f'net-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}.pth'
-    assert save_weights(checkpoint, tmp_path / 'b.pth', hash_in_name=True).name[2:] == file.name[4:]
-    assert os.listdir(file.parent) == [file.name]
 
 
 @pytest.mark.parametrize(

@@ -1,72 +1,29 @@
 import pytest
 import torch
+from mmaction.registry import MODELS
 from torch import nn
 
 from cvrl_mm import load_encoder
 from cvrl_mm.convert import inflate_resnet, save_weights
 from cvrl_mm.models import R3DSlow
 
-
-class Block2d(nn.Module):
-    """A residual block with torchvision's names, basic or bottleneck."""
-
-    def __init__(self, inplanes, planes, stride, bottleneck):
-        super().__init__()
-        out = planes * (4 if bottleneck else 1)
-        sizes = [(inplanes, planes, 1, 1), (planes, planes, 3, stride), (planes, out, 1, 1)]
-        if not bottleneck:
-            sizes = [(inplanes, planes, 3, stride), (planes, planes, 3, 1)]
-        self.num_convs = len(sizes)
-        for i, (c_in, c_out, kernel, s) in enumerate(sizes, start=1):
-            conv = nn.Conv2d(c_in, c_out, kernel, s, kernel // 2, bias=False)
-            setattr(self, f'conv{i}', conv)
-            setattr(self, f'bn{i}', nn.BatchNorm2d(c_out))
-        self.downsample = None
-        if stride != 1 or inplanes != out:
-            conv = nn.Conv2d(inplanes, out, 1, stride, bias=False)
-            self.downsample = nn.Sequential(conv, nn.BatchNorm2d(out))
-
-    def forward(self, x):
-        y = x
-        for i in range(1, self.num_convs + 1):
-            y = getattr(self, f'bn{i}')(getattr(self, f'conv{i}')(y))
-            y = y.relu() if i < self.num_convs else y
-        return (y + (x if self.downsample is None else self.downsample(x))).relu()
-
-
-class ResNet2d(nn.Module):
-    """An image network with torchvision's names."""
-
-    def __init__(self, depth, base):
-        super().__init__()
-        blocks, bottleneck = {18: ((2, 2, 2, 2), False), 50: ((3, 4, 6, 3), True)}[depth]
-        self.conv1 = nn.Conv2d(3, base, 7, 2, 3, bias=False)
-        self.bn1 = nn.BatchNorm2d(base)
-        self.maxpool = nn.MaxPool2d(3, 2, 1)
-        inplanes = base
-        for stage, num_blocks in enumerate(blocks):
-            layers = []
-            for i in range(num_blocks):
-                stride = 2 if stage and not i else 1
-                layers.append(Block2d(inplanes, base * 2**stage, stride, bottleneck))
-                inplanes = base * 2**stage * (4 if bottleneck else 1)
-            setattr(self, f'layer{stage + 1}', nn.Sequential(*layers))
-        self.fc = nn.Linear(inplanes, 5)
-
-    def forward(self, x):
-        x = self.maxpool(self.bn1(self.conv1(x)).relu())
-        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
+pytest.importorskip('mmdet')
+pytest.importorskip('cvrl_mm.detection')  # registers the parts of mmdet
 
 
 def build_2d(depth):
-    net = ResNet2d(depth, base=8)
+    """Build an image network with torchvision's names, and a classifier beside it."""
+    small = dict(stem_channels=8, base_channels=8, out_indices=(3,))
+    net = MODELS.build(dict(type='mmdet.ResNet', depth=depth, **small))
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
             for tensor in (module.weight.data, module.running_var):
                 tensor.uniform_(0.5, 1.5)
             for tensor in (module.bias.data, module.running_mean):
                 tensor.uniform_(-0.5, 0.5)
-    return net.eval()
+    net.fc = nn.Linear(8, 5)
+    net.eval()  # returns None
+    return net
 
 
 def mmpretrain_naming(state):
@@ -97,7 +54,7 @@ def test_static_video_has_the_features_of_its_image(tmp_path, depth, frames_at_t
 
     image = torch.randn(1, 3, 48, 48)
     with torch.no_grad():
-        expected = image_net(image)
+        (expected,) = image_net(image)
         feats = net(image.unsqueeze(2).expand(-1, -1, 44, -1, -1))
     inner = feats[:, :, frames_at_the_ends:-frames_at_the_ends]
     assert inner.shape[2] == 22 - 2 * frames_at_the_ends

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from cvrl_mm.detection.annotations import read_actions, read_exclusions
 from cvrl_mm.detection.sources import Source, find_frames, find_movies, probe_video
@@ -44,33 +42,14 @@ def test_reads_rows(tmp_path: Path):
         'm0,0902,0,0,64,48,12,7',  # pixels
         'm0,0902,-3.5,0,1,1,12,7',
         'm0',
+        '"',
+        'm0,\0,0.1,0.2,0.3,0.4,12,7',
+        f'm0,{"9" * 5000},0.1,0.2,0.3,0.4,12,7',
     ],
 )
 def test_malformed_lines_are_named(tmp_path: Path, line: str):
     with pytest.raises(ValueError, match=r'rows\.csv, line 2: '):
         read_actions(write(tmp_path, GOOD, line, GOOD))
-
-
-CELLS = st.sampled_from(['m0', '', '"', '0902', '-1', '1e999', 'nan', '\0', '٣', ' ', '9' * 30])
-
-
-@settings(
-    derandomize=True,
-    max_examples=200,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(
-    content=st.binary(max_size=200)
-    | st.lists(st.lists(CELLS, max_size=9).map(','.join), max_size=4).map('\n'.join).map(str.encode)
-)
-def test_any_file_is_read_or_named(content: bytes, tmp_path: Path):
-    (tmp_path / 'rows.csv').write_bytes(content)
-    for reads in (read_actions, read_exclusions):
-        try:
-            reads(str(tmp_path / 'rows.csv'))
-        except ValueError as error:
-            assert 'rows.csv' in str(error)
 
 
 @pytest.mark.parametrize('count', [0, 1, 2, 29, 30])

@@ -28,30 +28,11 @@ def test_length_does_not_matter(sphere: torch.Tensor):
     assert alignment(x, x * scale) == pytest.approx(0, abs=1e-10)
 
 
-def test_uniformity_compares_a_limited_number_of_features(sphere: torch.Tensor, monkeypatch):
-    monkeypatch.setattr('cvrl_mm.evaluation.collapse.MAX_PAIRED', 1000)
-    sizes = []
-
-    def pdist(x: torch.Tensor) -> torch.Tensor:
-        sizes.append(len(x))
-        return torch.nn.functional.pdist(x)
-
-    monkeypatch.setattr(torch, 'pdist', pdist)
-    part = uniformity(sphere)
-    monkeypatch.undo()
-    assert sizes == [1000]
-    assert part == pytest.approx(uniformity(sphere), abs=0.02)
-
-
-def test_one_point_is_a_collapse():
+def test_a_collapse_is_seen(sphere: torch.Tensor):
     x = torch.ones(40, 16)
     assert (mean_std(x), effective_rank(x)) == (0, 1)
     assert uniformity(x) == pytest.approx(0, abs=1e-6)
-
-
-def test_few_directions_are_a_low_rank(sphere: torch.Tensor):
-    x = sphere[:, :3] @ sphere[:3]
-    assert 2 < effective_rank(x) <= 3.01
+    assert 2 < effective_rank(sphere[:, :3] @ sphere[:3]) <= 3.01
 
 
 def test_agrees_with_a_loop(sphere: torch.Tensor):

@@ -1,6 +1,5 @@
-"""Features of video files: clips of unreadable files, several processes, a kill."""
+"""Features of video files: clips of unreadable files, several processes, an interruption."""
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -8,31 +7,29 @@ import pytest
 import torch
 
 from cvrl_mm.convert.description import ClipInput
-from cvrl_mm.evaluation import features
 from cvrl_mm.evaluation.encoder import Encoder, VideoClips, extract_to_file
 from cvrl_mm.synthetic.motion import encode as encode_frames
-from tests.processes import end, start
 from tests.videos import encode, make_pipe
 
 
 class Means(torch.nn.Module):
-    """A backbone whose features are mean colours."""
+    """A backbone whose features are mean colours; fails at the ``fail_at``-th call."""
 
-    def __init__(self, seconds: float = 0) -> None:
+    def __init__(self, fail_at: int | None = None) -> None:
         super().__init__()
-        self.weight, self.seconds = torch.nn.Parameter(torch.ones(())), seconds
+        self.weight, self.fail_at = torch.nn.Parameter(torch.ones(())), fail_at
         self.calls = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls += 1
-        if self.calls > 1:
-            time.sleep(self.seconds)
+        if self.calls == self.fail_at:
+            raise KeyboardInterrupt
         return x.mean((2, 3, 4)) * self.weight
 
 
-def encoder(seconds: float = 0, **meta: object) -> Encoder:
+def encoder(fail_at: int | None = None, **meta: object) -> Encoder:
     clips = ClipInput(clip_len=2, frame_interval=1, size=16)
-    return Encoder(Means(seconds), clips, meta).eval()
+    return Encoder(Means(fail_at), clips, meta).eval()
 
 
 @pytest.fixture(scope='module')
@@ -71,42 +68,16 @@ def test_unreadable_videos_cost_no_other(videos: list[str], tmp_path: Path):
     assert not list(tmp_path.glob('none*'))
 
 
-def test_the_last_process_joins_also_after_one_was_killed(videos: list[str], tmp_path: Path):
+def test_the_last_process_joins_also_after_one_was_interrupted(videos: list[str], tmp_path: Path):
     out = tmp_path / 'feats.npz'
     assert run(videos, out, rank=0, size=2) is None
-    killed = start(slow_rank, videos, out)
-    deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob('*/feats_*.npz'))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    end([killed])  # SIGKILL after its first video
-    assert run(videos, out, rank=0, size=2) is None and not out.exists()
-    assert run(videos, out, rank=1, size=2) == {}
-    check(out, videos)
-
-
-def slow_rank(videos: list[str], out: Path) -> None:
-    features.BLOCK_VIDEOS = 1
-    run(videos, out, rank=1, size=2, batch_size=1, encoder=encoder(seconds=600))
-
-
-def test_an_interrupted_run_continues_with_any_number_of_processes(
-    videos: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    compute, calls = Encoder.features, []
-
-    def interrupted(self: Encoder, clips: torch.Tensor) -> torch.Tensor:
-        calls.append(len(clips))
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return compute(self, clips)
-
-    monkeypatch.setattr(Encoder, 'features', interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(videos, tmp_path / 'feats.npz', batch_size=1)
-    for rank in range(3):
-        run(videos, tmp_path / 'feats.npz', batch_size=1, rank=rank, size=3)
-    assert len(calls) == 4 + 3  # three of six were done
-    check(tmp_path / 'feats.npz', videos)
+        run(videos, out, rank=1, size=2, batch_size=1, encoder=encoder(fail_at=2))
+    assert run(videos, out, rank=0, size=2) is None and not out.exists()
+    last = encoder()
+    assert run(videos, out, rank=1, size=2, batch_size=1, encoder=last) == {}
+    assert last.backbone.calls == 2  # one of three was done
+    check(out, videos)
 
 
 def test_features_of_other_encoders_clips_or_lists_are_not_mixed_in(

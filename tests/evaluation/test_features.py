@@ -1,4 +1,3 @@
-import copy
 import re
 from pathlib import Path
 
@@ -9,18 +8,9 @@ from mmengine.config import ConfigDict
 
 from cvrl_mm.evaluation import features
 from cvrl_mm.evaluation.features import build_recognizer, extract_features
+from tests.tiny import recognizer_config
 
-CONFIG = ConfigDict(
-    model=dict(
-        type='CVRL',
-        backbone=dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=(1, 1, 1, 1)),
-        cls_head=dict(type='InfoNCEHead', in_channels=64, hidden_channels=16, out_channels=8),
-        data_preprocessor=dict(
-            type='ActionDataPreprocessor', mean=[0, 0, 0], std=[255, 255, 255], format_shape='NCTHW'
-        ),
-    ),
-    randomness=dict(seed=3),
-)
+CONFIG = recognizer_config(seed=3)
 
 
 def batch(num: int, clips: int, seed: int) -> dict:
@@ -53,23 +43,21 @@ def test_extraction_leaves_the_model_as_it_was():
         assert torch.equal(value, before[name]), name
 
 
-def test_the_seed_decides_the_untrained_weights():
-    first, again = build_recognizer(CONFIG), build_recognizer(CONFIG)
-    other = build_recognizer(ConfigDict(CONFIG, randomness=dict(seed=4)))
-    weights = [model.backbone.conv1.conv.weight for model in (first, again, other)]
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
+@pytest.mark.parametrize('checkpoint', [None, 'untrained'])
+def test_the_seed_decides_the_untrained_weights(checkpoint: str | None):
+    configs = [recognizer_config(seed) for seed in (3, 3, 4)]
+    if checkpoint is not None:  # is then not looked for
+        configs[1].model.backbone.init_cfg = dict(type='Pretrained', checkpoint='nowhere.pth')
+    models = [build_recognizer(config, checkpoint) for config in configs]
+    first, again, other = (model.backbone.conv1.conv.weight for model in models)
+    assert torch.equal(first, again) and not torch.equal(first, other)
 
 
 def test_a_checkpoint_brings_its_backbone(tmp_path):
-    trained = build_recognizer(ConfigDict(CONFIG, randomness=dict(seed=4)))
+    trained = build_recognizer(recognizer_config(seed=4))
     path = str(tmp_path / 'trained.pth')
     torch.save(dict(state_dict=trained.state_dict()), path)
-    elsewhere = dict(type='Pretrained', checkpoint='nowhere.pth', prefix='backbone.')
-    config = copy.deepcopy(CONFIG)
-    config.model.backbone.init_cfg = elsewhere
-    loaded = build_recognizer(config, path)
-    assert config.model.backbone.init_cfg == elsewhere
+    loaded = build_recognizer(CONFIG, path)
     for name, value in loaded.backbone.state_dict().items():
         assert torch.equal(value, trained.backbone.state_dict()[name]), name
 

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from mmaction.structures import ActionDataSample
-from mmengine.config import ConfigDict
 from mmengine.optim import CosineAnnealingLR, LinearLR
 from torch import nn
 
@@ -17,7 +16,7 @@ from cvrl_mm.evaluation.linear_probe import (
     sweep,
     train_probes,
 )
-from tests.tiny import linear_config
+from tests.tiny import linear_config, recognizer_config
 
 SCHEDULE = ProbeSchedule(epochs=20, warmup_epochs=2, batch_size=32)
 
@@ -106,19 +105,6 @@ def test_a_logistic_regression_separates_what_is_linear():
     assert linear_probe(*train, feats, labels) == pytest.approx(0.75)
 
 
-CONFIG = ConfigDict(
-    model=dict(
-        type='CVRL',
-        backbone=dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=(1, 1, 1, 1)),
-        cls_head=dict(type='InfoNCEHead', in_channels=64, hidden_channels=16, out_channels=8),
-        data_preprocessor=dict(
-            type='ActionDataPreprocessor', mean=[0, 0, 0], std=[255, 255, 255], format_shape='NCTHW'
-        ),
-    ),
-    randomness=dict(seed=0),
-)
-
-
 def batches(num: int, seed: int, different: bool = True) -> list[dict]:
     """Videos whose upper half (label 0) or lower half (1) is bright, or grey ones."""
     generator = torch.Generator().manual_seed(seed)
@@ -137,7 +123,7 @@ def batches(num: int, seed: int, different: bool = True) -> list[dict]:
 
 
 def test_a_frozen_network_separates_what_can_be_seen():
-    model = build_recognizer(CONFIG)
+    model = build_recognizer(recognizer_config())
     seen = frozen_accuracy(model, batches(48, 0), batches(16, 1))
     unseen = frozen_accuracy(model, batches(48, 0, False), batches(40, 1, False))
     for measure in ('linear', 'knn_top1', 'R@1'):

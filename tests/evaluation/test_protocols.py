@@ -8,7 +8,7 @@ import pytest
 import torch
 from mmaction.registry import MODELS
 from mmaction.utils import register_all_modules
-from mmengine.config import Config, ConfigDict
+from mmengine.config import ConfigDict
 
 from cvrl_mm.evaluation import retrieval as retrieval_module
 from cvrl_mm.evaluation.linear_probe import cached_linear_probe
@@ -109,17 +109,6 @@ def test_features_of_other_pixels_videos_or_weights_are_not_mixed_in(
         run()
 
 
-def test_an_untrained_encoder_is_that_of_the_seed(motion_set: Path, lists: Path, tmp_path: Path):
-    feats = []
-    for i, seed in enumerate((0, 0, 1)):
-        cfg = linear_config(str(motion_set), str(lists))
-        cfg.randomness = dict(seed=seed)
-        assert cfg.model.backbone.init_cfg.checkpoint  # is not looked for
-        retrieval(cfg, 'untrained', tmp_path / f'{i}')
-        feats.append(np.load(tmp_path / f'{i}/train_mean/feats_000000000.npz')['feats.backbone'])
-    assert np.array_equal(feats[0], feats[1]) and not np.array_equal(feats[0], feats[2])
-
-
 def test_test_videos_among_the_training_videos_are_reported(tmp_path: Path, monkeypatch):
     lines: list[str] = []
     monkeypatch.setattr(retrieval_module, 'print_log', lambda line, **kwargs: lines.append(line))
@@ -157,18 +146,13 @@ VIT = dict(
 def test_any_backbone_of_mmaction2_is_evaluated(
     motion_set: Path, lists: Path, tmp_path: Path, backbone: dict
 ):
-    def config() -> Config:
-        cfg = linear_config(str(motion_set), str(lists))
-        cfg.model.backbone = backbone
-        return cfg
-
+    cfg = linear_config(str(motion_set), str(lists))
+    cfg.model.backbone = backbone
     net, path = MODELS.build(dict(backbone)), str(tmp_path / 'other.pth')
     state = {f'backbone.{k}': v for k, v in net.state_dict().items()}
     torch.save(dict(state_dict=state, meta={}), path)
-    probe = cached_linear_probe(config(), path, tmp_path / 'out', lrs=[1.0])
-    assert 0 <= probe['val']['top1'] <= 1
-    assert 0 <= retrieval(config(), path, tmp_path / 'out')['knn_top1'] <= 1
+    assert 0 <= retrieval(cfg, path, tmp_path / 'out')['knn_top1'] <= 1
     del state[next(iter(state))]
     torch.save(dict(state_dict=state, meta={}), path)
     with pytest.raises(CheckpointMisfitError, match='1 missing'):
-        retrieval(config(), path, tmp_path / 'out')
+        retrieval(cfg, path, tmp_path / 'out')

@@ -3,7 +3,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from cvrl_mm import load_encoder
 from cvrl_mm.convert import export
@@ -19,17 +18,6 @@ def convert(monkeypatch):
         runpy.run_path(str(ROOT / 'tools' / 'convert_checkpoint.py'), run_name='__main__')
 
     return run
-
-
-def test_from_tensorflow_to_a_published_backbone(tmp_path, convert):
-    convert('tf', TF, tmp_path / 'full.pth', '--license', 'Apache-2.0')
-    convert('backbone', tmp_path / 'full.pth', tmp_path / 'r3d.pth')
-    (out,) = tmp_path.glob('r3d-????????.pth')
-    full, alone = (torch.load(f, weights_only=True) for f in (tmp_path / 'full.pth', out))
-    assert alone['meta'] == full['meta'] | dict(source='full.pth', origin=TF.name)
-    assert alone['meta']['license'] == 'Apache-2.0'
-    for key, tensor in full['state_dict'].items():
-        assert torch.equal(alone['state_dict'][key], tensor), key
 
 
 def test_errors_are_one_line_and_write_nothing(tmp_path, convert):

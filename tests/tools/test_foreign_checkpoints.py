@@ -38,7 +38,7 @@ class Trap:
 @pytest.mark.parametrize(
     'command',
     [
-        ('convert_checkpoint.py', 'backbone', 'foreign.pth', 'out.pth'),
+        ('convert_checkpoint.py', 'encoder', 'foreign.pth', 'out.pth'),
         ('convert_checkpoint.py', 'inflate', 'foreign.pth', 'out.pth'),
         ('convert_checkpoint.py', 'slowonly', 'foreign.pth', 'out.pth'),
         ('extract_features.py', 'foreign.pth', 'data/motion/videos', '-o', 'feats.npz'),
