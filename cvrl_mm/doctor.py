@@ -141,9 +141,9 @@ def check_decoding() -> Finding:
     start = time.perf_counter()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            filename = f'{folder}/video.mp4'
+            filename = Path(folder, 'video.mp4')
             encode(filename, np.zeros((64, 128, 128, 3), np.uint8))
-            sample = pipeline(dict(filename=filename, label=-1, start_index=0, modality='RGB'))
+            sample = pipeline(dict(filename=str(filename), label=-1, start_index=0, modality='RGB'))
     except (OSError, RuntimeError, ValueError) as error:
         advice = 'reinstall av and opencv at the tested versions (constraints.txt)'
         return Finding('problem', 'decode and augment', one_line(error), advice)
