@@ -175,9 +175,9 @@ def batched_nms(
         boxes: (N, 4): x1, y1, x2, y2.
         scores: (N,).
         idxs: The boxes' classes, (N,).
-        nms_cfg: Arguments of ``nms``, and ``type`` (only ``nms``), ``class_agnostic`` and
-            ``split_thr``, the number of boxes from which on the classes are processed one after
-            the other. With None, no box is suppressed and the boxes are sorted by score.
+        nms_cfg: Arguments of ``nms``, and ``type`` (only ``nms``) and ``class_agnostic``;
+            ``split_thr``, which saves memory, has no effect. With None, no box is suppressed and
+            the boxes are sorted by score.
         class_agnostic: Let boxes of different classes suppress each other.
 
     Returns:
@@ -193,20 +193,12 @@ def batched_nms(
             f'nms_cfg asks for type={kind!r}; mmcv-lite with torchvision has only nms. {ADVICE}'
         )
     class_agnostic = options.pop('class_agnostic', class_agnostic)
-    split_thr = options.pop('split_thr', 10000)
+    options.pop('split_thr', None)
     if nms_cfg is None or not len(boxes):
         keep = scores.argsort(descending=True, stable=True)
         return torch.cat([boxes[keep], scores[keep, None]], 1), keep
     apart = boxes
     if not class_agnostic:  # shift each class, so that boxes of different classes do not overlap
         apart = boxes + (idxs.to(boxes) * (boxes.max() + 1))[:, None]
-    if len(boxes) < split_thr:
-        keep = nms(apart, scores, **options)[1]
-    else:
-        max_num = options.pop('max_num', -1)
-        groups = [(idxs == label).nonzero()[:, 0] for label in idxs.unique()]
-        kept = [group[nms(apart[group], scores[group], **options)[1]] for group in groups]
-        keep = torch.cat(kept).sort()[0]
-        keep = keep[scores[keep].argsort(descending=True, stable=True)]
-        keep = keep[:max_num] if max_num > 0 else keep
+    keep = nms(apart, scores, **options)[1]
     return torch.cat([boxes[keep], scores[keep, None]], 1), keep

@@ -42,19 +42,13 @@ def parse_args() -> argparse.Namespace:
 
 
 def show(result: dict, evaluated: str) -> None:
-    """Print the accuracies and the chosen settings."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f'Linear probe ({result["protocol"]})')
-    for column in ('videos', 'top-1', 'top-5'):
-        table.add_column(column)
+    """Print the accuracies and the chosen learning rate."""
+    print(f'Linear probe ({result["protocol"]})')
     for name, title in (('train', 'train'), ('val', evaluated)):
         scores = result[name]
-        table.add_row(title, f'{scores["top1"]:.2%}', f'{scores["top5"]:.2%}')
-    console, held_out = Console(), result['held_out_top1']
-    console.print(table)
-    console.print(
+        print(f'{title:<6} top-1 {scores["top1"]:.2%}  top-5 {scores["top5"]:.2%}')
+    held_out = result['held_out_top1']
+    print(
         f'Learning rate {result["lr"]:g}: the best of {len(held_out)} on training videos held out '
         f'({max(held_out.values()):.2%})'
     )

@@ -119,16 +119,6 @@ def test_other_features_are_not_mixed_in(tmp_path: Path, monkeypatch: pytest.Mon
         fill(tmp_path)
 
 
-def test_an_interrupted_removal_leaves_no_features_of_unknown_origin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    fill(tmp_path / 'store')
-    with monkeypatch.context() as patch:
-        patch.setattr('shutil.rmtree', lambda path: None)
-        FeatureStore(tmp_path / 'store', {}).remove()
-    assert [path.name for path in (tmp_path / 'store').iterdir()] == ['meta.json']
-
-
 class Trap:
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -2,45 +2,38 @@
 
 import json
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
 from cvrl_cli import evaluation_parser
 from cvrl_mm.cli import start_evaluation
+from cvrl_mm.evaluation.linear_probe import cached_linear_probe
+from cvrl_mm.evaluation.retrieval import retrieval
 from tests.script import run_script
-from tests.tiny import save_backbone
 
 CONFIG = str(Path(__file__).parents[2] / 'configs/miniature/linear_motion.py')
 
 
-@pytest.fixture(scope='module')
-def arguments(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    folder = tmp_path_factory.mktemp('run')
-    path = folder / 'iter_800.pth'
-    save_backbone(path, width=0.25, stage_blocks=(1, 1, 1, 1), conv1_kernel=(3, 5, 5))
-    train, test = ((motion_set / f'{name}.txt').read_text() for name in ('train', 'test'))
-    (folder / 'train.txt').write_text(train + test)
-    (folder / 'test.txt').write_text(test)
-    options = ['train_cfg.max_epochs=5']
-    for split in ('train', 'test'):
-        options.append(f'{split}_dataloader.num_workers=0')
-        options.append(f'{split}_dataloader.dataset.data_prefix.video={motion_set}')
-        options.append(f'{split}_dataloader.dataset.ann_file={folder}/{split}.txt')
-    return [CONFIG, path, '--cfg-options', *options]
+def test_linear_probe(tmp_path: Path, monkeypatch, capsys):
+    scores = dict(top1=0.25, top5=0.5)
+    result = dict(protocol='cached', train=scores, val=scores, lr=8.0, held_out_top1={'8.0': 0.75})
+    probe = create_autospec(cached_linear_probe, return_value=result)
+    monkeypatch.setattr('cvrl_mm.evaluation.linear_probe.cached_linear_probe', probe)
+    options = ['--train-views', 3, '--lr', 8, '--out', tmp_path]
+    run_script(monkeypatch, 'linear_probe.py', CONFIG, 'untrained', *options)
+    shown = capsys.readouterr().out
+    assert '25.00%' in shown and '50.00%' in shown and '75.00%' in shown
+    assert probe.call_args.args[1:] == ('untrained', tmp_path)
+    assert probe.call_args.kwargs == dict(train_views=3, evaluate_on='test', lrs=[8.0])
 
 
-def test_linear_probe(arguments: list[object], monkeypatch, capsys):
-    run_script(monkeypatch, 'linear_probe.py', *arguments)
-    out = ' '.join(capsys.readouterr().out.split())
-    assert 'cached: 2 fixed views of each training video' in out
-    assert 'not the online protocol' in out and 'the best of 5' in out
-    assert (Path(str(arguments[1])).parent / 'iter_800_linear_motion/cached_probe.json').is_file()
-
-
-def test_retrieval(arguments: list[object], monkeypatch, capsys):
-    run_script(monkeypatch, 'retrieval.py', *arguments)
-    out = capsys.readouterr().out
-    assert 'R@1 ' in out and 'knn_top1 ' in out
+def test_retrieval(tmp_path: Path, monkeypatch, capsys):
+    found = create_autospec(retrieval, return_value={'checkpoint': 'untrained', 'R@1': 0.5})
+    monkeypatch.setattr('cvrl_mm.evaluation.retrieval.retrieval', found)
+    run_script(monkeypatch, 'retrieval.py', CONFIG, 'untrained', '--out', tmp_path)
+    assert 'R@1 50.00%' in capsys.readouterr().out
+    assert found.call_args.args[1:] == ('untrained', tmp_path)
 
 
 @pytest.mark.parametrize(
