@@ -1,6 +1,6 @@
-"""Plot the curves of pre-training runs (Figure 5).
+"""Plot the curves of pre-training (Figure 5) or of linear evaluation (Figure 6).
 
-Loss, accuracy, entropy, learning rate, regularization loss and k-NN accuracy are plotted if they
+Loss, accuracies, entropy, learning rate, regularization loss and k-NN accuracy are plotted if they
 were logged. RepresentationHook logs the k-NN accuracy.
 
 Example:
