@@ -21,6 +21,7 @@ from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from ..io import printable
 from ..models import R3DSlow
 from ..models.weights import CheckpointMisfitError, check_fit, is_counter
 
@@ -92,7 +93,8 @@ class ClipInput:
         try:
             return cls(**given)
         except TypeError as error:
-            raise ValueError(f'The description of the input is malformed: {error}.') from error
+            why = printable(error)
+            raise ValueError(f'The description of the input is malformed: {why}.') from error
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> 'ClipInput':
@@ -303,7 +305,8 @@ def build_backbone(
             'trained with.'
         ) from error
     except Exception as error:  # constructors raise many kinds of errors
-        raise ValueError(f'{name}: {short(backbone)} cannot be built: {error}') from error
+        why = f'cannot be built: {printable(error)}'
+        raise ValueError(f'{name}: {short(backbone)} {why}') from error
     return network
 
 

@@ -78,6 +78,7 @@ def test_configs_tell_their_clips(config, expected):
         (dict(mean=[0, 0, 10**400]), 'mean'),
         (dict(std=[1, 1, 0]), 'std'),
         (dict(colour=3), 'colour'),
+        ({'a\x1b[2J': 3}, r'a\\x1b'),
         ({3: 4}, 'input'),
         ([3], 'input'),
         ('model = dict(backbone={}, data_preprocessor=[1])', 'data_preprocessor'),
