@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from mmengine.utils import digit_version
 
 import cvrl_cli
 import cvrl_mm
+from cvrl_mm.convert.export import run_graph
 from cvrl_mm.convert.files import save_weights
 from cvrl_mm.own_videos.predict import predict
 from tests.own_videos.folder import BACKBONE, CHANNELS, small_encoder
+from tests.script import run_script
 from tests.videos import encode
 
 CLASSES = ['wave', '$x <b>', 'throw']
@@ -108,3 +111,25 @@ def test_a_folder_without_a_classifier(tmp_path: Path):
     small_encoder().save(tmp_path / 'encoder.safetensors')
     with pytest.raises(FileNotFoundError, match=r'classifier\.pth'):
         cvrl_mm.load_classifier(tmp_path)
+
+
+@pytest.mark.parametrize('suffix', ['.onnx', '.pt2'])
+def test_the_graph_of_a_classifier_has_its_classes(tmp_path: Path, monkeypatch, suffix: str):
+    if digit_version(torch.__version__) < digit_version('2.6'):
+        pytest.skip('exports need torch 2.6')
+    out = tmp_path / f'classifier{suffix}'
+    path, _ = write_classifier(tmp_path / 'classifier.pth', l2=True)
+    if suffix == '.onnx':
+        runtime = pytest.importorskip('onnxruntime')
+        pytest.importorskip('onnxscript')
+    run_script(monkeypatch, 'convert_checkpoint.py', 'export', path, out)
+    if suffix == '.onnx':
+        names = runtime.InferenceSession(out).get_modelmeta().custom_metadata_map['classes']
+    else:
+        files = dict(classes='')
+        torch.export.load(out, extra_files=files)
+        names = files['classes']
+    assert json.loads(names) == CLASSES
+    clips = torch.randint(0, 256, (2, 3, 5, 40, 48), dtype=torch.uint8)
+    expected = cvrl_mm.load_classifier(path).probabilities(clips)
+    torch.testing.assert_close(run_graph(out, clips), expected, rtol=1e-4, atol=1e-5)

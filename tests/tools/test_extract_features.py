@@ -56,6 +56,14 @@ def test_unreadable_videos_are_left_out_and_listed(
     assert all(name in out for name in ('text.mp4', 'gone.mp4', r'sp\udce4t.mp4'))
 
 
+def test_features_over_time(tmp_path, extract, checkpoint, motion_set, capsys):
+    video = sorted((motion_set / 'videos').iterdir())[0]
+    extract(checkpoint, video, '-o', tmp_path / 'out', '--every', '0.2', *CLIPS)
+    feats = np.load(tmp_path / f'out/feats/{video.stem}.npy')
+    assert feats.ndim == 2 and len(feats) == len(np.load(tmp_path / f'out/times/{video.stem}.npy'))
+    assert '1 of 1 videos' in capsys.readouterr().out
+
+
 def test_mistakes_are_one_line(tmp_path, extract, checkpoint, motion_set):
     (tmp_path / 'text.mp4').write_text('no video')
     npz, csv = tmp_path / 'feats.npz', tmp_path / 'feats.csv'
