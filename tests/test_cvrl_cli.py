@@ -34,12 +34,17 @@ def test_help_and_mistakes_import_nothing_heavy():
 def test_options_are_those_of_the_package():
     from dataclasses import fields
 
+    from cvrl_mm.own_videos.finetune import FinetuneOptions
     from cvrl_mm.own_videos.plan import ENCODERS, Options
 
     parser = cvrl_cli.pretrain_parser('cvrl pretrain')
     names = {action.dest for action in parser._actions} - {'help', 'videos', 'out'}
     assert names == {field.name for field in fields(Options)}
     assert tuple(ENCODERS) == cvrl_cli.ENCODERS
+    names = {action.dest for action in cvrl_cli.finetune_parser()._actions}
+    names -= {'help', 'encoder', 'videos', 'out', 'config_only'}
+    others = {'encoder', 'init', 'segment_seconds'}
+    assert names == {field.name for field in fields(FinetuneOptions)} - others
 
 
 def test_mistakes_are_a_sentence(tmp_path):

@@ -54,6 +54,7 @@ def write_report(
     figure = ConfusionMatrix.plot(
         matrix, include_values=True, classes=[plain(name) for name in classes], show=False
     )
+    figure.axes[0].tick_params(axis='x', rotation=90)
     figure.savefig(folder / 'confusion.png', dpi=100, bbox_inches='tight')
     predicted = probs.argmax(1).tolist()
     with (folder / 'predictions.csv').open('w', newline='', encoding='utf-8') as file:
