@@ -1,7 +1,6 @@
 """Fine-tune an encoder on labelled videos (``cvrl finetune``)."""
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,13 +19,12 @@ from ..evaluation.encoder import load_encoder
 from ..io import progress, usable_cores
 from .config import CHECKPOINTS, INIT, INPUTS, MAX_LOG_INTERVAL, WARMUP_SHARE, comment, why
 from .inspect import Inspection, Video, class_folder, inspect
-from .plan import Machine, Network, Options, Plan, Setting, choose, choose_steps
+from .plan import Machine, Network, Options, Plan, Setting, choose
 from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
 from .train import Task
 
 TEMPLATE = Path(__file__).with_name('finetune.template')
 LABELLED = re.compile(rf'(.+?(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
-EPOCHS, MIN_STEPS = 50, 300
 LR, FROZEN_LR = 1e-3, 1e-2
 LOOKS = 4  # validations during a training
 JITTER = "dict(type='ClipColorJitter', brightness=(0.6, 1.4), contrast=(0.6, 1.4), {}prob=0.8)"
@@ -100,7 +98,7 @@ class FineTuning(Task):
 
     options = FinetuneOptions
     usage = 'classifier = cvrl_mm.load_classifier({!r})'
-    advised_steps = 50
+    epochs, min_steps, advised_steps = 50, 300, 50
 
     def inspect(
         self,
@@ -192,19 +190,6 @@ class FineTuning(Task):
     def _label(self, found: Inspection, video: Video) -> str:
         path = str(found.root / video.name)
         return self.labels.get(path) or self.held[path]
-
-    def needs_time(self, options: FinetuneOptions) -> bool:
-        """Return whether the number of steps depends on the time per step."""
-        return options.hours is not None
-
-    def choose_steps(
-        self, plan: Plan, options: FinetuneOptions, total_batch: int, seconds: float
-    ) -> Setting:
-        """Choose the length of the training."""
-        if options.steps or options.epochs or options.hours:
-            return choose_steps(plan, options, total_batch, seconds)
-        steps = max(MIN_STEPS, math.ceil(EPOCHS * plan.samples / total_batch))
-        return Setting(steps, f'the larger of {MIN_STEPS} steps and {EPOCHS} epochs')
 
     def render(self, found: Inspection, plan: Plan, options: FinetuneOptions) -> str:
         """Return the text of the config, without any name or path of the user."""

@@ -336,7 +336,14 @@ def choose(
     return Plan(train, watched, samples, network, recipe, chosen)
 
 
-def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: float) -> Setting:
+def choose_steps(
+    plan: Plan,
+    options: Options,
+    total_batch: int,
+    step_seconds: float,
+    epochs: int = EPOCHS,
+    min_steps: int = MIN_STEPS,
+) -> Setting:
     """Choose the length of a training.
 
     Args:
@@ -344,6 +351,8 @@ def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: f
         options: The options of the user.
         total_batch: Number of videos per step on all devices.
         step_seconds: Measured time per step.
+        epochs: Default length in passes over the videos.
+        min_steps: Shortest default length.
     """
     if options.steps is not None:
         return Setting(options.steps, 'as given')
@@ -353,10 +362,10 @@ def choose_steps(plan: Plan, options: Options, total_batch: int, step_seconds: f
     if options.hours is not None:
         steps = max(LOOKS, int(options.hours * 3600 * (1 - MEASURING_SHARE) / step_seconds))
         return Setting(steps, f'{options.hours:g} hours at {step_seconds:.2f} s per step')
-    steps = max(MIN_STEPS, math.ceil(EPOCHS * plan.samples / total_batch))
+    steps = max(min_steps, math.ceil(epochs * plan.samples / total_batch))
     hours = steps * step_seconds / 3600
     return Setting(
-        steps, f'the larger of {MIN_STEPS} steps and {EPOCHS} epochs; about {hours:.1f} hours'
+        steps, f'the larger of {min_steps} steps and {epochs} epochs; about {hours:.1f} hours'
     )
 
 

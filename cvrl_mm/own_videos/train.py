@@ -42,6 +42,7 @@ from .config import INIT, render, write_inputs, write_lists
 from .folder import COMMAND, claim
 from .inspect import Inspection, inspect
 from .plan import (
+    EPOCHS,
     MIN_STEPS,
     Machine,
     Network,
@@ -67,7 +68,7 @@ class Task:
 
     options: type[Options] = Options
     usage = 'encoder = cvrl_mm.load_encoder({!r})'
-    advised_steps = MIN_STEPS
+    epochs, min_steps, advised_steps = EPOCHS, MIN_STEPS, MIN_STEPS
 
     def inspect(
         self, sources: Sequence[str], options: Any, on_progress: Callable[[int, int], None]
@@ -86,14 +87,6 @@ class Task:
         plan = choose(found, options, machine, start)
         write_lists(found, plan, folder / 'lists')
         return plan
-
-    def needs_time(self, options: Any) -> bool:
-        """Return whether the number of steps depends on the time per step."""
-        return options.epochs is None and options.steps is None
-
-    def choose_steps(self, plan: Plan, options: Any, total_batch: int, seconds: float) -> Setting:
-        """Choose the length of the training."""
-        return choose_steps(plan, options, total_batch, seconds)
 
     def render(self, found: Inspection, plan: Plan, options: Any) -> str:
         """Return the text of the config."""
@@ -213,7 +206,8 @@ def _write_config(
         changed = [False]
         if found is not None:
             before = plan['steps']
-            steps = task.choose_steps(plan, options, plan['batch_size'] * ranks, seconds)
+            total, default = plan['batch_size'] * ranks, (task.epochs, task.min_steps)
+            steps = choose_steps(plan, options, total, seconds, *default)
             changed[0] = abs(steps.value - before) > SAME_STEPS * before
             if changed[0] or not config.exists():
                 plan.settings['steps'] = steps
@@ -225,7 +219,7 @@ def _write_config(
 
     _wait()
     seconds = math.nan
-    if task.needs_time(options):
+    if options.epochs is None and options.steps is None:
         _say('Measuring the time per step …')
         seconds = time_step(trial)
     settle(seconds)
