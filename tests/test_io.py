@@ -1,6 +1,6 @@
-import signal
-import subprocess
-import sys
+import multiprocessing as mp
+import time
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -42,27 +42,24 @@ def test_folders_and_devices_are_not_replaced(tmp_path: Path) -> None:
             pass
 
 
-HOLD = """
-import sys, time
-from pathlib import Path
-from cvrl_mm.io import locked
-with locked(Path(sys.argv[1])):
-    print('locked', flush=True)
-    time.sleep(60)
-"""
+def hold(folder: Path, held: Event) -> None:
+    with locked(folder):
+        held.set()
+        time.sleep(60)
 
 
 def test_a_lock_excludes_other_processes_until_its_process_ends(tmp_path: Path) -> None:
-    command = [sys.executable, '-c', HOLD, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == 'locked\n'
-        with pytest.raises(BlockingIOError, match=tmp_path.name), locked(tmp_path):
-            pass
-        holder.send_signal(signal.SIGKILL)
-        holder.wait()
-        with locked(tmp_path):
-            pass
+    context = mp.get_context('fork')
+    held = context.Event()
+    holder = context.Process(target=hold, args=(tmp_path, held))
+    holder.start()
+    assert held.wait(60)
+    with pytest.raises(BlockingIOError, match=tmp_path.name), locked(tmp_path):
+        pass
+    holder.kill()
+    holder.join()
+    with locked(tmp_path):
+        pass
 
 
 def test_text_from_outside_is_printed_without_control_characters() -> None:

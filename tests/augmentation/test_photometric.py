@@ -167,23 +167,6 @@ def slow_change(clip: np.ndarray, name: str, value: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ('jitter', 'expected'),
-    [
-        (
-            [('saturation', 0.5), ('contrast', 1.7), ('brightness', 0.6), ('hue', -0.2)],
-            [Step(hsv, (0.0, 0.5, 1.0)), Step(contrast, (1.7,)), Step(hsv, (-0.2, 1.0, 0.6))],
-        ),
-        (  # brightness may clip in between
-            [('brightness', 1.5), ('hue', 0.1)],
-            [Step(hsv, (0.0, 1.0, 1.5)), Step(hsv, (0.1, 1.0, 1.0))],
-        ),
-    ],
-)
-def test_only_changes_that_do_not_clip_are_merged(jitter: list, expected: list[Step]):
-    assert jitter_steps(jitter) == expected
-
-
-@pytest.mark.parametrize(
     ('transform', 'wrong'),
     [
         (ClipColorJitter, dict(brightness=0.8)),

@@ -31,18 +31,6 @@ def test_writes_a_clean_list_and_the_reasons(run, tmp_path: Path):
     ]
 
 
-def test_two_shares_are_joined(run, tmp_path: Path, monkeypatch):
-    encode(tmp_path / 'a.mp4')
-    (tmp_path / 'list.txt').write_text('a.mp4 7\ngone.mp4 1\n')
-    arguments = tmp_path / 'list.txt', '--root', tmp_path
-    monkeypatch.setenv('SLURM_ARRAY_TASK_COUNT', '2')
-    monkeypatch.setenv('SLURM_ARRAY_TASK_ID', '0')
-    assert 'This share is finished' in run(*arguments, '--workers', 1)
-    monkeypatch.setenv('SLURM_ARRAY_TASK_ID', '1')
-    assert '1 of 2 videos are good' in run(*arguments, '--workers', 1)
-    assert (tmp_path / 'list.clean.txt').read_text() == 'a.mp4 7\n'
-
-
 def test_no_good_video_is_a_failure(run, tmp_path: Path):
     (tmp_path / 'list.txt').write_text('vanished.mp4 2\n')
     with pytest.raises(SystemExit, match=r'None of the videos is good.*--root'):

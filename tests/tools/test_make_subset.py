@@ -16,15 +16,6 @@ def test_writes_a_share_of_each_class(tmp_path: Path, monkeypatch, capsys):
     assert '20 of 200 videos, 4 classes' in capsys.readouterr().out
 
 
-def test_only_line_breaks_separate_videos(tmp_path: Path, monkeypatch):
-    content = '\ufeffa\u2028b.mp4 0\rc\x85d.mp4 1\r\n'
-    (tmp_path / 'all.txt').write_bytes(content.encode())
-    paths = tmp_path / 'all.txt', tmp_path / 'few.txt'
-    run_script(monkeypatch, 'data/make_subset.py', *paths, '--percent', 100)
-    written = (tmp_path / 'few.txt').read_bytes().decode()
-    assert written == 'a\u2028b.mp4 0\nc\x85d.mp4 1\n'
-
-
 def test_the_list_is_not_overwritten(tmp_path: Path, monkeypatch):
     (tmp_path / 'all.txt').write_text('a.mp4 0\nb.mp4 0\n')
     (tmp_path / 'link.txt').symlink_to(tmp_path / 'all.txt')

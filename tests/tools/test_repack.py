@@ -42,11 +42,6 @@ def test_two_shares_are_joined(motion_set: Path, tmp_path: Path, monkeypatch, ca
     )
 
 
-def test_a_mistake_is_one_line(tmp_path: Path, monkeypatch):
-    with pytest.raises(SystemExit, match=r'^repack: There are no videos to repack'):
-        run_script(monkeypatch, 'data/repack.py', tmp_path, tmp_path / 'new')
-
-
 def test_a_misspelt_preset_leaves_the_target_alone(tmp_path: Path, monkeypatch):
     (tmp_path / 'old').mkdir()
     arguments = [tmp_path / 'old', tmp_path / 'new', '--preset', 'fastt']
