@@ -16,7 +16,6 @@ from typing import Any
 INTERRUPTED = 130  # exit status after Ctrl-C
 TOOLS = {
     'features': ('extract_features.py', 'write one feature vector per video to a file'),
-    'neighbours': ('show_neighbours.py', 'write a page of videos beside their nearest neighbours'),
     'probe': ('linear_probe.py', 'train a linear classifier on frozen features'),
     'retrieval': ('retrieval.py', 'measure retrieval and k-NN with a config of lists'),
     'convert': ('convert_checkpoint.py', 'convert weights, or export an encoder to ONNX'),
@@ -29,6 +28,7 @@ TRAINING = {
     'pretrain': 'pre-train an encoder on your own videos',
     'finetune': 'train a classifier of your own classes, from an encoder',
     'predict': 'classify videos with such a classifier',
+    'neighbours': 'write a page of videos beside their nearest neighbours',
 }
 PRETRAIN = """Pre-train a video encoder on your own videos, without labels.
 
@@ -73,6 +73,7 @@ Examples:
     cvrl probe work_dirs/mine                      # the videos' folders are the classes
     cvrl probe work_dirs/mine --labels labels.txt  # lines "name label", label a number from 0
     cvrl probe work_dirs/mine --labels train.txt --test test.txt  # your own split
+    cvrl probe CONFIG.py CHECKPOINT                # the lists of a config: tools/linear_probe.py
 
 Without --test the videos are split at random, 20 times.
 """
@@ -133,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.print_help()
         raise SystemExit(2)
     command = parser.parse_known_args(given[:1])[0].command
-    # With a config in place of OUT, these two are the tools
+    # With a config in place of OUT, "probe" is the tool
     is_tool = command in TOOLS and any(argument.endswith('.py') for argument in given[1:])
     if command in COMMANDS and not is_tool:
         COMMANDS[command](given[1:])
@@ -333,8 +334,7 @@ def _parser(prog: str | None, text: str | None, **given: Any) -> argparse.Argume
 def _parser_of_training(command: str, text: str) -> argparse.ArgumentParser:
     """Make the parser of a command that takes the folder of a training."""
     sys.argv[0] = f'cvrl {command}'
-    tool = f'With a config in place of OUT the command is tools/{TOOLS[command][0]}: '
-    parser = _parser(sys.argv[0], text, epilog=f'{tool}cvrl {command} CONFIG.py --help')
+    parser = _parser(sys.argv[0], text)
     parser.add_argument('out', metavar='OUT', help='folder of a training by cvrl pretrain')
     return parser
 

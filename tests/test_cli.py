@@ -153,7 +153,6 @@ def test_videos_and_devices_are_checked(tmp_path: Path):
         ('linear_probe.py', ['gone.py', 'gone.pth']),
         ('retrieval.py', ['gone.py', 'gone.pth']),
         ('extract_features.py', ['gone.pth', '.', '-o', 'a.npz']),
-        ('show_neighbours.py', ['gone.py', 'gone.pth', '--gallery', 'a', '--queries', 'b']),
         ('data/build_list.py', ['ucf101', 'gone']),
     ],
 )

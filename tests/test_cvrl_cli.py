@@ -10,7 +10,7 @@ import sys
 import cvrl_cli
 
 asked = [[command, '--help'] for command in (*cvrl_cli.COMMANDS, *cvrl_cli.TOOLS)]
-asked += [['neighbours', 'config.py', '--help'], ['probe', '--work-dir', 'x', 'config.py', '-h']]
+asked += [['probe', '--work-dir', 'x', 'config.py', '-h']]
 mistakes = [[], ['pretrain', '--hours', 'x'], ['features', 'encoder.pth'], ['check', 'x', '--no']]
 mistakes += [['pretrain', '--out', 'nothing'], ['doctor', '--ranks', '0'], ['nothing']]
 for arguments in (['--help'], ['--version'], *asked, *mistakes):

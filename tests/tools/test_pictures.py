@@ -8,31 +8,7 @@ import numpy as np
 import pytest
 
 from cvrl_mm.synthetic.motion import encode
-from tests.script import TOOLS, run_script
-from tests.tiny import save_backbone
-
-CONFIG = """
-_base_ = '{root}/configs/cvrl/pretrain_k400.py'
-model = dict(
-    backbone=dict(depth=18, width=0.125, stage_blocks=(1, 1, 1, 1)),
-    cls_head=dict(in_channels=64, hidden_channels=8))
-features_dataloader = dict(
-    batch_size=4,
-    num_workers=0,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    collate_fn=dict(type='pseudo_collate'),
-    dataset=dict(
-        type='VideoListDataset',
-        ann_file='',
-        data_prefix=dict(video=''),
-        pipeline=[
-            dict(type='VideoFileInit'),
-            dict(type='SampleFrames', clip_len=4, frame_interval=2, num_clips=1, test_mode=True),
-            dict(type='VideoFileDecode'),
-            dict(type='Resize', scale=(32, 32), keep_ratio=False),
-            dict(type='FormatShape', input_format='NCTHW'),
-            dict(type='PackActionInputs')]))
-"""
+from tests.script import run_script
 
 
 @pytest.fixture
@@ -77,19 +53,3 @@ def test_plot_curves(run, tmp_path: Path, capsys):
     assert (cv2.imread(str(tmp_path / 'curves.png')) != 255).any()
     with pytest.raises(SystemExit, match='no log'):
         run('plot_curves.py', tmp_path)
-
-
-def test_show_neighbours(run, tmp_path: Path, motion_set: Path):
-    save_backbone(tmp_path / 'cvrl.pth', stage_blocks=(1, 1, 1, 1))
-    (tmp_path / 'config.py').write_text(CONFIG.format(root=TOOLS.parent))
-    classes, out = motion_set / 'classes.txt', tmp_path / 'page'
-    args = [tmp_path / 'config.py', tmp_path / 'cvrl.pth', '--root', motion_set, '--out', out]
-    args += ['--gallery', motion_set / 'train.txt', '--queries', motion_set / 'test.txt']
-    run('show_neighbours.py', *args, '--classes', classes, '--rows', 2, '--neighbours', 3)
-    page = (out / 'index.html').read_text()
-    assert page.count('<tr>') == 3 and page.count('class="mark"') == 6
-    assert classes.read_text().splitlines()[0] in page
-    with pytest.raises(SystemExit, match='k must be between 1 and'):
-        run('show_neighbours.py', *args, '--neighbours', 17)
-    with pytest.raises(SystemExit, match='2'):
-        run('show_neighbours.py', *args, '--rows', 0)
