@@ -9,7 +9,6 @@ import runpy
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if command in COMMANDS and not is_tool:
         COMMANDS[command](given[1:])
         return
-    spec = find_spec('cvrl_mm')
-    if spec is None or spec.origin is None:
-        raise SystemExit('cvrl: the package cvrl_mm is not installed')
-    tool = Path(spec.origin).parent / '.mim/tools' / TOOLS[command][0]
+    tool = Path(__file__).with_name('cvrl_mm') / '.mim/tools' / TOOLS[command][0]
     sys.argv = [f'cvrl {command}', *given[1:]]
     runpy.run_path(str(tool), run_name='__main__')  # which calls run_tool()
 
@@ -382,3 +378,7 @@ def evaluation_parser(description: str | None) -> argparse.ArgumentParser:
         help='changes of the config',
     )
     return parser
+
+
+if __name__ == '__main__':
+    main()

@@ -92,7 +92,7 @@ def test_anything_else_is_refused(tmp_path: Path, content: object):
 
 @settings(
     derandomize=True,
-    max_examples=300,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
