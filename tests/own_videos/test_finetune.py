@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 
 import cvrl_mm
-from cvrl_mm.own_videos.finetune import read_labels
+from cvrl_mm.own_videos.finetune import _as_arguments, read_labels
 from cvrl_mm.own_videos.train import last_checkpoint
 from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.own_videos.folder import small_encoder
@@ -146,3 +146,17 @@ def test_another_encoder_is_refused(out: Path, root: Path, tmp_path: Path):
         cvrl_mm.finetune(tmp_path / 'other.safetensors', root / 'videos', out, **QUICK)
     with pytest.raises(ValueError, match=r'missing\.pth'):
         cvrl_mm.finetune(tmp_path / 'missing.pth', root / 'videos', tmp_path / 'new', **QUICK)
+
+
+@pytest.mark.parametrize(
+    'backbone',
+    [
+        dict(type='R3DSlow', style='{{$HOME:x}}'),
+        dict(type="R3DSlow', a=__import__('os')"),
+        {'__import__("os"), type': 'R3DSlow'},
+        {"f('x'), type": 'R3DSlow'},
+    ],
+)
+def test_no_code_of_an_encoder_enters_the_config(backbone: dict):
+    with pytest.raises(ValueError, match='description of the encoder'):
+        _as_arguments(backbone)
