@@ -45,7 +45,7 @@ FINETUNE = """Train a classifier of labelled videos, from a trained encoder.
 
 VIDEOS are folders with one folder per class, or lists with lines "path label", in which the label
 is a name or a number. OUT then holds classifier.pth, index.html (confusion matrix and the worst
-mistakes), predictions.csv and report.md. The same command continues after an interruption.
+mistakes) and report.md. The same command continues after an interruption.
 
 Examples:
     cvrl finetune work_dirs/mine my_classes/ --out work_dirs/classifier

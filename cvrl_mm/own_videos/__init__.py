@@ -64,7 +64,7 @@ def finetune(
         videos: Folders with one folder per class, or lists with lines ``path label``, in which the
             label is a name or a number.
         out: Output folder. It will contain ``config.py``, ``classifier.pth``, ``index.html``,
-            ``confusion.png``, ``predictions.csv``, ``report.md`` and the checkpoints.
+            ``confusion.png``, ``report.md`` and the checkpoints.
         val: Held-out videos; by default 30 % of the videos of each class.
         config_only: Write the config, and do not train.
         options: Fields of :class:`.finetune.FinetuneOptions`.

@@ -88,12 +88,6 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
     return labels
 
 
-def by_number(label: str) -> tuple[bool, float, str]:
-    """Return the key for sorting labels: numbers by value, before names."""
-    is_number = label.isdecimal()
-    return not is_number, float(label) if is_number else 0.0, label
-
-
 class FineTuning(Task):
     """The task of ``cvrl finetune``."""
 
@@ -148,7 +142,9 @@ class FineTuning(Task):
             plan.settings['lr'] = Setting(lr, f'for {layers}, with AdamW')
         plan.settings['encoder'] = Setting('that of the command', 'as given')
         self.clips = clips
-        self.classes = sorted({self._label(found, v) for v in train}, key=by_number)
+        classes = {self._label(found, video) for video in train}
+        numbered = all(map(str.isdecimal, classes))
+        self.classes = sorted(classes, key=int if numbered else None)
         (folder / 'lists').mkdir(parents=True, exist_ok=True)
         lists = {
             name: [f'{v.name} {self.classes.index(self._label(found, v))}' for v in videos]

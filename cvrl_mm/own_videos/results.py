@@ -28,7 +28,7 @@ def write_report(
     labels: Sequence[int],
     console: Console,
 ) -> None:
-    """Write ``confusion.png``, ``predictions.csv``, ``index.html``, ``report.json`` and a report.
+    """Write ``confusion.png``, ``index.html``, ``report.json`` and a report.
 
     Args:
         folder: Output folder.
@@ -57,11 +57,6 @@ def write_report(
     figure.axes[0].tick_params(axis='x', rotation=90)
     figure.savefig(folder / 'confusion.png', dpi=100, bbox_inches='tight')
     predicted = probs.argmax(1).tolist()
-    with (folder / 'predictions.csv').open('w', newline='', encoding='utf-8') as file:
-        rows = csv.writer(file)
-        rows.writerow(['video', 'class', 'predicted', 'probability'])
-        for (p, label), guess, row in zip(pairs, predicted, probs, strict=True):
-            rows.writerow([printable(p.video), classes[label], classes[guess], float(row[guess])])
     shown = ', '.join(f'{name[:3]}-{name[3:]} {100 * x:.1f} %' for name, x in accuracy.items())
     notes = [
         f'{shown} on {len(true)} held-out videos of {len(classes)} classes; always the most '
@@ -91,6 +86,10 @@ def write_report(
         encoding='utf-8',
     )
     numbers = accuracy | dict(chance=chance, videos=len(true), confusion=matrix.tolist())
+    numbers['classified'] = [
+        [printable(p.video), classes[label], classes[guess]]
+        for (p, label), guess in zip(pairs, predicted, strict=True)
+    ]
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     with replacing(folder / 'report.md') as part:  # a report marks a finished training
         part.write_text('\n\n'.join(['# Report', *notes]) + '\n', encoding='utf-8')
