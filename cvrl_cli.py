@@ -70,11 +70,13 @@ PROBE = """Measure how well classes can be told from the features, before and af
 
 Examples:
     cvrl probe work_dirs/mine                      # the videos' folders are the classes
-    cvrl probe work_dirs/mine --labels labels.txt  # lines "name label", label a number from 0
+    cvrl probe work_dirs/mine --labels labels.txt  # lines "name label"
     cvrl probe work_dirs/mine --labels train.txt --test test.txt  # your own split
+    cvrl probe work_dirs/mine --groups 'person([0-9]+)'  # test on other persons
     cvrl probe CONFIG.py CHECKPOINT                # the lists of a config: tools/linear_probe.py
 
-Without --test the videos are split at random, 20 times.
+Without --test each fifth of the videos is tested once. Videos of the lists that the training has
+not used are encoded.
 """
 DOCTOR = """Check the installation, the machine and a config; each line is ok or gives advice.
 
@@ -280,15 +282,26 @@ def probe(arguments: Sequence[str]) -> None:
     parser = _parser_of_training('probe', PROBE)
     parser.add_argument('--labels', help='list with lines "name label" (default: the folders)')
     parser.add_argument('--test', help='such a list of test videos; --labels are then for training')
+    parser.add_argument(
+        '--groups',
+        metavar='PATTERN',
+        help='regular expression with one group: videos whose names have the same text there, '
+        'such as a person or a recording, are never in both parts',
+    )
 
     def run(args: argparse.Namespace) -> None:
+        from cvrl_mm.io import printable
         from cvrl_mm.own_videos.probe import probe_labels
 
-        results, notes = probe_labels(args.out, args.labels, args.test)
-        print(*notes, sep='\n')
+        results, notes = probe_labels(args.out, args.labels, args.test, args.groups)
+        *notes, verdict = notes
+        print(*map(printable, notes), sep='\n')
         for found in zip(*results.values(), strict=True):
-            values = ', '.join(f'{x} {when}' for when, x in zip(results, found, strict=True))
-            print(f'{found[0].title} (%): {values}; chance {found[0].chance:.1f}')
+            values = ', '.join(
+                f'{x.value:.1f} {when}' for when, x in zip(results, found, strict=True)
+            )
+            print(f'{found[0].title}: {values}; chance {found[0].chance:.1f}')
+        print(verdict)
 
     run_tool(run, parser.parse_args(arguments))
 

@@ -35,7 +35,20 @@ LR_FACTORS = (0.25, 0.5, 1, 2, 4)
 def linear_probe(
     train_feats: Tensor, train_labels: Tensor, test_feats: Tensor, test_labels: Tensor
 ) -> float:
-    """Fit a logistic regression on standardised features and score it on other features.
+    """Return the top-1 accuracy, from 0 to 1, of :func:`linear_predictions`.
+
+    Args:
+        train_feats: Features of the training videos, (N, C).
+        train_labels: Labels of the training videos, (N,).
+        test_feats: Features of the test videos, (M, C).
+        test_labels: Labels of the test videos, (M,).
+    """
+    predicted = linear_predictions(train_feats, train_labels, test_feats)
+    return (predicted == test_labels).double().mean().item()
+
+
+def linear_predictions(train_feats: Tensor, train_labels: Tensor, test_feats: Tensor) -> Tensor:
+    """Fit a logistic regression on standardised features and classify other features.
 
     L-BFGS with scikit-learn's default l2 penalty fits the classifier to the optimum, so that no
     schedule needs to be tuned. This is suitable for small sets; it is not the paper's protocol.
@@ -44,14 +57,13 @@ def linear_probe(
         train_feats: Features of the training videos, (N, C).
         train_labels: Labels of the training videos, (N,).
         test_feats: Features of the test videos, (M, C).
-        test_labels: Labels of the test videos, (M,).
 
     Returns:
-        Top-1 accuracy on the test videos, from 0 to 1.
+        Predicted labels of the test videos, (M,).
     """
     probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
     probe.fit(train_feats.numpy(), train_labels.numpy())
-    return float(probe.score(test_feats.numpy(), test_labels.numpy()))
+    return torch.from_numpy(probe.predict(test_feats.numpy()))
 
 
 def frozen_accuracy(

@@ -27,6 +27,7 @@ from .train import Task
 TEMPLATE = Path(__file__).with_name('finetune.template')
 LABELLED = re.compile(rf'(.+?(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
 LR, FROZEN_LR = 3e-3, 1e-2  # chosen for batches of 16 with the encoder "tiny"; others are untried
+TRAIN_SHARE = 0.7
 LOOKS = 4  # validations during a training
 JITTER = "dict(type='ClipColorJitter', brightness=(0.6, 1.4), contrast=(0.6, 1.4), {}prob=0.8)"
 COLOURS = dict(
@@ -159,8 +160,6 @@ class FineTuning(Task):
         self, found: Inspection, options: FinetuneOptions
     ) -> tuple[list[Video], list[Video]]:
         """Return the training and the held-out videos, after a check of the classes."""
-        from .report import split  # with scikit-learn
-
         labels = [self._label(found, video) for video in found.videos]
         held = {i for i, v in enumerate(found.videos) if str(found.root / v.name) in self.held}
         count = Counter(label for i, label in enumerate(labels) if i not in held)
@@ -177,8 +176,7 @@ class FineTuning(Task):
                     f'Only one video of the class {min(count, key=count.__getitem__)} can be used; '
                     'give two or more of each class, or held-out videos (--val).'
                 )
-            numbers = torch.from_numpy(np.unique(labels, return_inverse=True)[1])
-            held = set(split(numbers, options.seed)[1].tolist())
+            held = hold_out(np.array(labels), options.seed)
         if not held:
             raise ValueError(f'None of the videos of {options.val} can be used.')
         train = [video for i, video in enumerate(found.videos) if i not in held]
@@ -268,3 +266,14 @@ def _as_arguments(backbone: Mapping[str, Any]) -> str:
     if not names or not SAFE.fullmatch(repr(backbone)) or '{{' in fields:  # see write_inputs
         raise ValueError(f'The description of the encoder is not usable in a config: {fields:.200}')
     return fields
+
+
+def hold_out(labels: np.ndarray, seed: int) -> set[int]:
+    """Return the indices of 30 % of the videos of each class, and at least one."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(labels))
+    held: set[int] = set()
+    for label in np.unique(labels):
+        places = order[labels[order] == label]
+        held |= set(places[round(TRAIN_SHARE * len(places)) :].tolist())
+    return held

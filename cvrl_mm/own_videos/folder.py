@@ -1,7 +1,7 @@
 """The output folder of a training: the command that it belongs to, its lists and its results."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os.path import abspath
 from pathlib import Path
@@ -9,16 +9,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from mmengine.config import Config
 from torch import Tensor
 
+from ..convert.description import ClipInput, architecture_of
 from ..datasets.lists import read_lines, read_video_list
-from ..io import replacing
+from ..datasets.reader import UnreadableVideoError
+from ..evaluation.encoder import Encoder, load_encoder
+from ..evaluation.features import build_recognizer
+from ..io import printable, replacing
 from .config import INPUTS
 from .plan import Options
 
 COMMAND = 'command.json'
 FEATURES = 'features.npz'
-FEATURES_BEFORE = 'training/features_before.npz'  # features of the initial encoder
+BEFORE, AFTER = 'before training', 'after training'
+NUM_CLIPS = 4  # per video, evenly spaced
 
 
 def claim(
@@ -129,9 +135,9 @@ class Lists:
         return [i for i, name in enumerate(names) if name not in self.train]
 
     def labels_of(self, names: list[str]) -> list[int]:
-        """Return the class of each video; empty if the videos are of fewer than two classes."""
-        labels = [self.labels[name] for name in names] if self.classes else []
-        return labels if len(set(labels)) > 1 else []
+        """Return the class of each video, or -1; empty if there are fewer than two classes."""
+        labels = [self.labels.get(name, -1) for name in names]
+        return labels if len({*labels} - {-1}) > 1 else []
 
 
 @dataclass(frozen=True)
@@ -143,12 +149,14 @@ class Trained:
         lists: Lists of the videos.
         names: Names of the videos that could be read, (V,).
         feats: Features of the trained encoder, (V, C).
+        untrained: Features of the encoder before the training, (V, C).
     """
 
     folder: Path
     lists: Lists
     names: list[str]
     feats: Tensor
+    untrained: Tensor
 
     @classmethod
     def read(cls, folder: str | Path) -> 'Trained':
@@ -164,35 +172,74 @@ class Trained:
             raise FileNotFoundError(
                 f'{folder} is not the output folder (--out) of a training by cvrl pretrain.'
             )
-        names, feats = _read_features(folder, FEATURES)
-        return cls(folder, Lists.read(folder), names, feats)
+        path = folder / FEATURES
+        again = f'Remove report.md; then cvrl pretrain --out {folder} writes the results (again).'
+        if not path.is_file():
+            raise FileNotFoundError(f'There is no {path}. {again}')
+        try:
+            with np.load(path) as data:
+                names = data['names'].tolist()
+                both = [torch.from_numpy(data[key]).float() for key in ('feats', 'feats_untrained')]
+            for x in both:
+                if x.ndim != 2 or len(x) != len(set(names)) or not x.isfinite().all():
+                    raise ValueError('it must have one unique name and finite vectors per video')
+        except Exception as error:  # a damaged archive can raise any exception
+            raise ValueError(f'{path} is damaged ({error}). {again}') from error
+        return cls(folder, Lists.read(folder), names, *both)
 
-    def read_before(self) -> Tensor | None:
-        """Read the features of the initial encoder.
+    def path(self, index: int) -> str:
+        """Return the path of a video."""
+        return str(self.lists.root / self.names[index])
 
-        Returns:
-            Features, (V, C); None if they are not stored or are of other videos, as after an
-            interruption between the two files.
-
-        Raises:
-            ValueError: The file is damaged.
-        """
-        if not (self.folder / FEATURES_BEFORE).is_file():
-            return None
-        names, feats = _read_features(self.folder, FEATURES_BEFORE)
-        return feats if names == self.names else None
+    def class_of(self, index: int) -> str | None:
+        """Return the name of the class of a video, or None."""
+        label = self.lists.labels.get(self.names[index], -1)
+        return self.lists.classes[label] if label >= 0 else None
 
 
-def _read_features(folder: Path, name: str) -> tuple[list[str], Tensor]:
-    path = folder / name
-    again = f'Remove report.md; then cvrl pretrain --out {folder} writes the results (again).'
-    if not path.is_file():
-        raise FileNotFoundError(f'There is no {path}. {again}')
-    try:
-        with np.load(path) as data:
-            names, feats = data['names'].tolist(), torch.from_numpy(data['feats']).float()
-        if feats.ndim != 2 or len(feats) != len(set(names)) or not feats.isfinite().all():
-            raise ValueError('it must have one unique name and one finite vector per video')
-    except Exception as error:  # a damaged archive can raise any exception
-        raise ValueError(f'{path} is damaged ({error}). {again}') from error
-    return names, feats
+def read_encoders(cfg: Config, checkpoint: Path) -> dict[str, Encoder]:
+    """Load the encoder of a training before and after it.
+
+    Args:
+        cfg: Config of the training.
+        checkpoint: The weights after the training.
+    """
+    backbone = build_recognizer(cfg).backbone
+    meta = dict(backbone=architecture_of(cfg.model.backbone.to_dict()))
+    started = Encoder(backbone, ClipInput.from_config(cfg), meta).eval()
+    return {BEFORE: started, AFTER: load_encoder(checkpoint, cfg)}
+
+
+def encode_videos(
+    encoders: Mapping[str, Encoder], paths: Sequence[str]
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Encode videos that are not of the training; each one is decoded once.
+
+    Args:
+        encoders: Encoders by name, which take the same clips.
+        paths: Paths of the videos.
+
+    Returns:
+        Features by name of the encoder, (V, C), of the V videos that could be read, and the others
+        as ``{path: reason}``.
+
+    Raises:
+        ValueError: No video can be read.
+    """
+    device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    feats: dict[str, list[Tensor]] = {name: [] for name in encoders}
+    failed = {}
+    for path in paths:
+        try:
+            clips = next(iter(encoders.values())).transform(path, NUM_CLIPS)
+        except (OSError, UnreadableVideoError) as error:
+            failed[path] = error.reason if isinstance(error, UnreadableVideoError) else str(error)
+            continue
+        for name, encoder in encoders.items():
+            feats[name].append(encoder.to(device).features(clips).mean(0).cpu())
+    if len(failed) == len(paths):
+        path, reason = next(iter(failed.items()))
+        raise ValueError(
+            f'None of the videos can be read; the first one is {printable(path)}: {reason}.'
+        )
+    return {name: torch.stack(x) for name, x in feats.items()}, failed

@@ -79,13 +79,15 @@ class Inspection:
 
     @property
     def classes(self) -> list[str]:
-        """The names of the folders if they can be used as classes, else an empty list.
+        """The names of the folders that are used as classes, else an empty list.
 
-        This needs two or more folders with at least 5 videos each, and no video outside of them.
+        These are the folders with at least 5 videos, if there are two or more of them and half of
+        all videos lie in them. The other videos have no class.
         """
-        count = Counter(video.folder for video in self.videos)
-        enough = len(count) > 1 and '' not in count and min(count.values()) >= MIN_CLASS_VIDEOS
-        return sorted(count) if enough and len(count) < len(self.videos) / 2 else []
+        count = Counter(video.folder for video in self.videos if video.folder)
+        names = sorted(name for name, number in count.items() if number >= MIN_CLASS_VIDEOS)
+        inside = sum(count[name] for name in names)
+        return names if len(names) > 1 and 2 * inside >= len(self.videos) else []
 
     def describe(self, with_classes: bool = True) -> Iterator[str]:
         """Yield the lines of a report, with or without the folders that are classes."""
@@ -100,6 +102,8 @@ class Inspection:
             shown = ', '.join(map(printable, self.classes[:6]))
             shown += ', …' if len(self.classes) > 6 else ''
             yield f'{len(self.classes)} folders are classes, for the evaluation alone: {shown}'
+            if outside := sum(video.folder not in self.classes for video in self.videos):
+                yield f'{outside} videos outside of them, or in smaller folders, have no class'
         for what, files in (
             ('cannot be used', self.unreadable),
             ('are left out as exact copies of others', self.copies),

@@ -6,105 +6,133 @@ from pathlib import Path
 from string import Template
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from sklearn.cluster import KMeans
 from sklearn.manifold import TSNE
 from torch import Tensor
 
 from ..datasets.lists import gather_videos
-from ..datasets.reader import UnreadableVideoError
 from ..evaluation.encoder import load_encoder
 from ..evaluation.knn import leave_one_out, nearest_neighbours
 from ..io import evenly_spaced, printable
-from ..visualization.pages import Neighbour, Query, preview, text, write_neighbour_page
-from .folder import Trained
+from ..visualization.pages import (
+    HEAD,
+    STYLE,
+    TIP,
+    Neighbour,
+    Query,
+    neighbour_rows,
+    pictures,
+    text,
+    write_neighbour_page,
+)
+from .folder import Trained, encode_videos
 
 TEMPLATE = Path(__file__).with_name('page.html')
 # Colours that can be distinguished with colour-blindness (Okabe & Ito)
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#999999', '#F0E442')
 SHOWN_VIDEOS, SHOWN_NEIGHBOURS = 8, 5
+SPARE_NEIGHBOURS = 5  # in place of copies of the query
 MAX_MAP_VIDEOS, MAX_PICTURES = 3000, 300  # dots, and those with a picture
 MAX_CLUSTERS = 8
-PREVIEW_PIXELS = 112
+MAP_PIXELS = 72  # longer side of a frame
 
 
 def write_feature_page(
     path: Path,
+    verdict: str,
     notes: Sequence[str],
     table: Sequence[Sequence[str]],
-    root: Path,
-    names: Sequence[str],
-    feats: Tensor,
-    unseen: Sequence[int],
-    labels: Sequence[int],
-    classes: Sequence[str],
+    trained: Trained,
 ) -> None:
     """Write a self-contained HTML file about the features of videos.
 
     Args:
         path: Path of the page.
-        notes: Paragraphs below the title.
+        verdict: The most important sentence.
+        notes: Paragraphs below the table.
         table: Rows of text; the first one is the header.
-        root: Folder to which the names of the videos are relative.
-        names: Names of the videos, (V,).
-        feats: Features, (V, C).
-        unseen: Indices of the held-out videos, which are shown with their neighbours; if there
-            are none, some of all videos are shown.
-        labels: Class of each video, which colours the map; empty to colour it by clusters.
-        classes: Names of the classes.
+        trained: The videos and their features. The held-out ones are shown with their neighbours,
+            or some of all videos if there are none. The classes, or else clusters, colour the map.
     """
-    sims, neighbours = leave_one_out(feats, min(SHOWN_NEIGHBOURS, len(names) - 1))
-    pool = unseen or range(len(names))
-    shown = [pool[i] for i in evenly_spaced(len(pool), SHOWN_VIDEOS)]
+    names, lists = trained.names, trained.lists
+    labels = lists.labels_of(names)
+    pool = lists.held_out(names)
+    whose = 'a held-out video' if pool else 'a video'
+    rows, _ = neighbour_rows(_queries(trained, pool, SHOWN_VIDEOS, SHOWN_NEIGHBOURS))
     chosen = evenly_spaced(len(names), MAX_MAP_VIDEOS)
-    places, colours, groups = map_videos(feats[chosen], [labels[i] for i in chosen if labels])
-    groups = list(classes) if labels else groups
-    moving = {i for row in shown for i in (row, *neighbours[row].tolist())}
-    with_picture = [chosen[i] for i in evenly_spaced(len(chosen), MAX_PICTURES)]
-    pictures = {i: preview(root / names[i], PREVIEW_PIXELS) for i in moving}
-    stills = {i: preview(root / names[i], PREVIEW_PIXELS, 1) for i in with_picture}
-
-    def cell(i: int, below: str) -> str:
-        name = text(names[i])
-        return (
-            f'<td><img src="{pictures[i]}" alt="{name}" title="{name}">{below}'
-            f'<small>{name}</small></td>'
-        )
-
+    groups = [*lists.classes, 'no class']
+    given = [labels[i] % len(groups) for i in chosen if labels]  # -1 is the last group
+    places, colours, clusters = map_videos(trained.feats[chosen], given)
+    groups = groups if labels else clusters
+    strips = {
+        chosen[i]: pictures(lists.root / names[chosen[i]], MAP_PIXELS)[0]
+        for i in evenly_spaced(len(chosen), MAX_PICTURES)
+    }
     points = [
-        dict(name=names[i], group=group, picture=stills.get(i, ''))
+        dict(name=names[i], group=group, picture=strips.get(i, ''))
         for i, group in zip(chosen, colours, strict=True)
-    ]
-    head, *body = table
-    rows = [
-        cell(i, 'video')
-        + ''.join(
-            cell(j, f'{similarity:.3f}')
-            for j, similarity in zip(neighbours[i].tolist(), sims[i].tolist(), strict=True)
-        )
-        for i in shown
     ]
     dots = [
         f'<circle cx="{10 + 620 * x:.1f}" cy="{10 + 620 * y:.1f}" r="5" '
-        f'fill="{COLOURS[group % len(COLOURS)]}" data-index="{n}" tabindex="0" '
-        f'aria-label="{text(names[i])}"/>'
+        f'fill="{_colour(group)}" data-index="{n}" aria-label="{text(names[i])}"/>'
         for n, (i, group, (x, y)) in enumerate(zip(chosen, colours, places, strict=True))
     ]
     legend = [
-        f'<span class="key" style="background:{COLOURS[i % len(COLOURS)]}"></span>{text(group)}'
-        for i, group in enumerate(groups)
+        f'<span><i class="key" style="background:{_colour(i)}"></i>{text(groups[i])}</span>'
+        for i in sorted(set(colours))
     ]
-    page = Template(TEMPLATE.read_text(encoding='utf-8')).substitute(
+    head, *body = table
+    page = Template(HEAD + TEMPLATE.read_text(encoding='utf-8')).substitute(
+        style=STYLE,
+        verdict=text(verdict),
         notes='\n'.join(f'<p>{text(note)}</p>' for note in notes),
         table='\n'.join([_row('th', head), *(_row('td', row) for row in body)]),
-        rows='\n'.join(f'<tr>{row}</tr>' for row in rows),
-        legend=''.join(legend),
+        whose=whose,
+        rows=rows,
+        legend='\n'.join(legend),
         dots='\n'.join(dots),
+        tip=TIP,
         # No text can end the script element
         data=json.dumps(dict(groups=groups, points=points)).replace('<', '\\u003c'),
     )
     path.write_text(page, encoding='utf-8')
+
+
+def _colour(group: int) -> str:
+    return COLOURS[group % len(COLOURS)]
+
+
+def _queries(trained: Trained, pool: Sequence[int], rows: int, neighbours: int) -> list[Query]:
+    """Return some videos of a training, of all if the pool is empty, and their neighbours."""
+    pool = pool or range(len(trained.names))
+    chosen = [pool[i] for i in evenly_spaced(len(pool), rows)]
+    k = min(neighbours + SPARE_NEIGHBOURS, len(trained.names) - 1)
+    sims, indices = leave_one_out(trained.feats, k)
+    paths = [trained.path(i) for i in chosen]
+    classes = [trained.class_of(i) for i in chosen]
+    return _pair(trained, paths, classes, sims[chosen], indices[chosen], neighbours)
+
+
+def _pair(
+    trained: Trained,
+    paths: Sequence[str],
+    classes: Sequence[str | None],
+    sims: Tensor,
+    indices: Tensor,
+    neighbours: int,
+) -> list[Query]:
+    """Put queries together with their neighbours among the videos of a training."""
+    queries = []
+    for path, label, found, near in zip(
+        paths, classes, indices.tolist(), sims.tolist(), strict=True
+    ):
+        others = [
+            Neighbour(trained.path(i), trained.class_of(i), similarity)
+            for i, similarity in zip(found, near, strict=True)
+        ]
+        queries.append(Query(path, label, others).without_copies(neighbours))
+    return queries
 
 
 def map_videos(
@@ -158,58 +186,25 @@ def show_neighbours(
     if min(rows, neighbours) < 1:
         raise ValueError(f'rows and neighbours must be at least 1, got {rows} and {neighbours}.')
     trained = Trained.read(out)
-    lists, names = trained.lists, trained.names
     failed: dict[str, str] = {}
-    classes: list[str | None]
     if videos:
         paths = gather_videos(videos)
-        shown = [str(Path(paths[i]).absolute()) for i in evenly_spaced(len(paths), rows)]
-        feats, failed = _encode(trained, shown)
-        shown, classes = [path for path in shown if path not in failed], [None] * len(feats)
-        sims, indices = nearest_neighbours(feats, trained.feats, min(neighbours, len(names)))
+        paths = [str(Path(paths[i]).absolute()) for i in evenly_spaced(len(paths), rows)]
+        encoder = load_encoder(trained.folder)
+        feats, failed = encode_videos({'': encoder}, paths)
+        read = [path for path in paths if path not in failed]
+        k = min(neighbours + SPARE_NEIGHBOURS, len(trained.names))
+        found = nearest_neighbours(feats[''], trained.feats, k)
+        queries = _pair(trained, read, [None] * len(read), *found, neighbours)
         what = 'other videos'
     else:
-        pool = lists.held_out(names) or list(range(len(names)))
-        chosen = [pool[i] for i in evenly_spaced(len(pool), rows)]
-        sims, indices = leave_one_out(trained.feats, min(neighbours, len(names) - 1))
-        sims, indices = sims[chosen], indices[chosen]
-        shown = [str(lists.root / names[i]) for i in chosen]
-        classes = [_class_of(trained, i) for i in chosen]
-        what = 'held-out videos' if lists.held_out(names) else 'videos'
-    queries = [
-        Query(
-            path,
-            label,
-            [
-                Neighbour(str(lists.root / names[j]), _class_of(trained, j), similarity)
-                for j, similarity in zip(found.tolist(), near.tolist(), strict=True)
-            ],
-        )
-        for path, label, found, near in zip(shown, classes, indices, sims, strict=True)
-    ]
-    note = f'{len(queries)} {what} among the {len(names)} videos below {lists.root}.'
+        pool = trained.lists.held_out(trained.names)
+        queries = _queries(trained, pool, rows, neighbours)
+        what = 'held-out videos' if pool else 'videos'
+    note = (
+        f'{len(queries)} {what} among the {len(trained.names)} videos below {trained.lists.root}.'
+    )
     folder = trained.folder / 'neighbours'
     page, unreadable = write_neighbour_page(folder, 'Nearest neighbours', note, queries)
-    lost = [f'{printable(path)}: {reason}' for path, reason in failed.items()]
-    return page, [f'Cannot be read: {text}' for text in [*lost, *map(printable, unreadable)]]
-
-
-def _encode(trained: Trained, paths: Sequence[str]) -> tuple[Tensor, dict[str, str]]:
-    """Encode videos that are not of the training; return also the unreadable ones."""
-    encoder = load_encoder(trained.folder)
-    encoder.to('cuda' if torch.cuda.is_available() else 'cpu')
-    feats, failed = [], {}
-    for path in paths:
-        try:
-            feats.append(encoder.features(encoder.transform(path, 4)).mean(0).cpu())
-        except UnreadableVideoError as error:
-            failed[path] = error.reason
-    if not feats:
-        path, reason = next(iter(failed.items()))
-        raise ValueError(f'None of the videos can be read; the first one is {path}: {reason}.')
-    return torch.stack(feats), failed
-
-
-def _class_of(trained: Trained, place: int) -> str | None:
-    label = trained.lists.labels.get(trained.names[place], -1)
-    return trained.lists.classes[label] if label >= 0 else None
+    lost = [f'{path}: {reason}' for path, reason in failed.items()]
+    return page, [f'Cannot be read: {printable(text)}' for text in [*lost, *unreadable]]

@@ -1,117 +1,175 @@
 """Evaluate the features of a training with classifiers (``cvrl probe OUT``)."""
 
+import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from ..datasets.lists import read_video_list
-from ..io import printable
-from .folder import FEATURES, Trained
+from ..cli import read_config
+from ..datasets.lists import read_lines
+from .folder import AFTER, BEFORE, Trained, encode_videos, read_encoders
 from .inspect import MIN_CLASS_VIDEOS
-from .report import AFTER, BEFORE, SPLITS, Measure, classify
+from .report import Measure, classify, split_in_folds, verdict
 
 
 def probe_labels(
-    out: str | Path, labels: str | Path | None = None, test: str | Path | None = None
+    out: str | Path,
+    labels: str | Path | None = None,
+    test: str | Path | None = None,
+    groups: str | None = None,
 ) -> tuple[dict[str, list[Measure]], list[str]]:
     """Measure the accuracy of classifiers on the features of a training.
 
+    Videos of the lists that the training has not used are encoded; their names are then relative
+    to the folder of the training's videos or to that of the list.
+
     Args:
         out: Output folder of the training.
-        labels: A list with lines ``name label``; the names are those of ``features.npz``, and
-            videos without a label are left out. By default the videos' folders are the classes.
+        labels: A list with lines ``name label``; a label is a number or a word. By default the
+            videos' folders are the classes.
         test: A list of the test videos. The classifiers are then fitted to the videos of
             ``labels``; by default the videos are split at random.
+        groups: A regular expression with one group, which is the person or the recording in the
+            name of a video. Training and test videos then never have the same.
 
     Returns:
-        k-NN and linear accuracy, by ``'before training'`` (if these features are stored) and
-        ``'after training'``; and lines of text about the videos and classes.
+        Linear and k-NN accuracy, by ``'before training'`` and ``'after training'``; and lines of
+        text about the videos and the result.
 
     Raises:
         FileNotFoundError: ``out`` does not hold a finished training, or there is no list.
         ValueError: A file is damaged, a list has no label for any video or two for one, there are
-            no classes, a class has too few videos, or the two lists overlap.
+            no classes, a class has too few videos, the two lists overlap, or ``groups`` is no such
+            expression.
     """
-    if test is not None and labels is None:
-        raise ValueError('--test needs --labels, the list of the videos to fit the classifiers to.')
+    if test is not None and (labels is None or groups is not None):
+        raise ValueError('--test needs --labels, the videos to fit to, and excludes --groups.')
     trained = Trained.read(out)
     notes: list[str] = []
     if labels is None:
-        first = {i: trained.lists.labels.get(name, -1) for i, name in enumerate(trained.names)}
-        first = {i: label for i, label in first.items() if label >= 0}
+        found = [(name, trained.class_of(i)) for i, name in enumerate(trained.names)]
+        first = {name: label for name, label in found if label is not None}
         if not first:
             raise ValueError(
                 f'The videos of {trained.folder} do not lie in two or more folders of at least '
                 f'{MIN_CLASS_VIDEOS} videos each; give a list with lines "name label" (--labels).'
             )
     else:
-        first = _read_labels(labels, trained, notes)
-    second = {} if test is None else _read_labels(test, trained, notes)
-    videos = first | second
-    if missing := len(trained.names) - len(videos):
-        notes.append(f'{missing} of the {len(trained.names)} videos have no label: left out')
-    places = list(videos)
-    # Labels may be any numbers; the classifiers need 0 to C - 1
-    values, targets, counts = torch.tensor(list(videos.values())).unique(
-        return_inverse=True, return_counts=True
-    )
+        first = _read_labels(labels, trained)
+    second = {} if test is None else _read_labels(test, trained)
+    if both := [name for name in second if name in first]:
+        raise ValueError(
+            f'{len(both)} of the videos in {test} are also in {labels}, such as {both[0]}; '
+            'test videos must not be used for fitting.'
+        )
+    lists = [Path(path).parent for path in (labels, test) if path is not None]
+    feats, names = _features(trained, [*first, *second], lists, notes)
+    label_of = first | second
+    counts = Counter(label_of[name] for name in names if name in first)
+    if len(counts) < 2 or (test is None and min(counts.values()) < MIN_CLASS_VIDEOS):
+        raise ValueError(
+            f'A probe needs two or more classes of at least {MIN_CLASS_VIDEOS} videos each; '
+            f'videos per class: {dict(counts)}.'
+        )
+    if lacking := {label_of[name] for name in names} - {*counts}:
+        raise ValueError(
+            f'{labels} has no video of the class {min(lacking)}, which {test} has; it has '
+            f'{sorted(counts)}.'
+        )
+    values = sorted(counts)
+    targets = torch.tensor([values.index(label_of[name]) for name in names])
     if test is None:
-        if len(values) < 2 or min(counts) < MIN_CLASS_VIDEOS:
-            found = dict(zip(values.tolist(), counts.tolist(), strict=True))
-            raise ValueError(
-                f'A probe needs two or more classes of at least {MIN_CLASS_VIDEOS} videos each; '
-                f'videos per class: {found}.'
-            )
-        splits = None
+        apart = None if groups is None else _groups(groups, names)
+        folds = split_in_folds(targets, apart)
         notes.append(
-            f'{len(videos)} videos of {len(values)} classes; mean ± standard deviation over '
-            f'{SPLITS} random splits of 70 % and 30 %'
+            f'{len(names)} videos of {len(values)} classes in {len(folds)} parts; each is tested '
+            'with classifiers that are fitted to the others'
         )
+        if apart is None:
+            notes.append(
+                'Random parts may share persons or recordings, which makes all numbers higher; '
+                '--groups keeps these apart.'
+            )
     else:
-        if both := [trained.names[i] for i in second if i in first]:
-            raise ValueError(
-                f'{len(both)} of the videos in {test} are also in {labels}, such as {both[0]}; '
-                'test videos must not be used for fitting.'
-            )
-        lacking = {*second.values()} - {*first.values()}
-        if lacking or len({*first.values()}) < 2:
-            raise ValueError(
-                f'{labels} must have videos of two or more classes, and of all those of {test}; '
-                f'it has {sorted({*first.values()})}.'
-            )
-        splits = [(torch.arange(len(first)), torch.arange(len(first), len(videos)))]
+        is_test = torch.tensor([name in second for name in names])
+        folds = [(torch.nonzero(~is_test)[:, 0], torch.nonzero(is_test)[:, 0])]
         notes.append(
-            f'fitted to {len(first)} videos of {len(values)} classes, tested on '
-            f'{len(second)} videos'
+            f'fitted to {int((~is_test).sum())} videos of {len(values)} classes, tested on '
+            f'{int(is_test.sum())} videos'
         )
-    encoders = {BEFORE: trained.read_before(), AFTER: trained.feats}
-    results = {
-        when: classify(feats[places], targets, splits=splits)
-        for when, feats in encoders.items()
-        if feats is not None
-    }
+    results = {when: classify(x, targets, folds) for when, x in feats.items()}
+    notes.append(verdict(results[BEFORE][0], results[AFTER][0]))
     return results, notes
 
 
-def _read_labels(path: str | Path, trained: Trained, notes: list[str]) -> dict[int, int]:
-    """Read the labels of a list by index of the video; add a note on other names."""
-    places = {name: i for i, name in enumerate(trained.names)}
-    found: dict[int, int] = {}
-    others = []
-    for name, label in read_video_list(str(path)):
-        if name not in places:
-            others.append(name)
-        elif label >= 0 and found.setdefault(places[name], label) != label:
-            both = f'{found[places[name]]} and {label}'
-            raise ValueError(f'{path}: {printable(name)} has the labels {both}.')
+def _read_labels(path: str | Path, trained: Trained) -> dict[str, str]:
+    """Read the labels of a list by name; lines without one and negative labels are left out."""
+    found: dict[str, str] = {}
+    for line in read_lines(str(path)):
+        name, _, label = line.strip().rpartition(' ')
+        name = name.strip()
+        if not name or label.startswith('-') or line.strip() in trained.names:
+            continue
+        if found.setdefault(name, label) != label:
+            raise ValueError(f'{path}: {name} has the labels {found[name]} and {label}.')
     if not found:
-        raise ValueError(
-            f'{path} has no line "name label", with a label from 0 on, for any of the videos '
-            f'of {trained.folder / FEATURES}, such as {trained.names[0]}.'
-        )
-    if others:
-        notes.append(
-            f'{len(others)} of the names in {path} are not in {FEATURES}: ignored; the first one '
-            f'is {printable(others[0])}'
-        )
+        raise ValueError(f'{path} has no line "name label", such as "{trained.names[0]} 0".')
     return found
+
+
+def _features(
+    trained: Trained, names: Sequence[str], folders: Sequence[Path], notes: list[str]
+) -> tuple[dict[str, Tensor], list[str]]:
+    """Return the features of videos, which are encoded if the training has not used them.
+
+    Returns:
+        Features by encoder, (N, C), and the names of the N videos.
+    """
+    places = {name: i for i, name in enumerate(trained.names)}
+    known = [name for name in names if name in places]
+    indices = [places[name] for name in known]
+    feats = {BEFORE: trained.untrained[indices], AFTER: trained.feats[indices]}
+    paths: dict[str, str] = {}
+    lost: dict[str, str] = {}
+    for name in names:
+        files = [folder / name for folder in (trained.lists.root, *folders)]
+        file = next((file for file in files if file.is_file()), None)
+        if name not in places and file is not None:
+            paths[name] = str(file)
+        elif name not in places:
+            lost[name] = 'there is no such video'
+    if paths:
+        config = read_config(trained.folder / 'config.py', 'model', 'train_dataloader')
+        encoded, failed = encode_videos(read_encoders(config, trained.folder), list(paths.values()))
+        feats = {when: torch.cat([feats[when], encoded[when]]) for when in feats}
+        lost |= {name: failed[path] for name, path in paths.items() if path in failed}
+        known += [name for name, path in paths.items() if path not in failed]
+        notes.append(f'{len(paths)} videos are not of the training: encoded')
+    if lost:
+        name, reason = next(iter(lost.items()))
+        notes.append(f'{len(lost)} videos are left out, such as {name}: {reason}')
+    if not known:
+        raise ValueError(f'{notes[-1]}; the names are those of features.npz: {trained.names[0]}.')
+    return feats, known
+
+
+def _groups(pattern: str, names: Sequence[str]) -> list[str]:
+    """Return the group of each video."""
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f'--groups {pattern!r} is no regular expression: {error}.') from error
+    if expression.groups != 1:
+        raise ValueError(f'--groups needs one group, such as "person([0-9]+)", got {pattern!r}.')
+    found = {name: expression.search(name) for name in names}
+    if missing := [name for name, match in found.items() if match is None]:
+        raise ValueError(
+            f'--groups {pattern!r} is not found in {len(missing)} names, such as {missing[0]}.'
+        )
+    groups = [str(match[1]) for match in found.values() if match is not None]
+    if len(set(groups)) < 2:
+        raise ValueError(f'--groups {pattern!r} finds only one group, {groups[0]!r}.')
+    return groups

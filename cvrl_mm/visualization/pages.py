@@ -1,6 +1,7 @@
 """HTML pages that show videos, each one a single file with embedded pictures."""
 
 import base64
+import filecmp
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,27 +9,70 @@ from io import BytesIO
 from pathlib import Path
 
 import cv2
+import numpy as np
 from PIL import Image
 
 from ..datasets import VideoFile
 from ..datasets.reader import UnreadableVideoError
 from ..io import evenly_spaced, printable, replacing
 
-PREVIEW_FRAMES = 16
+PREVIEW_FRAMES, STRIP_FRAMES = 16, 3
+STRIP_GAP = 3  # pixels between two frames
 PREVIEW_MS = 100  # display time per frame
 MARKS = {True: ('right', '✓'), False: ('wrong', '✗'), None: ('', '')}
+HEAD = (
+    '<!doctype html>\n<html lang="en"><meta charset="utf-8">\n'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+)
 STYLE = """
-body {font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem}
+body {font: clamp(15px, 11px + .4vw, 22px)/1.5 system-ui, sans-serif; margin: 1.5rem auto;
+  max-width: 96rem; padding: 0 1rem; overflow-wrap: anywhere}
 table {border-collapse: collapse}
-td, th {width: 9rem; padding: .4rem; text-align: center; vertical-align: top; font-weight: normal}
-td:first-child, th:first-child {border-right: 2px solid #999; padding-right: 1rem}
-img {display: block; margin: auto; width: 8rem}
-img {border: .3rem solid transparent; border-radius: .4rem}
+td, th {padding: .3rem .7rem; text-align: right; vertical-align: top; font-weight: normal}
+th {white-space: nowrap}
+td:first-child, th:first-child {text-align: left}
+img {border: 2px solid #888; border-radius: .3rem; box-sizing: border-box; max-width: 100%}
+small {display: block; color: #444; font-size: .8em}
+.row {display: grid; gap: .7rem; margin: 1rem 0; padding: .7rem 0 0; border-top: 1px solid #ccc;
+  grid-template-columns: repeat(auto-fill, minmax(max(9rem, 15%), 1fr))}
+figure {margin: 0}
+figure img {display: block; width: 100%}
+.query img {border: 4px solid #222}
 .right img {border-color: #2a9d4a}
 .wrong img {border-color: #c8373c}
-.right .mark {color: #2a9d4a}
+.right .mark {color: #1d7a37}
 .wrong .mark {color: #c8373c}
-small {display: block; color: #555; overflow-wrap: anywhere}
+#tip {position: fixed; display: none; background: #fff; border: 1px solid #777; padding: .4rem;
+  pointer-events: none; width: min(22rem, 80vw)}
+#tip img {display: block; width: 100%}
+"""
+TIP = """
+<div id="tip" role="tooltip"></div>
+<script>
+const tip = document.getElementById('tip');
+function show(event, picture, name) {
+  tip.replaceChildren();
+  if (picture) {
+    const image = document.createElement('img');
+    image.src = picture;
+    tip.append(image);
+  }
+  tip.append(name);
+  const box = event.target.getBoundingClientRect();
+  tip.style.display = 'block';
+  tip.style.left = Math.max(0, Math.min(box.right + 8, innerWidth - tip.offsetWidth)) + 'px';
+  tip.style.top = Math.max(0, Math.min(box.bottom + 8, innerHeight - tip.offsetHeight)) + 'px';
+}
+function explain(element, picture, name) {
+  element.tabIndex = 0;
+  for (const on of ['mouseenter', 'focus'])
+    element.addEventListener(on, event => show(event, picture, name));
+  for (const off of ['mouseleave', 'blur'])
+    element.addEventListener(off, () => { tip.style.display = 'none'; });
+}
+for (const image of document.querySelectorAll('img[data-motion]'))
+  explain(image, image.dataset.motion, image.alt);
+</script>
 """
 
 
@@ -67,11 +111,23 @@ class Query:
             return None
         return self.label == neighbour.label
 
+    def without_copies(self, at_most: int) -> 'Query':
+        """Return the query with its nearest neighbours that are no copies of its file."""
+        kept = [each for each in self.neighbours if not _same_file(self.video, each.video)]
+        return Query(self.video, self.label, kept[:at_most])
+
+
+def _same_file(first: str, second: str) -> bool:
+    try:
+        return filecmp.cmp(first, second, shallow=False)  # reads only files of equal size
+    except OSError:
+        return False
+
 
 def write_neighbour_page(
     folder: str | Path, title: str, note: str, queries: Sequence[Query]
 ) -> tuple[Path, list[str]]:
-    """Write ``index.html`` with an animated preview of each video that can be read.
+    """Write ``index.html`` with three frames, and the motion when pointed at, of each video.
 
     Args:
         folder: Output folder; created if it does not exist.
@@ -85,12 +141,10 @@ def write_neighbour_page(
     Raises:
         ValueError: None of the videos can be read. An existing page is kept.
     """
-    videos = dict.fromkeys(v for query in queries for v in (query.video, *_paths(query)))
-    previews = {video: preview(video) for video in videos}
-    unreadable = [video for video, picture in previews.items() if not picture]
-    if previews and len(unreadable) == len(previews):
+    rows, unreadable = neighbour_rows(queries)
+    if unreadable and 'src=' not in rows:
         raise ValueError(
-            f'None of the {len(previews)} videos to be shown can be read; the first one is '
+            f'None of the {len(unreadable)} videos to be shown can be read; the first one is '
             f'{printable(unreadable[0])}.'
         )
     same = [query.agrees(neighbour) for query in queries for neighbour in query.neighbours]
@@ -98,21 +152,31 @@ def write_neighbour_page(
     count = f'{sum(known)} of {len(known)} neighbours are of the class of their query.'
     if not known:
         count = 'There are no labels to compare.'
-    depth = max((len(query.neighbours) for query in queries), default=0)
     page = Path(folder) / 'index.html'
     page.parent.mkdir(parents=True, exist_ok=True)
     with replacing(page) as part:
         part.write_text(
-            '<!doctype html>\n<html lang="en"><meta charset="utf-8">\n'
-            f'<title>{text(title)}</title>\n<style>{STYLE}</style>\n'
-            f'<h1>{text(title)}</h1>\n<p>{text(note)} {count}</p>\n<table>\n<tr><th>query</th>'
-            + ''.join(f'<th>{i + 1}</th>' for i in range(depth))
-            + '</tr>\n'
-            + ''.join(_row(query, previews) for query in queries)
-            + '</table>\n</html>\n',
+            f'{HEAD}<title>{text(title)}</title>\n<style>{STYLE}</style>\n<h1>{text(title)}</h1>\n'
+            f'<p>{text(note)} {count} Point at a video to see its motion.</p>\n'
+            f'{rows}\n{TIP}</html>\n',
             encoding='utf-8',
         )
     return page, unreadable
+
+
+def neighbour_rows(queries: Sequence[Query]) -> tuple[str, list[str]]:
+    """Return a row of HTML per query and the videos that cannot be read."""
+    videos = dict.fromkeys(v for query in queries for v in (query.video, *_paths(query)))
+    shown = {video: pictures(video) for video in videos}
+    rows = []
+    for query in queries:
+        cells = [_figure(query.video, query.label, 'query', '', shown)]
+        for neighbour in query.neighbours:
+            kind, mark = MARKS[query.agrees(neighbour)]
+            below = f'<span class="mark">{mark}</span> {neighbour.similarity:.3f}'
+            cells.append(_figure(neighbour.video, neighbour.label, kind, below, shown))
+        rows.append(f'<div class="row">{"".join(cells)}</div>')
+    return '\n'.join(rows), [video for video, (strip, _) in shown.items() if not strip]
 
 
 def text(value: object) -> str:
@@ -124,48 +188,55 @@ def _paths(query: Query) -> list[str]:
     return [neighbour.video for neighbour in query.neighbours]
 
 
-def _row(query: Query, previews: dict[str, str]) -> str:
-    """Return the row of a query and its neighbours."""
-    cells = [_cell(query.video, query.label, '', '', previews)]
-    for neighbour in query.neighbours:
-        kind, mark = MARKS[query.agrees(neighbour)]
-        below = f'<span class="mark">{mark}</span> {neighbour.similarity:.3f}'
-        cells.append(_cell(neighbour.video, neighbour.label, kind, below, previews))
-    return f'<tr>{"".join(cells)}</tr>\n'
-
-
-def _cell(video: str, label: str | None, kind: str, below: str, previews: dict[str, str]) -> str:
-    name = text(Path(video).name)
-    caption = f'{text(label)}<br>{name}' if label else name
-    picture = f'<img src="{previews[video]}" alt="{name}" title="{text(video)}">'
-    if not previews[video]:
+def _figure(
+    video: str, label: str | None, kind: str, below: str, shown: dict[str, tuple[str, str]]
+) -> str:
+    path = Path(video)
+    name = text(f'{path.parent.name}/{path.name}' if path.parent.name else path.name)
+    caption = name if label is None or label == path.parent.name else f'{text(label)}<br>{name}'
+    strip, motion = shown[video]
+    picture = f'<img src="{strip}" data-motion="{motion}" alt="{text(video)}">'
+    if not strip:
         picture = f'<p title="{text(video)}">cannot be read</p>'
-    return f'<td class="{kind}">{picture}{below}<small>{caption}</small></td>'
+    return f'<figure class="{kind}">{picture}{below}<small>{caption}</small></figure>'
 
 
-def preview(video: str | Path, size: int = 128, num_frames: int = PREVIEW_FRAMES) -> str:
-    """Return an animated preview of a video for the ``src`` of an image.
+def preview(video: str | Path, size: int = 128) -> str:
+    """Return a moving preview of a video, as :func:`pictures`."""
+    return pictures(video, size)[1]
+
+
+def pictures(video: str | Path, size: int = 128) -> tuple[str, str]:
+    """Return two pictures of the middle of a video for the ``src`` of an image.
 
     Args:
         video: Path of the video.
-        size: Length of the longer side in pixels.
-        num_frames: Maximal number of frames; 1 gives a still picture.
+        size: Length of the longer side of a frame in pixels.
 
     Returns:
-        A WebP picture as a data URL, or '' if the video cannot be read.
+        Three frames side by side, and a moving preview, both WebP pictures as data URLs; two
+        empty strings if the video cannot be read.
     """
     try:
         with VideoFile(video) as reader:
             span = min(reader.num_frames, 4 * PREVIEW_FRAMES)  # a few seconds, so that motion shows
-            frames = reader.read(evenly_spaced(span, num_frames))
+            start = (reader.num_frames - span) // 2
+            frames = reader.read([start + i for i in evenly_spaced(span, PREVIEW_FRAMES)])
     except UnreadableVideoError:
-        return ''
+        return '', ''
     height, width = frames[0].shape[:2]
     scale = size / max(height, width)
     shape = max(1, round(width * scale)), max(1, round(height * scale))
-    first, *others = (
-        Image.fromarray(cv2.resize(f, shape, interpolation=cv2.INTER_AREA)) for f in frames
-    )
+    small = [cv2.resize(frame, shape, interpolation=cv2.INTER_AREA) for frame in frames]
+    strip = [small[i] for i in evenly_spaced(len(small), STRIP_FRAMES)]
+    strip += strip[-1:] * (STRIP_FRAMES - len(strip))
+    gap = np.full((shape[1], STRIP_GAP, 3), 255, np.uint8)
+    parts = [part for frame in strip for part in (gap, frame)][1:]
+    return _webp([np.concatenate(parts, axis=1)]), _webp(small)
+
+
+def _webp(frames: Sequence[np.ndarray]) -> str:
+    first, *others = (Image.fromarray(frame) for frame in frames)
     file = BytesIO()
     first.save(file, 'webp', save_all=True, append_images=others, duration=PREVIEW_MS, loop=0)
     return f'data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}'

@@ -9,7 +9,6 @@ import torch
 
 from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.evaluation.encoder import Encoder
-from cvrl_mm.evaluation.features import write_features
 from cvrl_mm.models import R3DSlow
 from cvrl_mm.own_videos.plan import Options
 from tests.videos import encode
@@ -29,7 +28,6 @@ def write_folder(folder: Path, names: list[str], classes: list[str], held_out: i
     """Write videos, features near their class's axis, lists, inputs and encoder."""
     root, out = folder / 'videos', folder / 'out'
     (out / 'lists').mkdir(parents=True)
-    (out / 'training').mkdir()
     labels = [classes.index(name.split('/')[0]) if classes else -1 for name in names]
     rng = np.random.default_rng(0)
     feats = 0.02 * rng.standard_normal((len(names), CHANNELS)).astype(np.float32)
@@ -37,7 +35,8 @@ def write_folder(folder: Path, names: list[str], classes: list[str], held_out: i
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         encode(root / name, num_frames=5 + i)
         feats[i, labels[i]] += 1
-    write_features(out / 'features.npz', names, feats)
+    untrained = rng.standard_normal(feats.shape).astype(np.float32)
+    np.savez(out / 'features.npz', names=names, feats=feats, feats_untrained=untrained)
     lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
     (out / 'lists/all.txt').write_text(''.join(lines))
     (out / 'lists/train.txt').write_text(''.join(f'{name} 0\n' for name in names[held_out:]))

@@ -82,11 +82,13 @@ def test_links_keep_their_own_names(tmp_path: Path):
 
 
 def test_folders_of_some_videos_each_are_classes():
+    """Stray files and small folders have no class."""
     fights, calm = ([f'{name}/{i}.mp4' for i in range(5)] for name in ('fight', 'calm'))
     assert made(*fights, *calm).classes == ['calm', 'fight']
-    assert made(*fights, *calm[:4]).classes == []  # too few
-    assert made(*fights).classes == []  # one folder
-    assert made(*fights, *calm, *'abcdefg').classes == []  # videos beside the folders
+    stray = made(*fights, *calm, *'abcde', 'few/a.mp4')
+    assert stray.classes == ['calm', 'fight'] and '6 videos' in '\n'.join(stray.describe())
+    assert made(*fights, *calm[:4]).classes == []  # one class
+    assert made(*fights, *calm, *'abcdefghijk').classes == []  # most have no class
     assert made(*(f'{i}/a.mp4' for i in range(9))).classes == []  # one folder per video
     names = [f'{s}/{c}/{i}.mp4' for s in ('Train', 'val') for c in ('calm', 'fight') for i in '123']
     assert made(*names).classes == ['calm', 'fight']

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cvrl_cli
-from cvrl_mm.evaluation.features import write_features
+from cvrl_mm.own_videos.folder import Lists, Trained
 from cvrl_mm.own_videos.page import map_videos, show_neighbours, write_feature_page
 from tests.own_videos.folder import write_folder
 from tests.videos import encode
@@ -53,10 +53,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         encode(root / name, num_frames=4 + i)
     (root / NAMES[-1]).write_bytes(b'x')
     table = [['', 'before', 'after'], ['number', '1.0', '2.0']]
-    labels, classes = [0, 1, 0, 1, 0, 1], ['left', 'ri<ght']
-    feats = torch.eye(6) + 0.1
-    given = table, root, NAMES, feats, [0, 1], labels, classes
-    write_feature_page(root / 'index.html', ['A note with <b>.'], *given)
+    labels = dict(zip(NAMES, [0, 1, 0, 1, 0, -1], strict=True))
+    lists = Lists(root, NAMES, labels, ['left', 'ri<ght'], set(NAMES[2:]))
+    trained = Trained(root, lists, NAMES, torch.eye(6) + 0.1, torch.eye(6))
+    write_feature_page(root / 'index.html', 'Better.', ['A note with <b>.'], table, trained)
     return root / 'index.html'
 
 
@@ -68,9 +68,9 @@ def test_a_page_shows_all_videos_and_needs_no_other_file(page: Path):
     assert 'http' not in re.sub(r'data:[^"]*', '', text)
     assert not [tag for tag in ('<b>', 'ri<ght', '<img src=x', '<script>doc') if tag in text]
     dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="5" fill="(\S+)"', text)
-    assert len(dots) == 6 and len({fill for *_, fill in dots}) == 2
+    assert len(dots) == 6 and len({fill for *_, fill in dots}) == 3  # two classes and none
     assert all(0 <= float(x) <= 640 and 0 <= float(y) <= 640 for x, y, _ in dots)
-    assert text.count('<td><img') == 2 * (1 + 5)  # the held-out videos and their neighbours
+    assert text.count('<figure') == 2 * (1 + 5)  # the held-out videos and their neighbours
 
 
 @pytest.mark.skipif(not BROWSER, reason='needs Chromium or Chrome')
@@ -82,7 +82,7 @@ def test_a_page_in_a_browser(page: Path, tmp_path: Path):
     command = [BROWSER, *options, (tmp_path / 'page.html').as_uri()]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
     title, seen = json.loads(unescape(re.search(r'<pre id="seen">(.*?)</pre>', shown, re.S)[1]))
-    groups = ['left', 'ri<ght'] * 3
+    groups = [*['left', 'ri<ght'] * 2, 'left', 'no class']
     assert [text for text, *_ in seen] == [f'{n} ({g})' for n, g in zip(NAMES, groups, strict=True)]
     assert title == 'Your videos' and all(display == 'block' for _, display, _ in seen)
     assert [width > 0 for *_, width in seen] == [True] * 5 + [False]
@@ -123,7 +123,8 @@ def test_what_neighbours_cannot_be_shown_of(out: Path, tmp_path: Path):
     folder = write_folder(tmp_path, CLASSED, ['a', 'b'])
     (tmp_path / 'videos' / CLASSED[0]).unlink()
     assert CLASSED[0] in show_neighbours(folder)[1][0]
-    write_features(folder / 'features.npz', CLASSED, np.ones((6, 5), np.float32))
+    few = np.ones((6, 5), np.float32)
+    np.savez(folder / 'features.npz', names=CLASSED, feats=few, feats_untrained=few)
     (tmp_path / 'broken').mkdir()
     (tmp_path / 'broken/x.mp4').write_bytes(b'no video')
     for wrong in (

@@ -1,11 +1,13 @@
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import cvrl_cli
-from cvrl_mm.evaluation.features import write_features
-from cvrl_mm.own_videos.folder import FEATURES, FEATURES_BEFORE, Trained
+from cvrl_mm.own_videos.folder import AFTER, FEATURES, Trained
 from cvrl_mm.own_videos.probe import probe_labels
 from tests.own_videos.folder import write_folder
 
@@ -23,39 +25,53 @@ def unsorted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_folder(tmp_path_factory.mktemp('p'), PLAIN, [])
 
 
-def _write(path: Path, labels: dict[int, int], names: list[str] = NAMES) -> Path:
+def _write(path: Path, labels: dict, names: list[str] = NAMES) -> Path:
     path.write_text(''.join(f'{names[i]} {label}\n' for i, label in labels.items()))
     return path
 
 
 def test_folders_are_classes(out: Path, capsys):
-    results, (note,) = probe_labels(out)
-    assert list(results) == ['after training'] and '16 videos of 2 classes' in note
-    knn, linear = results['after training']
-    assert (knn.title, knn.value, knn.chance) == ('k-NN accuracy by label', 100, 50)
-    assert linear.value > 75
     cvrl_cli.main(['probe', str(out)])
     shown = capsys.readouterr().out
-    assert 'k-NN accuracy by label (%): 100.0 ± 0.0 after training; chance 50.0' in shown
+    assert '16 videos of 2 classes' in shown and 'may share persons' in shown
+    for title in ('linear', '3-NN', '1-NN'):  # half of the smallest class of 6 or 7
+        assert re.search(rf'{title} accuracy \(%\): .* before training, .* after', shown)
+    assert ', 100.0 after training; chance 50.0' in shown
+    assert 'made the encoder better' in shown
 
 
 def test_labels_of_a_list(out: Path, tmp_path: Path):
+    """They may be words, or any numbers."""
     labels = _write(tmp_path / 'labels.txt', {i: i // 2 % 2 for i in range(14)})
-    labels.write_text(labels.read_text() + 'other.mp4 0\n')
+    labels.write_text(labels.read_text() + 'other.mp4 0\nb/15.mp4\nb/13.mp4 -1\n')
     results, notes = probe_labels(out, labels)
-    assert results['after training'][0].value < 90
-    for text in ('other.mp4', '2 of the 16 videos', '14 videos of 2'):
+    assert results[AFTER][0].value < 90
+    for text in ('1 videos are left out, such as other.mp4', '14 videos of 2'):
         assert text in ' '.join(notes)
-    # They may be times or numbers of devices, of which no array can have as many elements
-    _write(labels, {i: [3, 10**17][i % 2] for i in range(16)})
-    assert probe_labels(out, labels) == probe_labels(out)
+    for classes in ([3, 10**17], ['left', 'right']):
+        _write(labels, {i: classes[i % 2] for i in range(16)})
+        assert values(out, labels) == values(out)
 
 
-def test_features_before_training_are_compared(unsorted: Path, tmp_path: Path):
-    labels = _write(tmp_path / 'labels.txt', {i: i % 2 for i in range(12)}, PLAIN)
-    for names, used in ((PLAIN, True), (PLAIN[::-1], False)):  # by an interruption
-        write_features(unsorted / FEATURES_BEFORE, names, np.eye(12, dtype=np.float32))
-        assert ('before training' in probe_labels(unsorted, labels)[0]) == used
+def values(*given) -> list[float]:
+    return [m.value for found in probe_labels(*given)[0].values() for m in found]
+
+
+def test_groups_are_kept_apart(out: Path, tmp_path: Path):
+    """Each video of a group is a copy of its neighbour, so that random parts know the answer."""
+    trained = Trained.read(out)
+    labels = _write(tmp_path / 'labels.txt', {i: i // 2 % 2 for i in range(16)})
+    names = {name: f'p{i // 2}_{name.replace("/", "_")}' for i, name in enumerate(NAMES)}
+    labels.write_text(''.join(f'{names[n]} {i // 2 % 2}\n' for i, n in enumerate(NAMES)))
+    feats = torch.eye(8).repeat_interleave(2, 0) + 0.01 * torch.eye(16)[:, :8]
+    arrays = dict(names=[*names.values()], feats=feats, feats_untrained=feats)
+    folder = shutil.copytree(trained.folder, tmp_path / 'copy')
+    np.savez(folder / FEATURES, **arrays)
+    nearest = [probe_labels(folder, labels, groups=g)[0][AFTER][-1] for g in (None, 'p([0-9]+)')]
+    assert nearest[0].value > 70 and nearest[1].value < 60
+    for groups in ('p(', 'p', '(x)', '(p)'):
+        with pytest.raises(ValueError, match='--groups'):
+            probe_labels(folder, labels, groups=groups)
 
 
 def test_own_split(out: Path, tmp_path: Path):
@@ -64,21 +80,20 @@ def test_own_split(out: Path, tmp_path: Path):
     for right, labels in ((3, {10: 4, 11: 5, 12: 4, 13: 4}), (4, {10: 4, 11: 5, 12: 4, 13: 5})):
         test = _write(tmp_path / 'test.txt', labels)
         results, notes = probe_labels(out, train, test)
-        knn, linear = results['after training']
-        assert (knn.value, knn.spread) == (linear.value, linear.spread) == (25 * right, None)
-        assert knn.chance == (75 if right == 3 else 50)
-    assert 'fitted to 10 videos of 2 classes, tested on 4 videos' in notes[-1]
+        assert {m.value for m in results[AFTER]} == {25 * right}
+        assert {m.chance for m in results[AFTER]} == {75 if right == 3 else 50}
+    assert 'fitted to 10 videos of 2 classes, tested on 4 videos' in notes[-2]
 
 
 @pytest.mark.parametrize(
     ('train', 'test', 'named'),
     [
         ({0: 0, 1: 1, 2: 0}, {2: 0, 3: 1, 1: 1}, '2 of the videos'),
-        ({0: 0, 1: 1}, {2: 0, 3: 2}, 'classes'),
+        ({0: 0, 1: 1}, {2: 0, 3: 2}, 'class 2'),
         ({0: 0, 2: 0}, {4: 0}, 'two or more classes'),
         ({0: 0, 1: 1}, {}, r'test\.txt'),
         ({0: 0, 1: 1}, {2: -1}, r'test\.txt'),
-        ({i: i // 12 for i in range(16)}, None, '12, 1: 4'),
+        ({i: i // 12 for i in range(16)}, None, "'1': 4"),
         (None, {0: 0, 1: 1}, '--labels'),
     ],
 )
@@ -98,7 +113,7 @@ def test_wrong_splits_are_refused(
     [
         ('a/0.mp4 0\nb/1.mp4 1\na/0.mp4 1\n', r'a/0\.mp4'),
         ('x/0.mp4 0\n', r'a/0\.mp4'),
-        ('b/1.mp4 two words\n', 'name label'),
+        ('b/1.mp4 two words\n', r'b/1\.mp4 two'),
     ],
 )
 def test_wrong_labels_are_named(out: Path, unsorted: Path, tmp_path: Path, lines: str, named: str):
@@ -117,12 +132,12 @@ def test_a_folder_is_read(tmp_path: Path):
     lists = trained.lists
     assert lists.labels == {name: i % 2 for i, name in enumerate(names)}
     assert (lists.classes, lists.held_out(names)) == (classes, [0])
-    assert (lists.root / names[0]).is_file() and trained.read_before() is None
+    assert Path(trained.path(0)).is_file() and trained.class_of(1) == classes[1]
 
 
 def test_no_folder_of_a_finished_training(tmp_path: Path):
     out = write_folder(tmp_path, ['a.mp4'], [], held_out=0)
-    for folder in (tmp_path / 'missing', tmp_path, out / 'training'):
+    for folder in (tmp_path / 'missing', tmp_path, out / 'lists'):
         with pytest.raises(FileNotFoundError, match=str(folder)):
             Trained.read(folder)
     (out / FEATURES).unlink()
@@ -131,20 +146,19 @@ def test_no_folder_of_a_finished_training(tmp_path: Path):
 
 
 FEATS = np.ones((2, 3), np.float32)
+WHOLE = dict(names=['a', 'b'], feats=FEATS, feats_untrained=FEATS)
 
 
 @pytest.mark.parametrize(
     'content',
     [
-        b'',
         b'junk',
         'cut',
         dict(feats=FEATS),
-        dict(names=np.array(['a', 'b'], object), feats=FEATS),
-        dict(names=['a'], feats=FEATS),
-        dict(names=['a', 'a'], feats=FEATS),
-        dict(names=['a', 'b'], feats=FEATS[:, 0]),
-        dict(names=['a', 'b'], feats=FEATS * np.nan),
+        dict(WHOLE, names=np.array(['a', 'b'], object)),
+        dict(WHOLE, names=['a', 'a']),
+        dict(WHOLE, feats=FEATS[:, 0]),
+        dict(WHOLE, feats_untrained=FEATS * np.nan),
     ],
 )
 def test_damaged_features_are_named(tmp_path: Path, content: dict | bytes | str):

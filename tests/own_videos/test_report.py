@@ -1,18 +1,18 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from cvrl_mm.evaluation.features import FeatureStore
-from cvrl_mm.own_videos.folder import Lists
+from cvrl_mm.own_videos.folder import NUM_CLIPS, Lists
 from cvrl_mm.own_videos.report import (
-    NUM_CLIPS,
     Measure,
     classify,
     encode,
     measure,
-    retrieve,
-    split,
+    rank_me,
+    split_in_folds,
     verdict,
 )
 from tests import videos
@@ -31,10 +31,10 @@ def test_two_encoders_get_the_same_clips(tmp_path: Path):
     names, store = ['a.mp4', 'broken.mp4', 'b.mp4'], FeatureStore(tmp_path / 'store', {})
     feats, read, failed = encode(encoders, lists(tmp_path, names), store, 0)
     assert read == ['a.mp4', 'b.mp4'] and list(failed) == ['broken.mp4']
-    assert feats['one'].shape == (2, NUM_CLIPS, 64) and torch.equal(feats['one'], feats['same'])
+    assert torch.equal(feats['one'], feats['same'])
     assert not torch.allclose(feats['one'], feats['other'])
     clips = encoders['one'].transform(tmp_path / 'b.mp4', NUM_CLIPS)
-    torch.testing.assert_close(feats['one'][1], encoders['one'].features(clips))
+    torch.testing.assert_close(feats['one'][1], encoders['one'].features(clips).mean(0))
 
 
 @pytest.mark.parametrize(
@@ -69,68 +69,70 @@ def test_features_that_are_not_finite_are_an_error(tmp_path: Path):
         encode(encoders, lists(tmp_path, ['a.mp4']), FeatureStore(tmp_path / 'store', {}), 0)
 
 
-def test_retrieval_counts_the_videos_that_are_found():
-    gallery = torch.eye(4)
-    queries = gallery[[0, 1, 3, 2]]
-    assert retrieve(queries, gallery, range(4)) == [True, True, False, False]
-    assert retrieve(queries, gallery, [2]) == [False]
-
-
-def made(hits: list[bool]) -> Measure:
-    return Measure('last finds first', 100 * sum(hits) / len(hits), hits=hits)
+def test_rank_me_counts_directions():
+    assert rank_me(np.eye(5)) == pytest.approx(5)
+    assert rank_me(3 * np.eye(5)[[0, 0, 1, 1]]) == pytest.approx(2)
+    assert rank_me(np.ones((5, 3))) == pytest.approx(1)  # collapsed
+    assert rank_me(np.zeros((5, 3))) == pytest.approx(1, abs=1e-6)
+    shares = np.array([3, 1]) / 4  # of orthogonal features of 9 and 1 videos
+    values = np.eye(2)[[0] * 9 + [1]]
+    assert rank_me(values) == pytest.approx(np.exp(-(shares * np.log(shares)).sum()))
 
 
 @pytest.mark.parametrize(
     ('before', 'after', 'said'),
     [
-        ([False] * 6 + [True] * 4, [True] * 10, 'Better'),  # p = 2 / 2^6
-        ([False] * 5 + [True] * 5, [True] * 10, 'No significant change'),  # p = 2 / 2^5
-        ([True] * 9 + [False], [False] * 6 + [True] * 3 + [False], 'Worse'),
-        ([True] * 10, [False] * 5 + [True] * 5, 'Nothing to gain'),  # p = 2 / 2^5
-        ([True] * 10, [False] * 6 + [True] * 4, 'Worse'),  # p = 2 / 2^6
+        ([0] * 20 + [1] * 20, [0] * 10 + [1] * 30, 'has made the encoder better'),
+        ([0] * 10 + [1] * 30, [0] * 20 + [1] * 20, 'worse'),
+        ([0] * 20 + [1] * 20, [0] * 19 + [1] * 21, 'not clear'),
+        ([0, 1] * 20, [1, 0] * 20, 'not clear'),
+        ([1] * 40, [1] * 40, 'not clear'),
     ],
 )
-def test_verdict_is_a_sign_test(before: list[bool], after: list[bool], said: str):
-    text = verdict(made(before), made(after))
-    won = sum(b < a for b, a in zip(before, after, strict=True))
-    assert text.startswith(said) and f'{won} of 10 videos are found only after it' in text
+def test_verdict_follows_random_halves_of_the_videos(
+    before: list[int], after: list[int], said: str
+):
+    measures = [
+        Measure.of('accuracy', np.array(hits), lambda x: 100 * x.mean()) for hits in (before, after)
+    ]
+    text = verdict(*measures)
+    assert said in text and f'{measures[1].value:.1f} after' in text
 
 
-def test_separate_classes_and_videos():
+def test_accuracy_on_held_out_videos_is_the_headline():
+    """Also if some videos have no class."""
     generator = torch.Generator().manual_seed(0)
-    labels = [i % 2 for i in range(40)]
-    feats = torch.randn(40, 1, 16, generator=generator).repeat(1, 4, 1)
-    feats[:, :, 0] += 10 * (2 * torch.tensor(labels)[:, None] - 1)
-    headline, *others = measure(feats, [1, 2], labels)
-    assert 'held-out' in headline.title
-    assert (headline.value, headline.chance, headline.hits) == (100, 2.5, [True, True])
-    found = {m.title: m for m in others}
-    for name in ('last clip finds its first clip (all videos)', 'k-NN accuracy by folder'):
-        assert found[name].value == 100
-    assert found['linear accuracy by folder'].chance == 50
-    assert found['alignment (lower is closer)'].value == pytest.approx(0, abs=1e-5)
-    assert str(found['k-NN accuracy by folder']) == '100.0 ± 0.0'
-    alone = [m.title for m in measure(feats, [], [])]
-    assert not [title for title in alone if 'folder' in title or 'held-out' in title]
+    labels = [*(i % 2 for i in range(40)), -1, -1]
+    feats = torch.randn(42, 16, generator=generator)
+    feats[:40, 0] += 10 * (2 * torch.tensor(labels[:40]) - 1)
+    *found, last = measure(feats, [1, 2, 4, 41], labels)
+    assert [m.title for m in found] == [f'{x} accuracy (%)' for x in ('linear', '9-NN', '1-NN')]
+    assert [m.value for m in found] == [100] * 3 and found[0].chance == pytest.approx(200 / 3)
+    assert measure(feats, [], labels)[0].chance == 50  # each is tested once
+    assert [m.title for m in measure(feats, [1, 2], [])] == [last.title]
 
 
 def test_chance_is_that_of_the_test_videos():
     """Features that are all equal give this accuracy and no other."""
-    labels = torch.tensor([0] * 5 + [1] * 10)  # the test videos are 1 and 3
-    knn, linear = classify(torch.ones(15, 4), labels)
-    assert (knn.value, knn.spread, knn.chance) == (linear.value, linear.spread, 75) == (75, 0, 75)
+    labels = torch.tensor([0] * 5 + [1] * 10 + [0, 1, 1, 1])
+    folds = [(torch.arange(15), torch.arange(15, 19))]
+    assert {(m.value, m.chance) for m in classify(torch.ones(19, 4), labels, folds)} == {(75, 75)}
 
 
-def test_splits_keep_the_shares_of_the_classes():
+def test_folds_keep_classes_in_balance_and_groups_together():
     labels = torch.tensor([0] * 20 + [1] * 10)
-    train, test = split(labels, seed=1)
-    assert sorted([*train.tolist(), *test.tolist()]) == list(range(30))
-    assert labels[train].bincount().tolist() == [14, 7]
-    assert not torch.equal(train, split(labels, seed=2)[0])
+    folds = split_in_folds(labels)
+    tested = torch.cat([test for _, test in folds])
+    assert sorted(tested.tolist()) == list(range(30))
+    assert all(labels[test].bincount().tolist() == [4, 2] for _, test in folds)
+    groups = np.arange(30) % 3
+    folds = split_in_folds(labels, [str(group) for group in groups])
+    assert len(folds) == 3
+    assert not [1 for train, test in folds if {*groups[train]} & {*groups[test]}]
 
 
 def test_labels_need_two_classes_among_the_videos_that_can_be_read():
-    labels = {'a/0.mp4': 0, 'a/1.mp4': 0, 'b/2.mp4': 1}
+    labels = {'a/0.mp4': 0, 'a/1.mp4': 0, 'b/2.mp4': 1, 'c.mp4': -1}
     found = Lists(Path(), list(labels), labels, ['a', 'b'], set())
-    assert found.labels_of(['a/0.mp4', 'b/2.mp4']) == [0, 1]
-    assert found.labels_of(['a/0.mp4', 'a/1.mp4']) == []
+    assert found.labels_of(['a/0.mp4', 'b/2.mp4', 'c.mp4']) == [0, 1, -1]
+    assert found.labels_of(['a/0.mp4', 'a/1.mp4', 'c.mp4']) == []

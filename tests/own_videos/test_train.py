@@ -14,6 +14,8 @@ import cvrl_mm
 from cvrl_mm.own_videos import train
 from cvrl_mm.own_videos.folder import claim
 from cvrl_mm.own_videos.plan import Options
+from cvrl_mm.own_videos.probe import probe_labels
+from cvrl_mm.own_videos.report import rank_me
 from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.own_videos.folder import small_encoder
 from tests.processes import exit_codes, start_ranks
@@ -59,22 +61,35 @@ def test_everything_is_written(out: Path, videos: Path):
     assert encoder.features(clips).shape == (10, 128)
     saved = np.load(out / 'features.npz')
     assert saved['feats'].shape == (24, 128) and len(set(saved['names'])) == 24
-    before = np.load(out / 'training/features_before.npz')
-    assert before['feats'].shape == (24, 128) and not np.allclose(before['feats'], saved['feats'])
+    assert not np.allclose(saved['feats_untrained'], saved['feats'])
+    numbers = json.loads((out / 'report.json').read_text())
+    for when, key in (('before training', 'feats_untrained'), ('after training', 'feats')):
+        assert numbers[when][-1]['value'] == pytest.approx(rank_me(saved[key]), rel=1e-4)
     for name in ('index.html', 'curves.png', 'config.py', 'videos.tsv'):
         assert (out / name).stat().st_size > 100, name
-    assert list(json.loads((out / 'report.json').read_text())) == [
-        'before training',
-        'after training',
-    ]
     report = (out / 'report.md').read_text()
-    for text in ('24 videos, 5 of them held out', 'by folder', 'sign test'):
+    for text in ('24 videos, 5 of them held out', 'linear accuracy', '| RankMe'):
         assert text in report
     rows = next((out / 'training').glob('*/vis_data/scalars.json')).read_text().splitlines()
     watched = [row for row in map(json.loads, rows) if 'representation/clip_retrieval' in row]
     assert [row['step'] for row in watched] == list(range(1, 9))
     assert 'representation/knn_top1' in watched[0]  # by folder
     assert not list(videos.parent.rglob('PWNED')) and not Path('PWNED').exists()
+
+
+def test_videos_that_the_training_has_not_used_are_probed(out: Path, videos: Path, tmp_path: Path):
+    names = np.load(out / 'features.npz')['names'].tolist()
+    labels = [f'{name} {"a" if i < 12 else "b"}\n' for i, name in enumerate(names)]
+    (tmp_path / 'train.txt').write_text(''.join(labels[:8] + labels[16:]))
+    for i in (8, 15):
+        shutil.copy(videos / names[i], tmp_path / f'{i}.mp4')
+    for lines in (labels[8] + labels[15], '8.mp4 a\n15.mp4 b\n'):
+        (tmp_path / 'test.txt').write_text(lines)
+        results, notes = probe_labels(out, tmp_path / 'train.txt', tmp_path / 'test.txt')
+        found = [m.value for each in results.values() for m in each]
+        if 'encoded' not in notes[0]:
+            expected = found
+    assert found == expected and '2 videos are not of the training' in notes[0]
 
 
 def test_a_finished_training_is_left_as_it_is(out: Path):

@@ -2,6 +2,7 @@ import base64
 import io
 import os
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 
 from cvrl_mm.synthetic.motion import encode
-from cvrl_mm.visualization.pages import Neighbour, Query, preview, write_neighbour_page
+from cvrl_mm.visualization.pages import Neighbour, Query, pictures, preview, write_neighbour_page
 
 
 @pytest.fixture(scope='module')
@@ -24,17 +25,21 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(path) for path in sorted(folder.glob('*.mp4'))]
 
 
-def test_a_preview_moves_and_is_small(videos: list[str]):
-    start, data = preview(videos[2], size=48).split(',')
+def test_a_video_is_shown_as_three_frames_and_as_motion(videos: list[str]):
+    strip, motion = (opened(data) for data in pictures(videos[2], size=48))
+    assert (strip.size, motion.size) == ((150, 24), (48, 24))
+    assert (getattr(strip, 'n_frames', 1), motion.n_frames) == (1, 16)
+    blue = np.asarray(strip.convert('RGB'))[..., 2]
+    assert [blue[:, i : i + 40].mean() // 64 for i in (4, 55, 106)] == [0, 2, 3]
+    motion.seek(15)
+    assert np.asarray(motion.convert('RGB'))[..., 2].mean() > 200
+    assert pictures('gone.mp4') == ('', '') and preview(videos[0]) == pictures(videos[0])[1]
+
+
+def opened(data: str) -> Image.Image:
+    start, content = data.split(',')
     assert start == 'data:image/webp;base64'
-    with Image.open(io.BytesIO(base64.b64decode(data))) as picture:
-        assert picture.size == (48, 24) and picture.n_frames == 16
-        blue = []
-        for place in (0, 15):
-            picture.seek(place)
-            blue.append(np.asarray(picture.convert('RGB'))[..., 2].mean())
-    assert blue[0] < 30 and blue[1] > 200
-    assert preview('gone.mp4') == ''
+    return Image.open(io.BytesIO(base64.b64decode(content)))
 
 
 def test_the_page_marks_right_and_wrong_and_needs_no_other_file(videos: list[str], tmp_path: Path):
@@ -43,15 +48,23 @@ def test_the_page_marks_right_and_wrong_and_needs_no_other_file(videos: list[str
     query = Query(videos[0], 'a < b', [Neighbour(*each) for each in found])
     page, unreadable = write_neighbour_page(tmp_path / 'page', 'Title', 'Note.', [query] * 2)
     content = page.read_text()
-    cells = re.findall(r'<td class="(\w*)">(.*?)</td>', content)
-    assert [kind for kind, _ in cells] == ['', 'right', 'wrong', ''] * 2
+    cells = re.findall(r'<figure class="(\w*)">(.*?)</figure>', content)
+    assert [kind for kind, _ in cells] == ['query', 'right', 'wrong', ''] * 2
     assert ['cannot be read' in cell for _, cell in cells] == [False, False, False, True] * 2
     assert unreadable == [gone]
-    assert '<small>a &lt; b<br>0.mp4</small>' in content and 'a < b' not in content
+    folder = Path(videos[0]).parent.name  # tells videos of one name apart
+    assert f'<small>a &lt; b<br>{folder}/0.mp4</small>' in content and 'a < b' not in content
     assert '0.912' in content and '2 of 4 neighbours' in content
-    sources = re.findall(r'src="([^"]+)"', content)
-    assert len(sources) == 6 and all(source.startswith('data:') for source in sources)
+    sources = re.findall(r'(?:src|data-motion)="([^"]+)"', content)
+    assert len(sources) == 12 and all(source.startswith('data:') for source in sources)
     assert os.listdir(page.parent) == ['index.html']
+
+
+def test_a_query_does_not_find_copies_of_itself(videos: list[str], tmp_path: Path):
+    copy = shutil.copy(videos[0], tmp_path / 'copy.mp4')
+    found = [Neighbour(path, None, 0.9) for path in (videos[0], copy, *videos[1:], 'gone.mp4')]
+    kept = Query(videos[0], None, found).without_copies(3).neighbours
+    assert [each.video for each in kept] == [*videos[1:], 'gone.mp4']
 
 
 def test_names_from_outside_are_escaped(videos: list[str], tmp_path: Path):
