@@ -20,6 +20,8 @@ from mmengine.config import Config, DictAction
 from mmengine.dist import init_dist
 from mmengine.runner import Runner
 
+from .io import printable
+
 INTERRUPTED = 128 + signal.SIGINT  # exit status after Ctrl-C
 # Top-level keys of a config that a run or an evaluation reads
 KEYS = {
@@ -74,7 +76,8 @@ def _sentence(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None:
         text = f'{error.filename}: {error.strerror}'
-    return f'{Path(sys.argv[0]).stem}: {text}'
+    lines = map(printable, text.split('\n'))  # with names from lists, folders and files
+    return f'{Path(sys.argv[0]).stem}: ' + '\n'.join(lines)
 
 
 def exit_on_sigterm() -> None:

@@ -74,6 +74,12 @@ def test_a_mistake_ends_the_program_with_its_message(error: Exception, monkeypat
         raise error
 
 
+def test_a_message_does_not_control_the_terminal():
+    with pytest.raises(SystemExit) as leaving, plain_errors():
+        raise ValueError('a\x1b[2J\nb')
+    assert all(line.isprintable() for line in str(leaving.value).split('\n'))
+
+
 def test_other_errors_keep_their_traceback():
     with pytest.raises(ZeroDivisionError), plain_errors():
         raise ZeroDivisionError

@@ -24,7 +24,6 @@ from cvrl_cli import run_tool
 COMMANDS = dict(  # function of cvrl_mm.convert, and help
     tf=('convert_tf_checkpoint', 'a backbone that the authors released, prefix or .tar.gz'),
     slowfast=('convert_slowfast', "a SlowOnly encoder of SlowFast's zoo (.pyth)"),
-    slowonly=('export_slow_only', "weights for pretrained= of MMAction2's ResNet3dSlowOnly"),
     inflate=(
         'inflate_resnet',
         'R3D weights from a 2D ResNet: torchvision, timm, mmpretrain or ours',

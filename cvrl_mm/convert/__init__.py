@@ -5,7 +5,7 @@ files of weights, or graphs (ONNX, pt2). Start with ``files.py``, which checks t
 file, and ``description.py``, which builds the network that a file describes.
 """
 
-from .export import export_slow_only, extract_backbone
+from .export import extract_backbone
 from .files import load_weights, save_weights
 from .inflate import inflate_resnet
 from .slowfast import convert_slowfast
@@ -14,7 +14,6 @@ from .tensorflow import convert_tf_checkpoint
 __all__ = [
     'convert_slowfast',
     'convert_tf_checkpoint',
-    'export_slow_only',
     'extract_backbone',
     'inflate_resnet',
     'load_weights',

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from mmaction.models import ResNet3dSlowOnly
 from mmengine.logging import print_log
 from mmengine.utils import digit_version
 from torch import Tensor, nn
@@ -18,7 +17,7 @@ from torch.nn.modules.utils import _triple
 
 from ..io import replacing
 from ..models.backbone import SameConv3d, SameMaxPool3d
-from .description import PREFIX, conversion_of, describe, read_depth_and_width, without_folders
+from .description import PREFIX, conversion_of, describe, without_folders
 from .files import load_weights
 
 KEPT = ('origin', 'license', 'epoch', 'iter', 'cfg', 'inflated')  # keys of meta
@@ -70,53 +69,6 @@ def extract_backbone(path: str | Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f'{path}: {error}') from error
     return dict(state_dict=weights, meta=dict(source=Path(path).name) | kept | told)
-
-
-def export_slow_only(path: str | Path) -> dict[str, Any]:
-    """Convert weights for MMAction2's ``ResNet3dSlowOnly``.
-
-    Args:
-        path: A checkpoint of an ``R3DSlow`` with symmetric padding. Without a description of
-            the backbone, symmetric padding and the default strides and dilations are assumed.
-
-    Returns:
-        A checkpoint. The names in ``state_dict`` have no prefix, so the file can be used as the
-        backbone's argument ``pretrained`` (with ``pretrained2d=False``). ``meta`` is that of
-        :func:`extract_backbone`, with ``backbone``, the config of the ``ResNet3dSlowOnly``.
-
-    Raises:
-        ValueError: The weights need TensorFlow's padding or belong to another network.
-    """
-    checkpoint = extract_backbone(path)
-    state = {k.removeprefix(PREFIX): v for k, v in checkpoint['state_dict'].items()}
-    described = checkpoint['meta'].get('backbone')
-    if described is None:
-        print_log(
-            f'{path} does not describe its backbone. Symmetric padding is assumed.',
-            logger='current',
-            level=logging.WARNING,
-        )
-        described = dict(type='R3DSlow')
-    kind = described['type'].split('.')[-1]
-    if kind not in ('R3DSlow', 'ResNet3dSlowOnly') or described.get('padding') == 'tf_same':
-        raise ValueError(
-            f'{path}: a {kind:.80} with padding={described.get("padding")!r:.80} has other '
-            'features than any ResNet3dSlowOnly.'
-        )
-    default = dict(conv1_stride_t=2) if kind == 'R3DSlow' else {}
-    ours = ('type', 'width', 'padding', 'channels_last')
-    config = default | {k: v for k, v in described.items() if k not in ours}
-    try:
-        config['depth'], width = read_depth_and_width(state, 'conv1.conv.weight')
-        config['base_channels'] = int(64 * width)
-        config['conv1_kernel'] = tuple(state['conv1.conv.weight'].shape[2:])
-        with torch.device('meta'):
-            stock = ResNet3dSlowOnly(**config)
-        stock.load_state_dict(state, strict=True, assign=True)
-    except Exception as error:  # constructors raise many kinds of errors
-        raise ValueError(f'{path} does not fit ResNet3dSlowOnly: {error}') from error
-    meta = checkpoint['meta'] | dict(backbone=dict(type='ResNet3dSlowOnly') | config)
-    return dict(state_dict=state, meta=meta)
 
 
 def export_encoder(

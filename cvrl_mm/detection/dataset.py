@@ -174,7 +174,7 @@ class AVAKeyframeDataset(AVADataset):
             raise FileNotFoundError(
                 f'{len(missing)} of {len(videos)} movies of {self.ann_file} have no readable '
                 f'{"frames" if self.use_frames else "video"} in {folder!r}, the first one is '
-                f'{missing[0]}; check data_prefix and filename_tmpl={self.filename_tmpl!r}.'
+                f'{missing[0]!r}; check data_prefix and filename_tmpl={self.filename_tmpl!r}.'
             )
         return sources
 

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..io import printable
+
 
 class _DType:
     """Stands for ``numpy.dtype``, and accepts only types of numbers."""
@@ -83,7 +85,8 @@ def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
         return {key: _check(key, boxes.value) for key, boxes in loaded.items()}
     except Exception as error:  # a damaged file causes any
         raise ValueError(
-            f'{path} is not a pickled dict from "VIDEO,TTTT" to arrays (N, 4) or (N, 5): {error}.'
+            f'{path} is not a pickled dict from "VIDEO,TTTT" to arrays (N, 4) or (N, 5): '
+            f'{printable(error)}.'
         ) from error
 
 

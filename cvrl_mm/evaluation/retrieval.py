@@ -12,6 +12,7 @@ from mmengine.logging import print_log
 from torch import Tensor
 
 from ..datasets.lists import check_labels, video_list
+from ..io import printable
 from .features import build_recognizer, list_features
 from .knn import nearest_neighbours, neighbour_hits
 
@@ -87,8 +88,8 @@ def _warn_about_overlap(train: ConfigDict, test: ConfigDict) -> None:
     if shared := train_paths & test_paths:
         print_log(
             f'{len(shared)} of {len(test_paths)} videos of {test.ann_file} are also in '
-            f'{train.ann_file}, such as {min(shared)}. Each of them retrieves itself, so that the '
-            'results are too high.',
+            f'{train.ann_file}, such as {printable(min(shared))}. Each of them retrieves itself, '
+            'so that the results are too high.',
             logger='current',
             level=logging.WARNING,
         )

@@ -3,10 +3,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmaction.registry import MODELS
 from mmengine.utils import digit_version
 
-from cvrl_mm.convert import export, export_slow_only, extract_backbone, save_weights
+from cvrl_mm.convert import export, extract_backbone, save_weights
 from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.convert.export import export_encoder, run_graph
 from cvrl_mm.evaluation.encoder import Encoder
@@ -54,44 +53,6 @@ def test_a_view_is_saved_without_what_it_views(tmp_path):
     torch.save(dict(state_dict={'backbone.a': large[:10]}), tmp_path / 'in.pth')
     out = save_weights(extract_backbone(tmp_path / 'in.pth'), tmp_path / 'out.pth')
     assert out.stat().st_size < 10_000
-
-
-@pytest.mark.parametrize(
-    'described',
-    [
-        None,
-        SMALL,
-        dict(
-            **dict(SMALL, conv1_kernel=[1, 7, 7], conv1_stride_t=1, dilations=[1, 1, 1, 2]),
-            **dict(spatial_strides=[1, 2, 2, 1], channels_last=True),
-        ),
-    ],
-)
-def test_slow_only_gives_the_same_features(tmp_path, described):
-    meta = dict(backbone=dict(described, type='R3DSlow')) if described else {}
-    net = save(tmp_path / 'in.pth', described or SMALL, **meta)
-    out = save_weights(export_slow_only(tmp_path / 'in.pth'), tmp_path / 'out.pth')
-    config = torch.load(out, weights_only=True)['meta']['backbone']
-    stock = MODELS.build(config | dict(pretrained=str(out), pretrained2d=False))
-    stock.init_weights()
-    stock.eval()
-    x = torch.randn(1, 3, 4, 32, 32)
-    assert torch.equal(stock(x), net(x))
-
-
-@pytest.mark.parametrize(
-    ('weights', 'backbone', 'seen'),
-    [
-        (SMALL, dict(type='C3D'), 'C3D'),
-        (SMALL, dict(type='R3DSlow', dilations=3), 'ResNet3dSlowOnly'),
-        (SMALL, dict(type='R3DSlow', padding='tf_same'), 'tf_same'),
-        (dict(SMALL, stage_blocks=(1, 1, 1, 1)), None, 'in.pth'),
-    ],
-)
-def test_slow_only_refuses_other_networks(tmp_path, weights, backbone, seen):
-    save(tmp_path / 'in.pth', weights, **(dict(backbone=backbone) if backbone else {}))
-    with pytest.raises(ValueError, match=rf'in\.pth.*{seen}|{seen}'):
-        export_slow_only(tmp_path / 'in.pth')
 
 
 def test_no_backbone_is_refused(tmp_path):

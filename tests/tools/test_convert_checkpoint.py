@@ -23,7 +23,6 @@ def convert(monkeypatch):
 def test_errors_are_one_line_and_write_nothing(tmp_path, convert):
     convert('tf', TF, full := tmp_path / 'full.pth')
     for *args, out in (
-        ('slowonly', full, 'out.pth'),
         ('encoder', full, 'out.onnx'),
         ('inflate', full, 'out.pth'),
         ('tf', tmp_path / 'nowhere', 'out.pth'),

@@ -1,6 +1,5 @@
-"""The tools that evaluate an encoder by a config: linear_probe, retrieval, three_splits."""
+"""The tools that evaluate an encoder by a config: linear_probe and retrieval."""
 
-import json
 from pathlib import Path
 from unittest.mock import create_autospec
 
@@ -64,21 +63,3 @@ def test_mistakes_are_named(option: str, needed: str, message: str):
     args = evaluation_parser(None).parse_args([CONFIG, 'untrained', '--cfg-options', option])
     with pytest.raises(ValueError, match=message):
         start_evaluation(args, needed)
-
-
-def test_three_splits(tmp_path: Path, monkeypatch, capsys):
-    def finish(split: int, time: str, **metrics: float) -> None:
-        (tmp_path / f'{split}' / time).mkdir(parents=True)
-        (tmp_path / f'{split}' / time / f'{time}.json').write_text(json.dumps(metrics))
-
-    for split, accuracy in enumerate((0.1, 0.9, 0.94)):
-        finish(split, '20260102_000000', **{'acc/top1': accuracy})
-    finish(0, '20260103_000000', **{'acc/top1': 0.92})  # the last test counts,
-    finish(0, '20260104_000000', loss=0.3)  # and not a training
-    (tmp_path / '0/20260104_000000/scalars.json').write_text('{"acc/top1": 0.2}\n')
-    folders = [tmp_path / f'{split}' for split in range(3)]
-    run_script(monkeypatch, 'three_splits.py', *folders)
-    assert 'split 1 92.00%, mean of 3 splits 92.00%' in capsys.readouterr().out
-    for third, message in ((tmp_path / 'empty', 'empty has no result'), (folders[0], 'different')):
-        with pytest.raises(SystemExit, match=message):
-            run_script(monkeypatch, 'three_splits.py', *folders[:2], third)

@@ -40,7 +40,6 @@ class Trap:
     [
         ('convert_checkpoint.py', 'encoder', 'foreign.pth', 'out.pth'),
         ('convert_checkpoint.py', 'inflate', 'foreign.pth', 'out.pth'),
-        ('convert_checkpoint.py', 'slowonly', 'foreign.pth', 'out.pth'),
         ('extract_features.py', 'foreign.pth', 'data/motion/videos', '-o', 'feats.npz'),
         ('extract_features.py', 'foreign.pth', 'data', '-o', 'feats.npz', '--config', LINEAR),
         ('linear_probe.py', LINEAR, 'foreign.pth'),
