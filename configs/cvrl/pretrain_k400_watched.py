@@ -1,9 +1,7 @@
 # K400 pre-training that reports, every 10 epochs, k-NN accuracy, retrieval and signs of collapse
 # on 5 % of the validation videos: tools/data/make_subset.py writes their list.
 _base_ = './pretrain_k400.py'
-sample_watched = dict(
-    type='EvenClipSample', clip_len=16, frame_interval=2, num_clips=2, fps=25
-)
+sample_watched = dict(type='EvenClipSample', clip_len=16, frame_interval=2, num_clips=2, fps=25)
 watched = dict(
     type='VideoListDataset',
     ann_file='data/kinetics400/kinetics400_val_5pct_list_videos.txt',
