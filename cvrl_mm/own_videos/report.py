@@ -77,9 +77,9 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     plot_curves(curves, folder / 'curves.png', _panels(bool(unseen)))
     console.print('Measuring and drawing …')
     measures = {when: measure(x, unseen, labels) for when, x in feats.items()}
-    table = [['', 'untrained', 'trained', 'chance']]
+    table = [['', 'untrained', 'trained', *(['chance'] if labels else [])]]
     for untrained, trained in zip(*measures.values(), strict=True):
-        values = (untrained.value, trained.value, trained.chance)
+        values = (untrained.value, trained.value, *([trained.chance] if labels else []))
         table.append([trained.title, *('' if x is None else f'{x:.1f}' for x in values)])
     headline = verdict(measures[BEFORE][0], measures[AFTER][0])
     notes = _notes(cfg, folder, names, unseen, labels, failed)
@@ -307,7 +307,7 @@ def verdict(before: Measure, after: Measure) -> str:
     which = 'higher' if higher > lower else 'lower'
     return (
         f'{found}: {after.title} is {after.value:.1f} after and {before.value:.1f} before it, and '
-        f'{which} on {most:.1%} of {len(change)} random halves of the videos.'
+        f'{which} on {100 * most:g} % of {len(change)} random halves of the videos.'
     )
 
 
