@@ -55,7 +55,8 @@ class FinetuneOptions(Options):
 def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
     """Read the class of each video: its folder below the source, or its label in a list.
 
-    A video that lies directly in a source is of the class with the name of that folder.
+    A video that lies directly in a source is of the class with the name of that folder. The numbers
+    of a list are places in the ``classes.txt`` beside it, if there is one.
 
     Args:
         sources: Folders and lists.
@@ -77,12 +78,17 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
                 for path in find_videos(source)
             ]
         else:
+            beside = source.parent / 'classes.txt'  # as cvrl list writes it
+            names = [name for name in read_lines(str(beside)) if name] if beside.is_file() else []
             found = []
             for line in filter(str.strip, read_lines(str(source))):
                 match = LABELLED.fullmatch(line.strip())
                 if match is None:
                     raise ValueError(f'{source}: {line!r:.200} is not a video and its label.')
-                found.append((source.parent / match[1], match[2]))
+                path, label = match.groups()
+                if label.isdecimal() and int(label) < len(names):
+                    label = names[int(label)]
+                found.append((source.parent / path, label))
         for path, label in found:
             if labels.setdefault(abspath(path), label) != label:
                 raise ValueError(f'{path} has the labels {labels[abspath(path)]} and {label}.')

@@ -112,6 +112,8 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     (tmp_path / 'list.txt').write_text('my clip 1.mp4 draw circle\nx.mp4\t3\n\n')
     found = {Path(k).name: v for k, v in read_labels([tmp_path / 'list.txt']).items()}
     assert found == {'my clip 1.mp4': 'draw circle', 'x.mp4': '3'}
+    (tmp_path / 'classes.txt').write_text('a\nb\nc\nd e\n')
+    assert set(read_labels([tmp_path / 'list.txt']).values()) == {'draw circle', 'd e'}
 
 
 @pytest.mark.parametrize(
