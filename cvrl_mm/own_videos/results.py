@@ -65,7 +65,7 @@ def write_report(
     if failed:
         notes.append(
             f'{len(failed)} of {len(found)} videos could not be read, such as '
-            f'{printable(failed[0].video)}: {failed[0].error}.'
+            f'{printable(failed[0].video)}: {printable(failed[0].error)}.'
         )
     own = probs[range(len(true)), true]
     wrong = [i for i in own.argsort().tolist() if predicted[i] != true[i]][:SHOWN_MISTAKES]
@@ -75,16 +75,8 @@ def write_report(
         f'<small>{text(pairs[i][0].video)}</small></td>'
         for i in wrong
     ]
-    picture = base64.b64encode((folder / 'confusion.png').read_bytes()).decode()
-    (folder / 'index.html').write_text(
-        '<!doctype html>\n<html lang="en"><meta charset="utf-8">\n<title>Your classifier</title>\n'
-        f'<style>{STYLE} .matrix {{width: auto; max-width: 100%}} tr {{display: inline}} td, '
-        'td:first-child {display: inline-block; border: 0}</style>\n<h1>Your classifier</h1>\n'
-        + ''.join(f'<p>{text(note)}</p>\n' for note in notes)
-        + f'<img class="matrix" src="data:image/png;base64,{picture}" alt="confusion matrix">\n'
-        f'<h2>The worst mistakes</h2>\n<table><tr>{"".join(cells)}</tr></table>\n</html>\n',
-        encoding='utf-8',
-    )
+    picture = (folder / 'confusion.png').read_bytes()
+    (folder / 'index.html').write_text(_page(notes, picture, cells), encoding='utf-8')
     numbers = accuracy | dict(chance=chance, videos=len(true), confusion=matrix.tolist())
     numbers['classified'] = [
         [printable(p.video), classes[label], classes[guess]]
@@ -94,6 +86,23 @@ def write_report(
     with replacing(folder / 'report.md') as part:  # a report marks a finished training
         part.write_text('\n\n'.join(['# Report', *notes]) + '\n', encoding='utf-8')
     console.print(*notes, sep='\n', markup=False)
+
+
+def _page(notes: Sequence[str], picture: bytes, cells: Sequence[str]) -> str:
+    """Return a page with notes, a PNG picture and cells of HTML."""
+    style = f"""{STYLE}
+.matrix {{width: auto; max-width: 100%}}
+tr {{display: inline}}
+td, td:first-child {{display: inline-block; border: 0}}
+"""
+    return (
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8">\n<title>Your classifier</title>\n'
+        f'<style>{style}</style>\n<h1>Your classifier</h1>\n'
+        + ''.join(f'<p>{text(note)}</p>\n' for note in notes)
+        + f'<img class="matrix" alt="confusion matrix" src="data:image/png;base64,'
+        f'{base64.b64encode(picture).decode()}">\n'
+        f'<h2>The worst mistakes</h2>\n<table><tr>{"".join(cells)}</tr></table>\n</html>\n'
+    )
 
 
 def plot_over_time(prediction: Prediction, classes: Sequence[str], path: Path) -> None:
