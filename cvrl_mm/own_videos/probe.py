@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..cli import read_config
 from ..datasets.lists import read_lines
+from ..engine.runtime import print_warnings_only
 from .folder import AFTER, BEFORE, Trained, encode_videos, read_encoders
 from .inspect import MIN_CLASS_VIDEOS
 from .report import Measure, classify, split_in_folds, verdict
@@ -101,7 +102,7 @@ def probe_labels(
             f'{int(is_test.sum())} videos'
         )
     results = {when: classify(x, targets, folds) for when, x in feats.items()}
-    notes.append(verdict(results[BEFORE][0], results[AFTER][0]))
+    notes.append(verdict(results[BEFORE][:1], results[AFTER][:1]))
     return results, notes
 
 
@@ -142,6 +143,7 @@ def _features(
         elif name not in places:
             lost[name] = 'there is no such video'
     if paths:
+        print_warnings_only()
         config = read_config(trained.folder / 'config.py', 'model', 'train_dataloader')
         encoded, failed = encode_videos(read_encoders(config, trained.folder), list(paths.values()))
         feats = {when: torch.cat([feats[when], encoded[when]]) for when in feats}

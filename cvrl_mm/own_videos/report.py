@@ -81,7 +81,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     for untrained, trained in zip(*measures.values(), strict=True):
         values = (untrained.value, trained.value, *([trained.chance] if labels else []))
         table.append([trained.title, *('' if x is None else f'{x:.1f}' for x in values)])
-    headline = verdict(measures[BEFORE][0], measures[AFTER][0])
+    headline = verdict(measures[BEFORE], measures[AFTER])
     notes = _notes(cfg, folder, names, unseen, labels, failed)
     write_feature_page(folder / 'index.html', headline, notes, table, Trained.read(folder))
     numbers = {
@@ -285,30 +285,36 @@ def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds
     return [(torch.from_numpy(train), torch.from_numpy(test)) for train, test in found]
 
 
-def verdict(before: Measure, after: Measure) -> str:
+def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
     """Say whether a training has made an encoder better.
 
-    It has if the result is higher on almost all random halves of the videos. The results on such
-    halves vary as much as those on other samples of videos of the same size as all.
+    It has if the first measure is higher on almost all random halves of the videos. The results on
+    such halves vary about as much as those on other samples of videos of the same size as all. If
+    the first measure leaves it open, the last one is stated as well.
 
     Args:
-        before: Result of the untrained encoder.
-        after: Result of the trained encoder for the same videos.
+        before: Results of the untrained encoder.
+        after: Results of the trained encoder for the same videos.
 
     Returns:
-        Sentences for the report.
+        One or two sentences for the report.
     """
-    change = after.on_halves - before.on_halves
-    higher, lower = (change > 0).mean(), (change < 0).mean()
-    most = max(higher, lower)
-    found = 'It is not clear whether the training has made the encoder better or worse'
-    if most >= SURE:
-        found = f'The training has made the encoder {"better" if higher > lower else "worse"}'
-    which = 'higher' if higher > lower else 'lower'
-    return (
-        f'{found}: {after.title} is {after.value:.1f} after and {before.value:.1f} before it, and '
-        f'{which} on {100 * most:g} % of {len(change)} random halves of the videos.'
-    )
+    sentences = []
+    for old, new in list(zip(before, after, strict=True))[:: max(1, len(before) - 1)]:
+        change = new.on_halves - old.on_halves
+        higher, lower = (change > 0).mean(), (change < 0).mean()
+        is_clear = max(higher, lower) >= SURE
+        found = 'it is not clear whether the encoder is better or worse'
+        if is_clear:
+            found = f'the encoder has become {"better" if higher > lower else "worse"}'
+        sentences.append(
+            f'By {new.title}, {new.value:.1f} after and {old.value:.1f} before the training, '
+            f'{found} (higher on {100 * higher:g} % and lower on {100 * lower:g} % of '
+            f'{len(change)} random halves of the videos).'
+        )
+        if is_clear:
+            break
+    return ' '.join(sentences)
 
 
 def _panels(held_out: bool) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -37,7 +37,7 @@ def test_folders_are_classes(out: Path, capsys):
     for title in ('linear', '3-NN', '1-NN'):  # half of the smallest class of 6 or 7
         assert re.search(rf'{title} accuracy \(%\): .* before training, .* after', shown)
     assert ', 100.0 after training; chance 50.0' in shown
-    assert 'made the encoder better' in shown
+    assert 'has become better' in shown
 
 
 def test_labels_of_a_list(out: Path, tmp_path: Path):

@@ -7,6 +7,7 @@ import torch
 from cvrl_mm.evaluation.features import FeatureStore
 from cvrl_mm.own_videos.folder import NUM_CLIPS, Lists
 from cvrl_mm.own_videos.report import (
+    HALVES,
     Measure,
     classify,
     encode,
@@ -82,8 +83,8 @@ def test_rank_me_counts_directions():
 @pytest.mark.parametrize(
     ('before', 'after', 'said'),
     [
-        ([0] * 20 + [1] * 20, [0] * 10 + [1] * 30, 'has made the encoder better'),
-        ([0] * 10 + [1] * 30, [0] * 20 + [1] * 20, 'worse'),
+        ([0] * 20 + [1] * 20, [0] * 10 + [1] * 30, 'has become better'),
+        ([0] * 10 + [1] * 30, [0] * 20 + [1] * 20, 'has become worse'),
         ([0] * 20 + [1] * 20, [0] * 19 + [1] * 21, 'not clear'),
         ([0, 1] * 20, [1, 0] * 20, 'not clear'),
         ([1] * 40, [1] * 40, 'not clear'),
@@ -95,8 +96,11 @@ def test_verdict_follows_random_halves_of_the_videos(
     measures = [
         Measure.of('accuracy', np.array(hits), lambda x: 100 * x.mean()) for hits in (before, after)
     ]
-    text = verdict(*measures)
+    text = verdict(measures[:1], measures[1:])
     assert said in text and f'{measures[1].value:.1f} after' in text
+    ranks = [Measure('rank', value, np.full(HALVES, value)) for value in (1, 2)]
+    both = verdict([measures[0], *ranks[:1]], [measures[1], *ranks[1:]])
+    assert ('By rank, 2.0 after' in both) == ('not clear' in text)
 
 
 def test_accuracy_on_held_out_videos_is_the_headline():
