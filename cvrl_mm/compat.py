@@ -36,7 +36,6 @@ def apply() -> None:
     names_of_numpy_1()
     know_our_configs()
     avoid_mps()
-    keep_batch_norm_asynchronous()
 
 
 def hide_warnings() -> None:
@@ -140,27 +139,3 @@ def avoid_mps() -> None:
 
     if utils.DEVICE == 'mps':
         utils.DEVICE = 'cpu'
-
-
-def keep_batch_norm_asynchronous() -> None:
-    """Let ``SyncBatchNorm`` not wait for the GPU in each forward pass.
-
-    Upstream: pytorch/pytorch#78656. torch drops the statistics of ranks with an empty batch by a
-    mask that the host reads, except while a CUDA graph is captured. In training with a batch
-    on each rank there is nothing to drop.
-    """
-    import torch
-    from torch import Tensor, nn
-
-    if not torch.cuda.is_available():
-        return
-    sync_forward, is_capturing = nn.SyncBatchNorm.forward, torch.cuda.is_current_stream_capturing
-
-    def forward_without_mask(self: nn.SyncBatchNorm, input: Tensor) -> Tensor:
-        torch.cuda.is_current_stream_capturing = lambda: True
-        try:
-            return sync_forward(self, input)
-        finally:
-            torch.cuda.is_current_stream_capturing = is_capturing
-
-    nn.SyncBatchNorm.forward = forward_without_mask  # type: ignore[method-assign]  # to replace it

@@ -1,8 +1,8 @@
 """Several ranks on CPUs: gloo, data parallelism and synchronised batch normalisation.
 
 Importing this module lets mmengine 0.10 and torch train several ranks without a GPU: mmengine
-selects a CUDA device when it starts a rank and when it wraps the model, and torch's SyncBatchNorm
-does not support CPU tensors. It does nothing if there is an accelerator.
+selects a CUDA device when it starts a rank and when it wraps the model, and torch has no kernels of
+SyncBatchNorm for CPU tensors. It does nothing if there is an accelerator.
 """
 
 import os
@@ -16,7 +16,8 @@ import torch.distributed as dist
 from mmengine.device import get_device
 from mmengine.model import MMDistributedDataParallel
 from torch import Tensor, nn
-from torch.distributed.nn.functional import all_reduce
+
+LIBRARIES: list[torch.library.Library] = []  # their kernels exist as long as they do
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -31,7 +32,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def run_ranks_on_cpu() -> None:
-    init_wrapper, sync_forward = MMDistributedDataParallel.__init__, nn.SyncBatchNorm.forward
+    init_wrapper = MMDistributedDataParallel.__init__
 
     def init_gloo(backend: str, init_backend: str = 'torch', **kwargs: object) -> None:
         dist.init_process_group(backend='gloo', **kwargs)
@@ -39,34 +40,88 @@ def run_ranks_on_cpu() -> None:
     def init_on_cpu(self: MMDistributedDataParallel, module: nn.Module, **kwargs: object) -> None:
         init_wrapper(self, module, **{**kwargs, 'device_ids': None})
 
-    def forward_on_cpu(self: nn.SyncBatchNorm, x: Tensor) -> Tensor:
-        synchronise = self.training and dist.is_initialized()
-        return _sync_batch_norm(self, x) if synchronise else sync_forward(self, x)
-
     dist_utils._init_dist_pytorch = init_gloo
     MMDistributedDataParallel.__init__ = init_on_cpu
     MMDistributedDataParallel._passing_sync_batchnorm_handle = lambda self, module: None
-    nn.SyncBatchNorm.forward = forward_on_cpu
+    LIBRARIES.append(provide_kernels())
 
 
-def _sync_batch_norm(norm: nn.SyncBatchNorm, x: Tensor) -> Tensor:
-    """Normalise (N, C, …) by the mean and variance over all ranks, with exact gradients."""
-    dtype = x.dtype
-    x = x.to(torch.promote_types(dtype, torch.float32))  # statistics under autocast
-    over, shape = [0, *range(2, x.ndim)], [1, -1, *[1] * (x.ndim - 2)]
-    count = all_reduce(x.new_tensor(x.numel() / x.shape[1]))
-    mean = all_reduce(x.sum(over)) / count
-    centred = x - mean.view(shape)
-    var = all_reduce(centred.square().sum(over)) / count
-    if norm.track_running_stats:
-        with torch.no_grad():
-            norm.num_batches_tracked += 1
-            norm.running_mean.lerp_(mean, norm.momentum)
-            norm.running_var.lerp_(var * count / (count - 1), norm.momentum)
-    y = centred * torch.rsqrt(var + norm.eps).view(shape)
-    if norm.affine:
-        y = y * norm.weight.view(shape) + norm.bias.view(shape)
-    return y.to(dtype)
+def _statistics(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    x = _rows(x)
+    return x.mean(1), torch.rsqrt(x.var(1, correction=0) + eps)
+
+
+def _gather(
+    x: Tensor,
+    means: Tensor,
+    invstds: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+    counts: Tensor,
+) -> tuple[Tensor, Tensor]:
+    total, weights = counts.sum(), (counts / counts.sum())[:, None]
+    mean = (weights * means).sum(0)
+    var = (weights * (invstds**-2 - eps + (means - mean).square())).sum(0)
+    if running_mean is not None:
+        running_mean.lerp_(mean.to(running_mean), momentum)
+        running_var.lerp_((var * total / (total - 1)).to(running_var), momentum)
+    return mean, torch.rsqrt(var + eps)
+
+
+def _normalise(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, invstd: Tensor, eps: float
+) -> Tensor:
+    y = (_rows(x) - mean[:, None]) * invstd[:, None]
+    y = y if weight is None else y * weight[:, None] + bias[:, None]
+    return _unrows(y, x)
+
+
+def _reduce(
+    dy: Tensor, x: Tensor, mean: Tensor, invstd: Tensor, weight: Tensor | None, *needed: bool
+) -> tuple[Tensor, ...]:
+    dy, centred = _rows(dy), _rows(x) - mean[:, None]
+    sums = dy.sum(1), (dy * centred).sum(1)
+    return *sums, sums[1] * invstd, sums[0].clone()
+
+
+def _input_grad(
+    dy: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    sum_dy: Tensor,
+    sum_dy_xmu: Tensor,
+    counts: Tensor,
+) -> Tensor:
+    scale = invstd if weight is None else invstd * weight
+    centred = _rows(x) - mean[:, None]
+    mean_dy, mean_dy_xmu = (s[:, None] / counts.sum() for s in (sum_dy, sum_dy_xmu))
+    grad = _rows(dy) - mean_dy - centred * (invstd**2)[:, None] * mean_dy_xmu
+    return _unrows(grad * scale[:, None], x)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """Return the values of each channel, (C, M), at least in float32."""
+    return x.transpose(0, 1).flatten(1).to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _unrows(rows: Tensor, x: Tensor) -> Tensor:
+    shaped = rows.unflatten(1, (len(x), *x.shape[2:])).transpose(0, 1)
+    return torch.empty_like(x).copy_(shaped)
+
+
+def provide_kernels() -> torch.library.Library:
+    """Give the kernels of SyncBatchNorm, which only GPUs have, to the CPU."""
+    library = torch.library.Library('aten', 'IMPL', 'CPU')
+    library.impl('batch_norm_stats', _statistics)
+    library.impl('batch_norm_gather_stats_with_counts', _gather)
+    library.impl('batch_norm_elemt', _normalise)
+    library.impl('batch_norm_backward_reduce', _reduce)
+    library.impl('batch_norm_backward_elemt', _input_grad)
+    return library
 
 
 def _wait_in_a_rank() -> None:

@@ -11,7 +11,6 @@ from mmaction.evaluation.functional.ava_evaluation import metrics
 from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.device import get_device
-from torch import nn
 
 from cvrl_mm import compat
 
@@ -64,23 +63,6 @@ def test_configs_can_be_inherited_by_package(tmp_path: Path):
     (tmp_path / 'leaf.py').write_text("_base_ = 'cvrl_mm::cvrl/nothing.py'\n")
     with pytest.raises(FileNotFoundError, match=r'cvrl/nothing\.py'):
         Config.fromfile(tmp_path / 'leaf.py')
-
-
-def test_batch_norm_takes_no_mask_that_the_host_reads(monkeypatch: pytest.MonkeyPatch):
-    def forward(self: nn.SyncBatchNorm, x: torch.Tensor) -> torch.Tensor:
-        if x.numel() == 0:
-            raise ValueError('empty')
-        return x if torch.cuda.is_current_stream_capturing() else x[x > 0]
-
-    monkeypatch.setattr(nn.SyncBatchNorm, 'forward', forward)
-    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
-    monkeypatch.setattr(torch.cuda, 'is_current_stream_capturing', capturing := lambda: False)
-    compat.keep_batch_norm_asynchronous()
-    norm = nn.SyncBatchNorm(2)
-    assert norm.forward(torch.zeros(3)).shape == (3,)
-    with pytest.raises(ValueError, match='empty'):
-        norm.forward(torch.zeros(0))
-    assert torch.cuda.is_current_stream_capturing is capturing
 
 
 @pytest.mark.parametrize(('chosen', 'used'), [('mps', 'cpu'), ('cuda', 'cuda'), ('cpu', 'cpu')])

@@ -6,4 +6,4 @@ _base_ = [
     '../_base_/default_runtime.py',
 ]
 # 128 videos per GPU fit into 80 GB (docs/speed.md)
-model = dict(backbone=dict(recompute=dict(layer1=3)))
+model = dict(backbone=dict(recompute=dict(layer1='last')))

@@ -1,2 +1,4 @@
 _base_ = './pretrain_k600.py'
-model = dict(backbone=dict(depth=101, recompute=dict(stem=1, layer1=3, layer2=4)))
+part = 'branch'
+recompute = dict(layer1=part, layer2=part, layer3=part, layer4='last')
+model = dict(backbone=dict(depth=101, recompute=recompute))

@@ -8,7 +8,7 @@ _base_ = [
 model = dict(
     backbone=dict(
         init_cfg=dict(checkpoint='work_dirs/pretrain_k600/epoch_800.pth'),
-        recompute=dict(layer1=3),  # 128 videos per GPU fit into 80 GB (docs/speed.md)
+        recompute=dict(layer1='last'),  # 128 videos per GPU fit into 80 GB (docs/speed.md)
     ),
     cls_head=dict(num_classes=600),
 )

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.utils import _triple
 
 from ..io import replacing
-from ..models.backbone import SameConv3d, SameMaxPool3d
+from ..models.backbone import FrameMaxPool, SameConv3d
 from .description import PREFIX, conversion_of, describe, without_folders
 from .files import load_weights
 
@@ -179,7 +179,8 @@ class _Uint8Encoder(nn.Module):
 def _with_dynamic_padding(module: nn.Module) -> nn.Module:
     """Replace layers with TensorFlow's padding by layers that compute it inside the graph."""
     for name, child in module.named_children():
-        if isinstance(child, (SameConv3d, SameMaxPool3d)):
+        same_pool = isinstance(child, FrameMaxPool) and child.ceil_mode
+        if isinstance(child, SameConv3d) or same_pool:
             setattr(module, name, _DynamicSame(child))
         else:
             _with_dynamic_padding(child)
@@ -189,7 +190,7 @@ def _with_dynamic_padding(module: nn.Module) -> nn.Module:
 class _DynamicSame(nn.Module):
     """Compute the padding from symbolic sizes, pad, and apply the layer without padding."""
 
-    def __init__(self, layer: SameConv3d | SameMaxPool3d) -> None:
+    def __init__(self, layer: SameConv3d | FrameMaxPool) -> None:
         super().__init__()
         self.layer = layer
         self.axes = [_triple(sizes) for sizes in (layer.kernel_size, layer.stride, layer.dilation)]
@@ -205,7 +206,7 @@ class _DynamicSame(nn.Module):
             total = (size - 1) // stride * stride + reach - size if reach > 1 else 0
             pads += [total // 2, total - total // 2]
         conv = self.layer
-        if isinstance(conv, SameMaxPool3d):
+        if isinstance(conv, FrameMaxPool):
             return F.max_pool3d(F.pad(x, pads, value=-torch.inf), conv.kernel_size, conv.stride)
         return F.conv3d(
             F.pad(x, pads), conv.weight, conv.bias, conv.stride, 0, conv.dilation, conv.groups

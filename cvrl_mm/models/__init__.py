@@ -4,7 +4,7 @@ In: clips, (N, 2, C, T, H, W). Out: the losses and metrics of the contrastive or
 Start with ``recognizer.py``, then ``heads.py`` (Eq. 1) and ``backbone.py``.
 """
 
-from .backbone import R3DSlow, SameConv3d, SameMaxPool3d
+from .backbone import FrameMaxPool, R3DSlow, SameConv3d
 from .heads import InfoNCEHead, LinearProbeHead
 from .preprocessor import ClipDataPreprocessor
 from .recognizer import CVRL
@@ -12,9 +12,9 @@ from .recognizer import CVRL
 __all__ = [
     'CVRL',
     'ClipDataPreprocessor',
+    'FrameMaxPool',
     'InfoNCEHead',
     'LinearProbeHead',
     'R3DSlow',
     'SameConv3d',
-    'SameMaxPool3d',
 ]

@@ -1,9 +1,7 @@
 """The video encoder of CVRL."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,16 +10,13 @@ from mmaction.models import ResNet3dSlowOnly
 from mmaction.registry import MODELS
 from mmengine.model import initialize
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.utils import _triple
-from torch.utils.checkpoint import checkpoint
+from torch.autograd import Function
 
+from .norm import LARGEST, by_parts, recomputed
 from .weights import check_pretrained
 
 # Standard deviation of a standard normal distribution truncated at -2 and 2.
 TRUNCATED_STD = 0.87962566103423978
-# SyncBatchNorm's CUDA kernels index tensors in channels last with 32 bits, others with 64 bits
-MAX_ELEMENTS = 2**31
 # Blocks per stage; 36 in R3D-152. Bounds the network that the description in a checkpoint asks for
 LARGEST_STAGE = 100
 
@@ -48,13 +43,18 @@ class R3DSlow(ResNet3dSlowOnly):
             code does not.
         channels_last: Store weights and activations in ``torch.channels_last_3d``. The results
             are equal up to rounding; which layout is faster depends on the device and the
-            precision. By default, the layout of the clips is kept, except that clips whose
-            activations have 2**31 elements or more are made contiguous on a GPU.
-        recompute: Stages whose activations are recomputed in the backward pass to save memory,
-            with the number of blocks that are recomputed together: ``dict(layer1=3, layer3=2)``.
-            A number above the length of the stage selects the whole stage. ``stem`` means the
-            first convolution and the max pooling. The results and the running statistics of batch
-            norm do not change.
+            precision. By default, the layout of the clips is kept.
+        recompute: Stages of which activations are recomputed in the backward pass to save memory,
+            and how: ``dict(layer1='last', layer2='branch', layer3=2)``. The results and the running
+            statistics of batch norm do not change.
+
+            - ``'last'``: the last convolution of each block and its projection shortcut. They have
+              most of the channels and few operations.
+            - ``'branch'``: in addition the batch norms and ReLUs before them, from the results of
+              the first convolutions.
+            - A number: everything, in groups of so many blocks; a number above the length of the
+              stage selects the whole stage. ``stem=1`` means the first convolution and the max
+              pooling.
         with_cp: Recompute all stages except the stem, one block at a time; replaces
             ``recompute``.
         **kwargs: Further arguments of ``ResNet3dSlowOnly``: ``norm_cfg``, ``norm_eval``,
@@ -65,7 +65,6 @@ class R3DSlow(ResNet3dSlowOnly):
     """
 
     paddings = ('symmetric', 'tf_same')
-    maxpool: nn.MaxPool3d
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class R3DSlow(ResNet3dSlowOnly):
         conv1_stride_t: int = 2,
         zero_init_residual: bool = False,
         channels_last: bool = False,
-        recompute: Mapping[str, int] | None = None,
+        recompute: Mapping[str, int | str] | None = None,
         with_cp: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -91,8 +90,10 @@ class R3DSlow(ResNet3dSlowOnly):
             zero_init_residual=zero_init_residual,
             **kwargs,
         )
-        if padding == 'tf_same':
-            self.maxpool = SameMaxPool3d(self.maxpool.kernel_size, self.maxpool.stride)
+        pool = self.maxpool
+        self.maxpool = FrameMaxPool(
+            pool.kernel_size, pool.stride, pool.padding, ceil_mode=padding == 'tf_same'
+        )
         self.width = width
         self.padding = padding
         self.channels_last = channels_last
@@ -129,41 +130,38 @@ class R3DSlow(ResNet3dSlowOnly):
             )
         if self.channels_last:
             x = x.contiguous(memory_format=torch.channels_last_3d)
-        elif x.device.type != 'cpu' and self._stem_elements(x) >= MAX_ELEMENTS:
-            x = x.contiguous()  # loaders give channels last
-        stem = [self.conv1, self.maxpool] if self.with_pool1 else [self.conv1]
-        x = self._run('stem', stem, x)
+        if 'stem' in self.recompute and torch.is_grad_enabled():
+            x = recomputed(self._stem, x, self.conv1)
+        else:
+            x = self._stem(x)
         outs = []
         for i, name in enumerate(self.res_layers):
-            x = self._run(name, list(getattr(self, name)), x)
+            x = self._run(name, x)
             if i == 0 and self.with_pool2:
                 x = self.pool2(x)
             if i in self.out_indices:
                 outs.append(x)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
-    def _stem_elements(self, x: Tensor) -> int:
-        """Return the elements of the stem's output for clips ``x``, the largest of all tensors."""
-        strides = (self.conv1_stride_t, self.conv1_stride_s, self.conv1_stride_s)
-        positions = (-(-size // stride) for size, stride in zip(x.shape[2:], strides, strict=True))
-        return len(x) * self.base_channels * math.prod(positions)
+    def _stem(self, x: Tensor) -> Tensor:
+        """Convolve and pool. ReLU is last, on fewer values; it commutes with the maximum."""
+        if not self.with_pool1:
+            return self.conv1(x)
+        return F.relu(self.maxpool(self.conv1(x, activate=False)))
 
-    def _run(self, stage: str, modules: list[nn.Module], x: Tensor) -> Tensor:
-        """Run the modules of a stage, with recomputation if ``recompute`` names the stage."""
+    def _run(self, stage: str, x: Tensor) -> Tensor:
+        """Run the blocks of a stage, with recomputation if ``recompute`` names the stage."""
+        blocks = getattr(self, stage)
         together = self.recompute.get(stage)
         if together is None or not torch.is_grad_enabled():
-            return nn.Sequential(*modules)(x)
-        if stage == 'stem':
-            together = len(modules)
-        for start in range(0, len(modules), together):
-            group = nn.Sequential(*modules[start : start + together])
-            x = checkpoint(
-                group,
-                x,
-                use_reentrant=False,
-                preserve_rng_state=False,  # nothing in a ResNet is random
-                context_fn=partial(_contexts, group),
-            )
+            return blocks(x)
+        if isinstance(together, str):
+            for block in blocks:
+                x = _run_block(block, x, together)
+            return x
+        for start in range(0, len(blocks), together):
+            group = blocks[start : start + together]
+            x = recomputed(group, x, group)
         return x
 
     def train(self, mode: bool = True) -> 'R3DSlow':
@@ -218,16 +216,33 @@ class R3DSlow(ResNet3dSlowOnly):
     def _check_recompute(self) -> None:
         stages = ('stem', *self.res_layers)
         for stage, blocks in self.recompute.items():
-            if stage not in stages or not isinstance(blocks, int) or blocks < 1:
+            is_number = isinstance(blocks, int) and blocks >= 1
+            is_part = blocks in ('last', 'branch') and stage != 'stem'
+            if stage not in stages or not (is_number or is_part):
                 raise ValueError(
-                    f'recompute must give numbers of blocks, at least 1, for stages out of '
-                    f'{stages}; got {stage}={blocks!r}.'
+                    f"recompute must give 'last', 'branch' or a number of blocks, at least 1, for "
+                    f'stages out of {stages}, and a number for stem; got {stage}={blocks!r}.'
                 )
 
 
-def _contexts(group: nn.Module) -> tuple[AbstractContextManager, AbstractContextManager]:
-    """Return the contexts of a group's forward pass and of its recomputation."""
-    return nullcontext(), part_of_update(group, None)
+def _run_block(block: nn.Module, x: Tensor, part: str) -> Tensor:
+    """Run a residual block and recompute a part of it."""
+    *first, last = (getattr(block, f'conv{i}') for i in (1, 2, 3) if hasattr(block, f'conv{i}'))
+    out, tail = x, [last.conv, last.norm]
+    if part == 'branch':
+        tail = [*first, *tail]
+    else:
+        out = nn.Sequential(*first)(x)
+    out = _recomputed_sequence(tail, out)
+    if block.downsample is not None:
+        x = _recomputed_sequence([block.downsample.conv, block.downsample.norm], x)
+    out = block.relu(out + x)
+    return block.non_local_block(out) if block.non_local else out
+
+
+def _recomputed_sequence(modules: list[nn.Module], x: Tensor) -> Tensor:
+    sequence = nn.Sequential(*modules)
+    return recomputed(sequence, x, sequence, keep=True)
 
 
 def truncated_normal_(weight: Tensor) -> Tensor:
@@ -303,61 +318,63 @@ class SameConv3d(nn.Conv3d):
         return F.conv3d(x, self.weight, self.bias, self.stride, start, self.dilation, self.groups)
 
 
-class SameMaxPool3d(nn.MaxPool3d):
-    """``MaxPool3d`` with TensorFlow's ``SAME`` padding; the argument ``padding`` has no effect.
+class FrameMaxPool(nn.MaxPool3d):
+    """``MaxPool3d`` with a kernel of one frame, by ``max_pool2d`` on a view of the frames.
 
-    Padded elements count as minus infinity. ``ceil_mode`` lets the last window extend beyond the
-    end of an axis, so that the input is never copied.
+    The values and gradients are equal. The input is not kept for the backward pass, and CUDA has a
+    faster kernel. With ``ceil_mode``, the padding is TensorFlow's ``SAME``: the last window may
+    extend beyond the end of an axis, so that the input is never copied.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool (N, C, T, H, W) into (N, C, ceil(T/s), ceil(H/s), ceil(W/s))."""
-        pads = same_padding(x.shape[2:], _triple(self.kernel_size), _triple(self.stride))
-        start = [front for front, _ in pads]
-        return F.max_pool3d(x, self.kernel_size, self.stride, start, ceil_mode=True)
+        start = [0, *self.padding[1:]]
+        if self.ceil_mode:
+            start = [front for front, _ in same_padding(x.shape[2:], self.kernel_size, self.stride)]
+        if not (torch.is_grad_enabled() and x.requires_grad):
+            return F.max_pool3d(x, self.kernel_size, self.stride, start, ceil_mode=self.ceil_mode)
+        settings = self.kernel_size[1:], self.stride[1:], start[1:], (1, 1), self.ceil_mode
+        return _MaxPool.apply(x[:, :, :: self.stride[0]], settings)
 
 
-# Running statistics of batch norm for several forward passes per step
+class _MaxPool(Function):
+    """``max_pool2d`` of frames, which keeps only the positions of the maxima."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, settings: tuple) -> Tensor:
+        images = _fold(x)
+        pool = torch.ops.aten.max_pool2d_with_indices
+        parts = images.split(max(LARGEST // images[0].numel(), 1))
+        results = zip(*(pool(part, *settings) for part in parts), strict=True)
+        out, where = (x[0] if len(x) == 1 else torch.cat(x) for x in results)
+        ctx.save_for_backward(where)
+        ctx.like, ctx.settings = (x.shape, x.stride()), settings
+        return _unfold(out, x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        def grad_of(unread: Tensor, grad: Tensor, where: Tensor) -> Tensor:
+            backward = torch.ops.aten.max_pool2d_with_indices_backward
+            return backward(grad, unread, *ctx.settings, where)
+
+        x = grads[0].new_empty_strided(*ctx.like)  # only its shape and layout matter
+        grad = grads[0].contiguous(memory_format=_layout(x))
+        return _unfold(by_parts(grad_of, _fold(x), _fold(grad), *ctx.saved_tensors), x), None
 
 
-@contextmanager
-def part_of_update(network: nn.Module, index: int | None, count: int = 1) -> Iterator[None]:
-    """Combine several forward passes into one update of the running statistics.
+def _layout(x: Tensor) -> torch.memory_format:
+    is_last = x.is_contiguous(memory_format=torch.channels_last_3d)
+    return torch.channels_last_3d if is_last else torch.contiguous_format
 
-    After all ``count`` passes, the running mean is ``(1 - m) * old + m * mean``, where ``mean``
-    is the average of the batch means of all passes. The same holds for the variance, and
-    ``num_batches_tracked`` is increased by one. m is the momentum, or
-    ``1 / (num_batches_tracked + 1)`` if the momentum is ``None``, as in
-    :class:`torch.nn.BatchNorm3d`.
 
-    Args:
-        network: The network that contains the batch norms.
-        index: Number of this pass, from 0. The passes must run in this order. None for a
-            recomputation: the batch norms normalise by the statistics of the batch and update
-            nothing. (Without buffers, autograd would save other tensors, and
-            :func:`torch.utils.checkpoint.checkpoint` compares these.)
-        count: Number of passes.
-    """
-    norms: Any = [
-        norm
-        for norm in network.modules()
-        if isinstance(norm, _BatchNorm) and norm.training and norm.track_running_stats
-    ]
-    before = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
-    try:
-        for norm, momentum, counter in before:
-            if index is None:
-                norm.momentum = 0.0
-            else:
-                if momentum is None:  # the first pass has increased the counter already
-                    momentum = 1 / (int(counter) + (index == 0))
-                # After this pass, the old value and passes 0 to index have the total weight
-                # (1 - m) + (index + 1) * m / count of the final result, of which this pass has
-                # m / count.
-                norm.momentum = momentum / (count * (1 - momentum) + (index + 1) * momentum)
-            if index != 0:
-                norm.num_batches_tracked = torch.zeros_like(counter)
-        yield
-    finally:  # torch stops a recomputation by an exception as soon as it has all tensors
-        for norm, momentum, counter in before:
-            norm.momentum, norm.num_batches_tracked = momentum, counter
+def _fold(x: Tensor) -> Tensor:
+    """View clips, (N, C, T, H, W), as images, (N * T, C, H, W) or (N, C * T, H, W)."""
+    is_last = _layout(x) == torch.channels_last_3d
+    return x.transpose(1, 2).flatten(0, 1) if is_last else x.flatten(1, 2)
+
+
+def _unfold(images: Tensor, x: Tensor) -> Tensor:
+    """Undo :func:`_fold` of ``x``."""
+    if _layout(x) == torch.channels_last_3d:
+        return images.unflatten(0, (len(x), -1)).transpose(1, 2)
+    return images.unflatten(1, (x.shape[1], -1))

@@ -11,8 +11,9 @@ from mmaction.structures import ActionDataSample
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .backbone import global_average_pool, part_of_update
+from .backbone import global_average_pool
 from .heads import check_head_channels
+from .norm import part_of_update
 from .preprocessor import ClipDataPreprocessor
 
 STOCK_PREPROCESSORS = ('ActionDataPreprocessor', 'mmaction.ActionDataPreprocessor')
