@@ -1,4 +1,7 @@
 _base_ = './pretrain_k600.py'
-part = 'branch'
-recompute = dict(layer1=part, layer2=part, layer3=part, layer4='last')
-model = dict(backbone=dict(depth=101, recompute=recompute))
+model = dict(
+    backbone=dict(
+        depth=101,
+        recompute=dict(layer1='branch', layer2='branch', layer3='branch', layer4='last'),
+    )
+)

@@ -179,8 +179,7 @@ class _Uint8Encoder(nn.Module):
 def _with_dynamic_padding(module: nn.Module) -> nn.Module:
     """Replace layers with TensorFlow's padding by layers that compute it inside the graph."""
     for name, child in module.named_children():
-        same_pool = isinstance(child, FrameMaxPool) and child.ceil_mode
-        if isinstance(child, SameConv3d) or same_pool:
+        if isinstance(child, SameConv3d | FrameMaxPool) and getattr(child, 'ceil_mode', True):
             setattr(module, name, _DynamicSame(child))
         else:
             _with_dynamic_padding(child)

@@ -11,6 +11,7 @@ from mmaction.registry import MODELS
 from mmengine.model import initialize
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.nn.modules.utils import _triple
 
 from .norm import LARGEST, by_parts, recomputed
 from .weights import check_pretrained
@@ -65,6 +66,7 @@ class R3DSlow(ResNet3dSlowOnly):
     """
 
     paddings = ('symmetric', 'tf_same')
+    maxpool: nn.MaxPool3d
 
     def __init__(
         self,
@@ -225,7 +227,7 @@ class R3DSlow(ResNet3dSlowOnly):
                 )
 
 
-def _run_block(block: nn.Module, x: Tensor, part: str) -> Tensor:
+def _run_block(block: Any, x: Tensor, part: str) -> Tensor:
     """Run a residual block and recompute a part of it."""
     *first, last = (getattr(block, f'conv{i}') for i in (1, 2, 3) if hasattr(block, f'conv{i}'))
     out, tail = x, [last.conv, last.norm]
@@ -328,13 +330,14 @@ class FrameMaxPool(nn.MaxPool3d):
 
     def forward(self, x: Tensor) -> Tensor:
         """Pool (N, C, T, H, W) into (N, C, ceil(T/s), ceil(H/s), ceil(W/s))."""
-        start = [0, *self.padding[1:]]
+        kernel, stride = _triple(self.kernel_size), _triple(self.stride)
+        start = [0, *_triple(self.padding)[1:]]
         if self.ceil_mode:
-            start = [front for front, _ in same_padding(x.shape[2:], self.kernel_size, self.stride)]
+            start = [front for front, _ in same_padding(x.shape[2:], kernel, stride)]
         if not (torch.is_grad_enabled() and x.requires_grad):
-            return F.max_pool3d(x, self.kernel_size, self.stride, start, ceil_mode=self.ceil_mode)
-        settings = self.kernel_size[1:], self.stride[1:], start[1:], (1, 1), self.ceil_mode
-        return _MaxPool.apply(x[:, :, :: self.stride[0]], settings)
+            return F.max_pool3d(x, kernel, stride, start, ceil_mode=self.ceil_mode)
+        settings = kernel[1:], stride[1:], start[1:], (1, 1), self.ceil_mode
+        return _MaxPool.apply(x[:, :, :: stride[0]], settings)
 
 
 class _MaxPool(Function):

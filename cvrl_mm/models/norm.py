@@ -99,13 +99,9 @@ class _SyncNorm(Function):
         if needed[0]:
             sums = torch.cat([sum_dy, sum_dy_xmu])
             dist.all_reduce(sums, group=ctx.group)
-            grad_x = by_parts(
-                lambda dy, x: torch.batch_norm_backward_elemt(
-                    dy, x, mean, invstd, weight, *sums.chunk(2), counts
-                ),
-                grad,
-                x,
-            )
+            known = mean, invstd, weight, *sums.chunk(2), counts
+            backward: Any = torch.batch_norm_backward_elemt
+            grad_x = by_parts(lambda dy, x: backward(dy, x, *known), grad, x)
         return grad_x, grad_weight, grad_bias, *[None] * 6
 
 
@@ -152,7 +148,7 @@ def _merge(
     )
 
 
-def _total(sums: tuple[Tensor | None, ...]) -> Any:
+def _total(sums: tuple[Any, ...]) -> Any:
     return sums[0] if len(sums) == 1 or sums[0] is None else torch.stack(sums).sum(0)
 
 
@@ -170,20 +166,20 @@ _kept: _Kept | None = None  # of the region that runs now
 _stock_forward = nn.SyncBatchNorm.forward
 
 
-def _forward(self: nn.SyncBatchNorm, x: Tensor) -> Tensor:
+def _forward(self: nn.SyncBatchNorm, input: Tensor) -> Tensor:
     """Synchronise in training; see :class:`_SyncNorm`."""
     if not self.training or get_world_size(self.process_group) == 1:
-        return _stock_forward(self, x)
+        return _stock_forward(self, input)
     momentum = self.momentum
     if self.num_batches_tracked is not None:
         self.num_batches_tracked.add_(1)
         momentum = 1 / int(self.num_batches_tracked) if momentum is None else momentum
     settings = momentum or 0.0, self.eps, self.process_group, self, _kept
     running = self.running_mean, self.running_var
-    return _SyncNorm.apply(x, self.weight, self.bias, running, *settings)
+    return _SyncNorm.apply(input, self.weight, self.bias, running, *settings)
 
 
-nn.SyncBatchNorm.forward = _forward  # type: ignore[method-assign]
+nn.SyncBatchNorm.forward = _forward  # type: ignore[method-assign]  # to replace it
 
 
 # -- several passes per step -----------------------------------------------------------------
