@@ -7,4 +7,4 @@ _base_ = [
     '../_base_/default_runtime.py',
 ]
 # Recomputed so that 128 videos per GPU fit into 80 GB (docs/speed.md)
-model = dict(backbone=dict(padding='tf_same', recompute=dict(layer1='last')))
+model = dict(backbone=dict(padding='tf_same', recompute=dict(layer1='last', layer2='last')))

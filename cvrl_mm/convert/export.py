@@ -194,7 +194,7 @@ class _DynamicSame(nn.Module):
         self.layer = layer
         self.axes = [_triple(sizes) for sizes in (layer.kernel_size, layer.stride, layer.dilation)]
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, relu: bool = False) -> Tensor:
         pads = []
         for size, kernel, stride, dilation in reversed(
             [*zip(x.shape[2:], *self.axes, strict=True)]
@@ -206,7 +206,9 @@ class _DynamicSame(nn.Module):
             pads += [total // 2, total - total // 2]
         conv = self.layer
         if isinstance(conv, FrameMaxPool):
-            return F.max_pool3d(F.pad(x, pads, value=-torch.inf), conv.kernel_size, conv.stride)
+            x = F.pad(x, pads, value=-torch.inf)
+            x = F.max_pool3d(x, conv.kernel_size, conv.stride)
+            return x.relu() if relu else x
         return F.conv3d(
             F.pad(x, pads), conv.weight, conv.bias, conv.stride, 0, conv.dilation, conv.groups
         )

@@ -110,6 +110,8 @@ class AtomicCheckpointHook(CheckpointHook):
                     choice = [True, str(newest)]
                 elif runner._load_from is None:
                     choice = [False, None]  # mmengine would follow last_checkpoint anywhere
+            if not choice[0]:  # at once: a restart takes any checkpoint in the work dir
+                choice[1] = self._move_aside(runner, 0, 0, choice[1])
         broadcast_object_list(choice)
         runner._resume, runner._load_from = choice
 
@@ -161,21 +163,25 @@ class AtomicCheckpointHook(CheckpointHook):
         follow_config(runner, checkpoint)
 
     def before_train(self, runner: Runner) -> None:
-        """Move checkpoints of another training aside."""
+        """Move checkpoints that are later than the resumed one aside."""
         super().before_train(runner)
-        if not is_main_process():
-            return
+        if is_main_process() and runner._resume:
+            self._move_aside(runner, runner.epoch, runner.iter, str(runner._load_from))
+
+    def _move_aside(self, runner: Runner, epoch: int, step: int, used: str | None) -> str | None:
+        """Move checkpoints after an epoch and step to a subfolder; return where ``used`` is."""
         folder = Path(runner.work_dir)
+        reached = epoch if self.by_epoch else step
         counts = {
-            self.filename_tmpl: runner.epoch if self.by_epoch else runner.iter,
-            f'best_*_{self.filename_tmpl}': runner.epoch if self.by_epoch else runner.iter,
-            PREEMPTED: runner.iter,
+            self.filename_tmpl: reached,
+            f'best_*_{self.filename_tmpl}': reached,
+            PREEMPTED: step,
         }
         later = [
             path
             for template, reached in counts.items()
             for number, path in find_checkpoints(folder, [template])
-            if number > reached and not (runner._resume and str(path) == str(runner._load_from))
+            if number > reached and not (runner._resume and str(path) == used)
         ]
         if later:
             aside = next(f for i in count(1) if not (f := folder / f'earlier_{i}').exists())
@@ -187,6 +193,9 @@ class AtomicCheckpointHook(CheckpointHook):
                 f'{len(later)} checkpoints of another training were moved to {aside}. To continue '
                 f'that training instead, end this one and resume from a file there.'
             )
+            if used is not None and Path(used).resolve() in [path.resolve() for path in later]:
+                return str(aside / Path(used).name)
+        return used
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Save at the interval; save and end if a rank has received a signal.

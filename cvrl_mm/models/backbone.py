@@ -149,7 +149,7 @@ class R3DSlow(ResNet3dSlowOnly):
         """Convolve and pool. ReLU is last, on fewer values; it commutes with the maximum."""
         if not self.with_pool1:
             return self.conv1(x)
-        return F.relu(self.maxpool(self.conv1(x, activate=False)))
+        return self.maxpool(self.conv1(x, activate=False), relu=True)
 
     def _run(self, stage: str, x: Tensor) -> Tensor:
         """Run the blocks of a stage, with recomputation if ``recompute`` names the stage."""
@@ -328,20 +328,23 @@ class FrameMaxPool(nn.MaxPool3d):
     extend beyond the end of an axis, so that the input is never copied.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Pool (N, C, T, H, W) into (N, C, ceil(T/s), ceil(H/s), ceil(W/s))."""
+    def forward(self, x: Tensor, relu: bool = False) -> Tensor:
+        """Pool (N, C, T, H, W) into (N, C, ceil(T/s), ceil(H/s), ceil(W/s)), and apply ReLU."""
         kernel, stride = _triple(self.kernel_size), _triple(self.stride)
         start = [0, *_triple(self.padding)[1:]]
         if self.ceil_mode:
             start = [front for front, _ in same_padding(x.shape[2:], kernel, stride)]
-        if not (torch.is_grad_enabled() and x.requires_grad):
-            return F.max_pool3d(x, kernel, stride, start, ceil_mode=self.ceil_mode)
+        if not (self.training and torch.is_grad_enabled() and x.requires_grad):
+            out = F.max_pool3d(x, kernel, stride, start, ceil_mode=self.ceil_mode)
+            return out.relu_() if relu else out
         settings = kernel[1:], stride[1:], start[1:], (1, 1), self.ceil_mode
-        return _MaxPool.apply(x[:, :, :: stride[0]], settings)
+        x = x[:, :, :: stride[0]]
+        images = _MaxPool.apply(x, settings)
+        return _unfold(images.relu_() if relu else images, x)  # torch copies views to change them
 
 
 class _MaxPool(Function):
-    """``max_pool2d`` of frames, which keeps only the positions of the maxima."""
+    """Pool clips, (N, C, T, H, W), as images of :func:`_fold`; keep only where the maxima are."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, settings: tuple) -> Tensor:
@@ -352,7 +355,7 @@ class _MaxPool(Function):
         out, where = (x[0] if len(x) == 1 else torch.cat(x) for x in results)
         ctx.save_for_backward(where)
         ctx.like, ctx.settings = (x.shape, x.stride()), settings
-        return _unfold(out, x)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
@@ -361,8 +364,7 @@ class _MaxPool(Function):
             return backward(grad, unread, *ctx.settings, where)
 
         x = grads[0].new_empty_strided(*ctx.like)  # only its shape and layout matter
-        grad = grads[0].contiguous(memory_format=_layout(x))
-        return _unfold(by_parts(grad_of, _fold(x), _fold(grad), *ctx.saved_tensors), x), None
+        return _unfold(by_parts(grad_of, _fold(x), grads[0], *ctx.saved_tensors), x), None
 
 
 def _layout(x: Tensor) -> torch.memory_format:
@@ -378,6 +380,8 @@ def _fold(x: Tensor) -> Tensor:
 
 def _unfold(images: Tensor, x: Tensor) -> Tensor:
     """Undo :func:`_fold` of ``x``."""
+    if len(images) == len(x) and x.shape[2] == 1:
+        return images[:, :, None]  # unflatten gives this axis a stride that hides channels last
     if _layout(x) == torch.channels_last_3d:
         return images.unflatten(0, (len(x), -1)).transpose(1, 2)
     return images.unflatten(1, (x.shape[1], -1))

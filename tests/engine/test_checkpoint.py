@@ -176,6 +176,18 @@ def test_a_new_training_moves_the_former_aside(tmp_path: Path, monkeypatch):
     assert names(tmp_path / 'earlier_2') == ['epoch_1.pth']
 
 
+def test_a_restart_before_the_first_step_continues_no_other_training(tmp_path: Path, monkeypatch):
+    runner(tmp_path, epochs=2).train()
+    failing = runner(tmp_path, load_from=str(tmp_path / 'epoch_2.pth'))
+    monkeypatch.setattr(failing, 'load_or_resume', lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        failing.train()
+    assert failing._load_from == str(tmp_path / 'earlier_1' / 'epoch_2.pth')
+    failing.call_hook('after_run')  # the process has ended
+    monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', '1')
+    assert start_epoch(runner(tmp_path)) == 0
+
+
 def test_continues_from_a_named_checkpoint_after_a_restart(tmp_path: Path, monkeypatch):
     runner(tmp_path).train()
     named = dict(resume=True, load_from=str(tmp_path / 'epoch_2.pth'))
