@@ -284,15 +284,11 @@ def choose(
     rate = float(f'{np.median(rates):.5g}')
     window_frames = max(1, round(options.segment_seconds * rate))
     samples = sum(number_of_windows(video, window_frames) for video in train)
-    if samples < MIN_TRAIN_VIDEOS:
+    if samples < MIN_TRAIN_VIDEOS or len(inspection.videos) < MIN_VIDEOS:
         raise ValueError(
-            f'{samples} training videos are too few; give at least {MIN_TRAIN_VIDEOS}. Of long '
-            f'files, every {options.segment_seconds:g} s count as one (--segment-seconds).'
-        )
-    if len(inspection.videos) < MIN_VIDEOS:
-        raise ValueError(
-            f'At least {MIN_VIDEOS} files are needed, got {len(inspection.videos)}; cut a long '
-            'file into parts first (docs/own_videos.md).'
+            f'{samples} training videos in {len(inspection.videos)} files are too few; give at '
+            f'least {MIN_TRAIN_VIDEOS} in at least {MIN_VIDEOS} files. Of long files, every '
+            f'{options.segment_seconds:g} s count as one (--segment-seconds).'
         )
     chosen: dict[str, Setting] = {}
     recipe = GPU if machine.on_gpu else CPU
