@@ -230,9 +230,12 @@ def test_bad_arguments_are_refused(call, argument, error, message, net, tmp_path
         getattr(encoder_module.Encoder(net, ClipInput(4, 2, 32)), call)(argument)
 
 
-def test_windows_are_clips_at_regular_times(tmp_path, net, monkeypatch):
-    encode(tmp_path / 'a.mp4', num_frames=50, size=(64, 48))
-    encoder = encoder_module.Encoder(net, ClipInput(4, 3, 32))
+@pytest.mark.parametrize(
+    ('fps', 'batches', 'step'), [(None, [4, 4, 3], 1), (15, [4, 4], 2)], ids=['stored', 'counted']
+)
+def test_windows_are_clips_at_regular_times(tmp_path, net, monkeypatch, fps, batches, step):
+    encode(tmp_path / 'a.mp4', num_frames=50, size=(64, 48))  # 30 frames per second
+    encoder = encoder_module.Encoder(net, ClipInput(4, 3, 32, fps=fps))
     converted = []
     to_image = encoder_module.VideoFile.to_image
 
@@ -243,17 +246,16 @@ def test_windows_are_clips_at_regular_times(tmp_path, net, monkeypatch):
     monkeypatch.setattr(encoder_module.VideoFile, 'to_image', count)
     parts = list(encoder.windows(tmp_path / 'a.mp4', 4 / 30, batch_size=4))
     monkeypatch.undo()
-    clips, times = (torch.cat([torch.as_tensor(p[i]) for p in parts]) for i in (0, 1))
-    starts = list(range(0, 41, 4))
-    assert [len(part) for part, _ in parts] == [4, 4, 3]
+    assert [len(clips) for clips, _ in parts] == batches
     assert len(converted) == len(set(converted))  # each frame once
-    np.testing.assert_allclose(times[:, 0], np.array(starts) / 30)
-    np.testing.assert_allclose(times[:, 1] - times[:, 0], 10 / 30)
+    clips, times = (torch.cat([torch.as_tensor(p[i]) for p in parts]) for i in (0, 1))
     with encoder_module.VideoFile(tmp_path / 'a.mp4') as video:
         frames = np.stack(video.read(range(50)))
-    for clip, start in zip(clips, starts, strict=True):
-        one = encoder.transform(frames[start : start + 12], num_clips=1)[0]
-        assert torch.equal(clip, one)
+    single = encoder_module.Encoder(net, ClipInput(4, 1, 32))
+    for clip, (start, end), first in zip(clips, times, range(0, 50, 4), strict=False):
+        chosen = first + 3 * step * np.arange(4)
+        assert torch.equal(clip, single.transform(frames[chosen], num_clips=1)[0])
+        assert (start * 30, end * 30) == pytest.approx((first, chosen[-1] + 1))
 
 
 def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
