@@ -6,4 +6,6 @@ _base_ = [
     '../_base_/default_runtime.py',
 ]
 # 128 videos per GPU fit into 80 GB (docs/speed.md)
-model = dict(backbone=dict(init_cfg=None, recompute=dict(layer1='last')), cls_head=dict(num_classes=600))
+model = dict(
+    backbone=dict(init_cfg=None, recompute=dict(layer1='last')), cls_head=dict(num_classes=600)
+)

@@ -11,6 +11,7 @@ from multiprocessing import parent_process
 from types import FrameType
 from typing import Any
 
+import torch
 from mmengine.dist import broadcast_object_list, get_rank
 from mmengine.registry import LOOPS
 from mmengine.runner import EpochBasedTrainLoop, IterBasedTrainLoop, Runner
@@ -22,6 +23,7 @@ from .checkpoint import AtomicCheckpointHook
 
 MODEL = 1000  # last number of the key for the model; the keys of samples have 0 to 20 there
 SIGNALS = [getattr(signal, s) for s in ('SIGTERM', 'SIGUSR1', 'SIGINT') if hasattr(signal, s)]
+MANY_WORKERS = 8  # of which each needs no more than one batch ahead, in shared memory
 COPIED = (
     *('num_workers', 'collate_fn', 'pin_memory', 'timeout', 'worker_init_fn', 'generator'),
     *('prefetch_factor', 'multiprocessing_context'),
@@ -67,7 +69,7 @@ class _Seeded(BaseLoop):
         asked = self.runner.cfg.get('randomness', {}).get('seed')
         if asked is None and hasattr(batches.sampler, 'seed'):
             batches.sampler.seed = self.seed  # mmengine draws another one at each start
-        self._start(iter(self.dataloader))
+        self._start(copied_ahead(iter(self.dataloader)))
         saves = any(isinstance(hook, AtomicCheckpointHook) for hook in self.runner.hooks)
         with noted_signals(SIGNALS if saves else []) as self.signals:
             try:
@@ -137,7 +139,38 @@ class _SeededLoader(DataLoader):
         copied = {name: getattr(loader, name) for name in COPIED}
         if loader.num_workers == 0:
             copied['timeout'] = 0  # torch refuses another one
+        elif loader.num_workers >= MANY_WORKERS:
+            copied['prefetch_factor'] = 1
         return cls(loader.dataset, batch_sampler=seeded, **copied)
+
+
+def copied_ahead(batches: Iterator[dict]) -> Iterator[dict]:
+    """Copy the inputs of each batch to the GPU while the step before it runs; on a CPU do nothing.
+
+    A batch in page-locked memory is copied by a stream of its own. It is kept on the host until the
+    copy has finished, because it may lie in memory that the workers use again.
+    """
+    if not torch.cuda.is_available():
+        yield from batches
+        return
+    stream, ahead = torch.cuda.Stream(), None
+    for batch in chain(batches, [None]):
+        following = None
+        if batch is not None and isinstance(batch.get('inputs'), torch.Tensor):
+            with torch.cuda.stream(stream):
+                copy = batch['inputs'].to('cuda', non_blocking=True)
+                following = batch, {**batch, 'inputs': copy}, stream.record_event()
+        elif batch is not None:  # a list of tensors: the preprocessor copies it
+            following = batch, batch, None
+        if ahead is not None:
+            _, on_device, copied = ahead
+            if copied is not None:
+                copied.wait()
+                on_device['inputs'].record_stream(torch.cuda.current_stream())
+            yield on_device
+            if copied is not None:
+                copied.synchronize()
+        ahead = following
 
 
 @contextmanager

@@ -159,6 +159,7 @@ def test_released_recipe_differs_in_padding_crop_blur_and_solarisation():
     expected = {
         f'{AUGMENT}.transforms.0.type': 'TFRandomResizedCrop',
         f'{BACKBONE}.padding': 'tf_same',
+        f'{BACKBONE}.recompute.layer2': 'last',
         f'{AUGMENT}.transforms.5.prob.0': 1.0,
         f'{AUGMENT}.transforms.5.prob.1': 0.1,
         f'{AUGMENT}.transforms.6.type': 'ClipSolarize',

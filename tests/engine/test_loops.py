@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from mmengine.runner import Runner
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from cvrl_mm.engine.loops import outlive_signals
+from cvrl_mm.engine.loops import copied_ahead, outlive_signals
 from tests.pretraining import counted_in_steps, small_config
 from tests.processes import exit_codes, start
 from tests.toy import ToyData, ToyModel, toy_runner
@@ -286,3 +287,30 @@ def load_and_terminate(folder: Path) -> None:
 def test_workers_end_only_after_a_signal_of_their_parent(tmp_path: Path):
     assert exit_codes([start(load_and_terminate, tmp_path)]) == [0]
     assert (tmp_path / 'worker_0').exists()
+
+
+def test_each_batch_is_copied_while_the_step_before_runs(monkeypatch: pytest.MonkeyPatch):
+    class Stream:
+        """Also stands for the event that it records."""
+
+        def record_event(self) -> 'Stream':
+            return self
+
+        def wait(self) -> None: ...
+
+        def synchronize(self) -> None: ...
+
+    def to(x: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
+        log.append(f'copy {int(x)}')
+        return x
+
+    log: list[str] = []
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
+    monkeypatch.setattr(torch.cuda, 'Stream', Stream)
+    monkeypatch.setattr(torch.cuda, 'current_stream', Stream)
+    monkeypatch.setattr(torch.cuda, 'stream', lambda stream: nullcontext())
+    monkeypatch.setattr(torch.Tensor, 'to', to)
+    monkeypatch.setattr(torch.Tensor, 'record_stream', lambda x, stream: None)
+    for batch in copied_ahead(dict(inputs=torch.tensor(i)) for i in range(3)):
+        log.append(f'step {int(batch["inputs"])}')
+    assert log == ['copy 0', 'copy 1', 'step 0', 'copy 2', 'step 1', 'step 2']

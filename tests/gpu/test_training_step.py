@@ -9,6 +9,7 @@ from mmaction.structures import ActionDataSample
 from torch.utils.data import DataLoader, Dataset
 
 from cvrl_mm.datasets import stack_collate
+from cvrl_mm.engine.loops import copied_ahead
 
 SHAPE = (2, 3, 4, 32, 32)
 
@@ -35,8 +36,9 @@ def test_batches_are_page_locked_and_not_overwritten_while_they_are_copied():
     ).cuda()
     loader = DataLoader(Videos(), 8, num_workers=2, collate_fn=stack_collate, timeout=60)
     copies = []
-    for batch in loader:
-        assert batch['inputs'].is_pinned()
+    assert next(iter(loader))['inputs'].is_pinned()
+    for batch in copied_ahead(iter(loader)):
+        assert batch['inputs'].is_cuda
         torch.cuda._sleep(10**7)  # the copy begins when the workers could have gone on
         copies.append(preprocessor(batch, training=True)['inputs'])
     for number, copy in enumerate(copies):

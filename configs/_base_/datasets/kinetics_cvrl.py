@@ -30,7 +30,7 @@ pack = [dict(type='FormatShape', input_format='NCTHW'), dict(type='PackActionInp
 train_pipeline = [open_video, sample, decode, augment, *pack]
 train_dataloader = dict(
     batch_size=128,  # of 1024 videos on 8 ranks (Sec. 4.1)
-    num_workers=8,
+    num_workers=12,
     timeout=500,  # seconds for a batch, below that of dist_cfg
     drop_last=True,
     sampler=dict(type='DefaultSampler', shuffle=True),
