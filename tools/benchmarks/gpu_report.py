@@ -56,7 +56,7 @@ STOCK = dict(
 FEATURES = 2048 if ON_GPU else 64  # channels of the backbone
 LAYOUTS = ('loader', 'contiguous', 'channels_last')
 ALL_STAGES = dict(stem=1, layer1=3, layer2=4, layer3=6, layer4=3)
-RECOMPUTED = dict(none={}, layer1=dict(layer1=3), all=ALL_STAGES)
+RECOMPUTED = dict(none={}, layer1=dict(layer1='last'), all=ALL_STAGES)
 LARGEST_BATCH = 256  # videos
 STEPS = 50 if ON_GPU else 3  # of the training
 TRAINING = f'training, {STEPS} steps'
@@ -133,8 +133,9 @@ class TrainingStep:
             torch.cuda.reset_peak_memory_stats()
         median = statistics.median(seconds(step) for _ in range(steps))
         memory = torch.cuda.max_memory_allocated() / 2**30 if ON_GPU else None
-        rate = videos / median
-        return dict(videos=videos, ms_per_step=1e3 * median, videos_per_second=rate, GiB=memory)
+        reserved = torch.cuda.max_memory_reserved() / 2**30 if ON_GPU else None
+        speed = dict(ms_per_step=1e3 * median, videos_per_second=videos / median)
+        return dict(videos=videos, **speed, GiB=memory, reserved_GiB=reserved)
 
 
 def clip_shape(config: Any) -> tuple[int, int, int]:
