@@ -21,8 +21,8 @@ log_processor = dict(
     type='LogProcessor',
     window_size=20,
     by_epoch=True,
-    # Log means over the window; accuracies and entropy are not in mmengine's default
-    mean_pattern=r'.*(loss|time|data_time|grad_norm|acc|entropy).*',
+    # Log means over the window for training, but not of several validations (acc/top1)
+    mean_pattern=r'.*(loss|time|data_time|grad_norm|accuracy|_acc|entropy).*',
 )
 vis_backends = [dict(type='LocalVisBackend')]
 visualizer = dict(type='ActionVisualizer', vis_backends=vis_backends)

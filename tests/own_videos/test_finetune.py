@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from cvrl_mm.own_videos.train import last_checkpoint
 from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.own_videos.folder import small_encoder
 
+RUNTIME = Path(__file__).parents[2] / 'configs/_base_/default_runtime.py'
 QUICK = dict(steps=2, batch_size=4, workers=0)
 EVIL = """{{$A:(.*)|(\\');__import__("os").system("touch${IFS}PWNED")#}}"""
 
@@ -78,6 +80,9 @@ def test_the_config_alone_trains_and_continues(root: Path, tmp_path: Path):
     assert not (out / 'training').exists()
     cfg = Config.fromfile(config)
     assert cfg.model.backbone.depth == 18 and cfg.work_dir == f'{out}/training'
+    for other in (cfg, Config.fromfile(RUNTIME)):  # means over steps, but not over validations
+        pattern = other.log_processor.mean_pattern
+        assert re.match(pattern, 'train/top1_acc') and not re.match(pattern, 'val/acc/top1')
     Runner.from_cfg(Config(dict(cfg, work_dir=str(work)))).train()  # as MMAction2's tools do
     assert len(cvrl_mm.load_classifier(work / 'iter_2.pth').classes) == 2
     assert cvrl_mm.finetune(out=out) == out
