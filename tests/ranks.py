@@ -45,7 +45,7 @@ def _rank(rank: int, function: Callable, world_size: int, folder: str, args: tup
     )
     torch.save(function(*args), f'{folder}/{rank}.tmp')
     os.replace(f'{folder}/{rank}.tmp', f'{folder}/{rank}.pt')
-    # Another rank may still be receiving. The group is not destroyed: torch 2.4 holds Python's lock
+    # Another rank may still be receiving. The group is not destroyed: torch 2.5 holds Python's lock
     # while it does so, and hangs if a thread of gloo has yet to release a tensor.
     while not all(os.path.exists(f'{folder}/{other}.pt') for other in range(world_size)):
         time.sleep(0.01)

@@ -15,7 +15,7 @@ if [ "${1-}" = --oldest ]; then
   enter_environment .venv-oldest 3.10
   install_once constraints-oldest.txt --quiet --editable '.[lite,tests]'
   exec python -m pytest --numprocesses 2 --dist worksteal \
-    tests/{models,datasets,augmentation,engine,evaluation} tests/test_{compat,cpu_ranks,resume}.py "$@"
+    tests/{models,datasets,augmentation,engine,evaluation} tests/test_{compat,resume}.py "$@"
 fi
 
 # shellcheck disable=SC2086
