@@ -50,9 +50,7 @@ def find_fault(filename: str, strict: bool = True) -> str | None:
                 if num_decoded != video.num_frames:
                     return f'{num_decoded} of {video.num_frames} frames can be decoded'
             places = np.linspace(0, video.num_frames - 1, 2 if strict else NUM_FRAMES)
-            video.read(
-                places.astype(int)
-            )  # finds frames by their index and turns them, as training
+            video.read(places.astype(int))  # by their index and upright, as in training
     except UnreadableVideoError as error:
         return error.reason
     return None
@@ -78,6 +76,9 @@ def find_faults(
     Yields:
         Index of a video and the result of ``check``, in the order of completion. If a video hangs
         or crashes its process, the result is a description of this fault.
+
+    Raises:
+        RuntimeError: A process cannot be started.
     """
     CONTEXT.set_forkserver_preload([__name__])
     todo = iter(enumerate(filenames))
@@ -115,8 +116,14 @@ class _Checker:
         self.process = CONTEXT.Process(target=_serve, args=(far_end, self.check), daemon=True)
         self.process.start()
         far_end.close()
-        with suppress(EOFError, ConnectionError):  # answer() reports that the process is dead
+        try:
             self.answers.recv()  # it is ready
+        except (EOFError, ConnectionError) as error:
+            raise RuntimeError(
+                'A process that opens videos did not start; its error is printed above. It imports '
+                "the program's main module: a script must call this package in a block "
+                "if __name__ == '__main__'."
+            ) from error
 
     def begin(self, place: int, filename: str) -> None:
         if self.answers.closed:

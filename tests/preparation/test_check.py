@@ -49,6 +49,21 @@ def test_survives_videos_that_hang_or_crash():
     assert list(find_faults(['good'], 1, float('inf'), misbehave)) == [(0, 'good')]
 
 
+class Unloadable:
+    """What another process cannot import, as in a script without ``if __name__ == '__main__'``."""
+
+    def __reduce__(self) -> tuple:
+        return os._exit, (1,)
+
+    def __call__(self, filename: str) -> None:
+        pass
+
+
+def test_a_process_that_does_not_start_is_no_fault_of_a_video():
+    with pytest.raises(RuntimeError, match='__main__'):
+        list(find_faults(['good'], 1, check=Unloadable()))
+
+
 def note_and_wait(file: str) -> None:
     Path(file).write_text(str(os.getpid()))
     time.sleep(60)
