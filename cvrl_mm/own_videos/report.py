@@ -1,5 +1,6 @@
 """Write the results of a training: encoder, features, curves, report and page."""
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ BATCH_VIDEOS = 4
 FOLDS = 5
 MAX_NEIGHBOURS = 20
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
+EASY = 90.0  # accuracy of an untrained encoder in percent, above which little can be gained
 MAX_RANKED = 1000  # videos, for time
 WITH_LABELS = (
     'Accuracy: classifiers on the features, tested on {tested} and fitted to the others. The '
@@ -63,9 +65,16 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         )
     encoders = read_encoders(cfg, checkpoint)
     encoders[AFTER].meta.pop('cfg', None)  # it is beside the encoder, and has the user's paths
+    (folder / FEATURES).unlink(missing_ok=True)  # never those of another encoder
     encoders[AFTER].save(folder / 'encoder.safetensors')
-    clips = dict(clips=encoders[AFTER].clip_input.to_dict())
-    store = FeatureStore(checkpoint.with_suffix('.features'), clips)
+    state = checkpoint.stat()
+    basis = dict(
+        clips=encoders[AFTER].clip_input.to_dict(),
+        names=lists.names,
+        checkpoint=[state.st_size, state.st_mtime_ns],
+    )
+    key = hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:16]
+    store = FeatureStore(checkpoint.with_name(f'features_{key}'), basis)
     workers = cfg.train_dataloader.num_workers
     with progress('Encoding all videos', console) as on_progress:
         feats, names, failed = encode(encoders, lists, store, workers, on_progress)
@@ -314,6 +323,12 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
         )
         if is_clear:
             break
+        if new.chance is not None and old.value >= EASY:
+            sentences.append(
+                'These videos are too easy for a comparison: the untrained encoder tells their '
+                'classes apart. They may show the same persons or recordings as the others, which '
+                'cvrl probe OUT --groups PATTERN keeps apart.'
+            )
     return ' '.join(sentences)
 
 

@@ -103,6 +103,13 @@ def test_verdict_follows_random_halves_of_the_videos(
     assert ('By rank, 2.0 after' in both) == ('not clear' in text)
 
 
+@pytest.mark.parametrize('before', [0.5, 0.95])
+def test_easy_videos_show_nothing(before: float):
+    """The classes of these are told apart by an untrained encoder."""
+    old, new = (Measure('accuracy', 100 * x, np.full(HALVES, x), 10) for x in (before, before))
+    assert ('too easy' in verdict([old], [new])) == (before > 0.9)
+
+
 def test_accuracy_on_held_out_videos_is_the_headline():
     """Also if some videos have no class."""
     generator = torch.Generator().manual_seed(0)
