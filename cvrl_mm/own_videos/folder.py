@@ -3,7 +3,8 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from os.path import abspath
+from functools import cached_property
+from os.path import abspath, realpath
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,11 @@ class Trained:
     def path(self, index: int) -> str:
         """Return the path of a video."""
         return str(self.lists.root / self.names[index])
+
+    @cached_property
+    def name_of_file(self) -> dict[str, str]:
+        """The names by the resolved path of the video."""
+        return {realpath(self.path(i)): name for i, name in enumerate(self.names)}
 
     def class_of(self, index: int) -> str | None:
         """Return the name of the class of a video, or None."""

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from os.path import realpath
 from pathlib import Path
 
 import torch
@@ -24,8 +25,8 @@ def probe_labels(
 ) -> tuple[dict[str, list[Measure]], list[str]]:
     """Measure the accuracy of classifiers on the features of a training.
 
-    Videos of the lists that the training has not used are encoded; their names are then relative
-    to the folder of the training's videos or to that of the list.
+    Names in the lists are relative to the folder of the training's videos or to that of the list.
+    Videos that the training has not used are encoded.
 
     Args:
         out: Output folder of the training.
@@ -107,13 +108,20 @@ def probe_labels(
 
 
 def _read_labels(path: str | Path, trained: Trained) -> dict[str, str]:
-    """Read the labels of a list by name; lines without one and negative labels are left out."""
+    """Read the labels of a list by name; lines without one and negative labels are left out.
+
+    A video of the training has its name there, whichever folder the list's name is relative to.
+    """
     found: dict[str, str] = {}
+    used = set(trained.names)
     for line in read_lines(str(path)):
         name, _, label = line.strip().rpartition(' ')
         name = name.strip()
-        if not name or label.startswith('-') or line.strip() in trained.names:
+        if not name or label.startswith('-') or line.strip() in used:
             continue
+        if name not in used:
+            files = (realpath(folder / name) for folder in (trained.lists.root, Path(path).parent))
+            name = next(filter(None, map(trained.name_of_file.get, files)), name)
         if found.setdefault(name, label) != label:
             raise ValueError(f'{path}: {name} has the labels {found[name]} and {label}.')
     if not found:

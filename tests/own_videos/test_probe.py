@@ -53,6 +53,19 @@ def test_labels_of_a_list(out: Path, tmp_path: Path):
         assert values(out, labels) == values(out)
 
 
+def test_names_relative_to_the_list(out: Path, tmp_path: Path):
+    """They are found by path, also through a link, and not encoded again."""
+    (tmp_path / 'linked').symlink_to(Trained.read(out).lists.root / 'a')
+    names = [f'linked/{i}.mp4' if i % 2 == 0 else NAMES[i] for i in range(16)]
+    labels = _write(tmp_path / 'labels.txt', {i: i % 2 for i in range(16)}, names)
+    results, notes = probe_labels(out, labels)
+    assert [m.value for found in results.values() for m in found] == values(out)
+    assert not any('encoded' in note for note in notes)
+    test = _write(tmp_path / 'test.txt', {0: 0, 1: 1})
+    with pytest.raises(ValueError, match='2 of the videos'):
+        probe_labels(out, labels, test)
+
+
 def values(*given) -> list[float]:
     return [m.value for found in probe_labels(*given)[0].values() for m in found]
 
