@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from mmaction.registry import MODELS
 from mmengine.logging import print_log
+from mmengine.registry import MODELS as ROOT
 from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -31,6 +32,12 @@ LOADERS = ('test_dataloader', 'val_dataloader', 'train_dataloader')
 # Settings of initialisation and training, which are not part of the architecture
 NOT_ARCHITECTURE = ('init_cfg', 'pretrained', 'frozen_stages', 'norm_eval', 'with_cp', 'recompute')
 BACKBONE_MODULES = ('cvrl_mm.models.', 'mmaction.models.backbones.')
+LAYER_MODULES = (
+    *('torch.nn.', 'mmcv.cnn.', 'mmengine.utils.dl_utils.'),
+    *('mmaction.models.common.', 'mmaction.models.backbones.'),
+)
+PATHWAY = 'resnet3d'  # the type of SlowFast's pathways, which is not registered
+IMPORTING = ('_scope_', 'padding_mode')  # keys besides type whose values MMAction2 imports
 # Limits of a description; real ones stay far below
 LARGEST_TEXT = 1_000_000
 LARGEST_INTEGER = 100_000
@@ -281,13 +288,18 @@ def build_backbone(
         ValueError: The type of the backbone is unknown, or the weights do not fit.
     """
     init_default_scope('mmaction')
-    kind = MODELS.get(backbone['type'])
-    if kind is None or not kind.__module__.startswith(BACKBONE_MODULES):
+    if not _module_of(backbone['type']).startswith(BACKBONE_MODULES):
         raise ValueError(f'{name}: {short(backbone["type"])} is no backbone of MMAction2 or ours.')
     most_calls = CALLS_PER_TENSOR * (len(checkpoint['state_dict']) + 10)
     try:
         if any(isinstance(x, int) and x > LARGEST_INTEGER for x in _walk(backbone)):
             raise ValueError(f'a number is larger than {LARGEST_INTEGER}')
+        for part in _dicts(backbone):
+            kind = part.get('type', PATHWAY) if part is not backbone else PATHWAY
+            if kind != PATHWAY and not _module_of(kind).startswith(LAYER_MODULES):
+                raise ValueError(f'{short(kind)} is no layer of a network')
+            if not part.keys().isdisjoint(IMPORTING):
+                raise ValueError(f'it sets one of {IMPORTING}, which can import modules')
         try:
             with _AtMost(most_calls), torch.device('meta'):
                 network = MODELS.build(dict(backbone))
@@ -308,6 +320,18 @@ def build_backbone(
         why = f'cannot be built: {printable(error)}'
         raise ValueError(f'{name}: {short(backbone)} {why}') from error
     return network
+
+
+def _module_of(kind: object) -> str:
+    """Return the module of a registered class, or ''.
+
+    ``MODELS.get`` imports any name that is not registered, which runs code that a file names.
+    """
+    if not isinstance(kind, str):
+        return ''
+    MODELS.import_from_location()
+    found = (MODELS.module_dict | ROOT.module_dict).get(kind.removeprefix('mmaction.'))
+    return getattr(found, '__module__', '')
 
 
 class _AtMost(TorchFunctionMode):

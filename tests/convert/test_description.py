@@ -142,6 +142,27 @@ def test_hostile_backbones_are_refused(backbone):
     assert len(str(error.value)) < 1000
 
 
+@pytest.mark.parametrize('kind', ['planted.Layer', 'planted'])
+@pytest.mark.parametrize(
+    'backbone',
+    [
+        lambda kind: dict(type=kind),
+        lambda kind: dict(BACKBONE, act_cfg=dict(type=kind)),
+        lambda kind: dict(BACKBONE, norm_cfg=dict(type='BN3d', _scope_=kind)),
+        lambda kind: dict(BACKBONE, conv_cfg=dict(type='ConvModule', padding_mode=kind)),
+        lambda kind: dict(TRANSFORMER, norm_cfg=[dict(a=dict(type=kind))]),
+    ],
+)
+def test_a_description_imports_nothing(tmp_path, monkeypatch, kind, backbone):
+    (tmp_path / 'planted.py').write_text("open('ran', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    checkpoint = dict(state_dict={'backbone.a': torch.zeros(3)}, meta={})
+    with pytest.raises(ValueError, match=r'x\.pth'):
+        build_backbone(backbone(kind), checkpoint, 'x.pth')
+    assert not (tmp_path / 'ran').exists()
+
+
 def test_a_dumped_config_is_read_as_mmengine_reads_it():
     config = Config(
         dict(
