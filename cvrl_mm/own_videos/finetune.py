@@ -258,7 +258,13 @@ class FineTuning(Task):
             for prediction in predict(classifier, paths, num_workers=workers):
                 found.append(prediction)
                 on_progress(len(found), len(paths))
-        write_report(folder, classifier.classes, found, [label for _, label in videos], console)
+        training = (
+            f'Trained on {len(read_video_list(str(folder / "lists/train.txt")))} videos: '
+            f'{cfg.train_cfg.max_iters} steps of {cfg.train_dataloader.batch_size} videos per '
+            'device.'
+        )
+        labels = [label for _, label in videos]
+        write_report(folder, training, root, classifier.classes, found, labels, console)
 
 
 def _as_arguments(backbone: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from os.path import relpath
 from pathlib import Path
 
 import torch
@@ -15,7 +16,7 @@ from rich.console import Console
 
 from ..datasets.lists import gather_videos
 from ..io import printable, replacing
-from ..visualization.pages import STYLE, preview, text
+from ..visualization.pages import HEAD, STYLE, preview, text
 from .predict import Prediction, load_classifier, predict
 
 SHOWN, SHOWN_CLASSES, SHOWN_MISTAKES = 3, 8, 12  # printed, in a figure, on the page
@@ -23,6 +24,8 @@ SHOWN, SHOWN_CLASSES, SHOWN_MISTAKES = 3, 8, 12  # printed, in a figure, on the 
 
 def write_report(
     folder: Path,
+    training: str,
+    root: Path,
     classes: Sequence[str],
     found: Sequence[Prediction],
     labels: Sequence[int],
@@ -32,6 +35,8 @@ def write_report(
 
     Args:
         folder: Output folder.
+        training: A sentence on the training.
+        root: The folder that the videos' names are relative to.
         classes: Names of the classes.
         found: Predictions of the held-out videos.
         labels: Their classes.
@@ -60,7 +65,8 @@ def write_report(
     shown = ', '.join(f'{name[:3]}-{name[3:]} {100 * x:.1f} %' for name, x in accuracy.items())
     notes = [
         f'{shown} on {len(true)} held-out videos of {len(classes)} classes; always the most '
-        f'frequent class: {100 * chance:.1f} %.'
+        f'frequent class: {100 * chance:.1f} %.',
+        training,
     ]
     if failed:
         notes.append(
@@ -69,14 +75,20 @@ def write_report(
         )
     own = probs[range(len(true)), true]
     wrong = [i for i in own.argsort().tolist() if predicted[i] != true[i]][:SHOWN_MISTAKES]
-    cells = [
-        f'<td><img src="{preview(pairs[i][0].video)}" alt="">{text(classes[predicted[i]])} '
-        f'{100 * probs[i, predicted[i]]:.0f} %<br>is {text(classes[true[i]])} {100 * own[i]:.0f} %'
-        f'<small>{text(pairs[i][0].video)}</small></td>'
-        for i in wrong
-    ]
+    figures = []
+    for i in wrong:
+        video = pairs[i][0].video
+        lines = [
+            f'{what}: <b>{text(classes[label])}</b> ({100 * probs[i, label]:.0f}&nbsp;%)'
+            for what, label in (('predicted', predicted[i]), ('true', true[i]))
+        ]
+        name = text(relpath(video, root))
+        figures.append(
+            f'<figure><img src="{preview(video)}" alt="{name}">{"<br>".join(lines)}'
+            f'<small>{name}</small></figure>'
+        )
     picture = (folder / 'confusion.png').read_bytes()
-    (folder / 'index.html').write_text(_page(notes, picture, cells), encoding='utf-8')
+    (folder / 'index.html').write_text(_page(notes, picture, figures), encoding='utf-8')
     numbers = accuracy | dict(chance=chance, videos=len(true), confusion=matrix.tolist())
     numbers['classified'] = [
         [printable(p.video), classes[label], classes[guess]]
@@ -88,20 +100,16 @@ def write_report(
     console.print(*notes, sep='\n', markup=False)
 
 
-def _page(notes: Sequence[str], picture: bytes, cells: Sequence[str]) -> str:
-    """Return a page with notes, a PNG picture and cells of HTML."""
-    style = f"""{STYLE}
-.matrix {{width: auto; max-width: 100%}}
-tr {{display: inline}}
-td, td:first-child {{display: inline-block; border: 0}}
-"""
+def _page(notes: Sequence[str], picture: bytes, figures: Sequence[str]) -> str:
+    """Return a page with notes, a PNG picture and figures of HTML."""
     return (
-        '<!doctype html>\n<html lang="en"><meta charset="utf-8">\n<title>Your classifier</title>\n'
-        f'<style>{style}</style>\n<h1>Your classifier</h1>\n'
+        f'{HEAD}<title>Your classifier</title>\n<style>{STYLE}</style>\n<h1>Your classifier</h1>\n'
         + ''.join(f'<p>{text(note)}</p>\n' for note in notes)
-        + f'<img class="matrix" alt="confusion matrix" src="data:image/png;base64,'
+        + f'<img alt="confusion matrix" src="data:image/png;base64,'
         f'{base64.b64encode(picture).decode()}">\n'
-        f'<h2>The worst mistakes</h2>\n<table><tr>{"".join(cells)}</tr></table>\n</html>\n'
+        '<h2>The worst mistakes</h2>\n'
+        '<p>Each video with its predicted and its true class, and their probabilities.</p>\n'
+        f'<div class="row">{"".join(figures)}</div>\n</html>\n'
     )
 
 

@@ -47,7 +47,9 @@ def test_everything_is_written(out: Path, root: Path):
     assert (sum(map(sum, report['confusion'])), hits) == (4, 4 * report['top1'])
     page = (out / 'index.html').read_text()
     wrong = [row for row in rows if row[1] != row[2]]
-    assert page.count('<td><img src="data:image/webp') == len(wrong) and EVIL not in page
+    assert page.count('<figure><img src="data:image/webp') == len(wrong) and EVIL not in page
+    assert str(root) not in page  # names are relative to the folder of the videos
+    assert f'{QUICK["steps"]} steps' in (out / 'report.md').read_text()
     assert (out / 'confusion.png').stat().st_size > 1000
     assert not list(root.rglob('PWNED')) and not Path('PWNED').exists()
     classes = (out / 'lists/classes.txt').read_text().splitlines()
