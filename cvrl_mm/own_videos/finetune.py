@@ -100,7 +100,7 @@ class FineTuning(Task):
 
     options = FinetuneOptions
     usage = 'classifier = cvrl_mm.load_classifier({!r})'
-    epochs, min_steps, advised_steps = 50, 300, 50
+    epochs, min_steps = 50, 300
 
     def inspect(
         self,

@@ -68,7 +68,7 @@ class Task:
 
     options: type[Options] = Options
     usage = 'encoder = cvrl_mm.load_encoder({!r})'
-    epochs, min_steps, advised_steps = EPOCHS, MIN_STEPS, MIN_STEPS
+    epochs, min_steps = EPOCHS, MIN_STEPS
 
     def inspect(
         self, sources: Sequence[str], options: Any, on_progress: Callable[[int, int], None]
@@ -213,7 +213,7 @@ def _write_config(
                 plan.settings['steps'] = steps
                 with replacing(config) as part:
                     part.write_text(task.render(found, plan, options), encoding='utf-8')
-                _say(*remarks(plan, options, task.advised_steps, seconds))
+                _say(*remarks(plan, options, task.min_steps, seconds))
         broadcast_object_list(changed)
         return changed[0]
 
