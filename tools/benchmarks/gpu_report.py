@@ -60,8 +60,7 @@ RECOMPUTED = dict(none={}, layer1=dict(layer1='last'), all=ALL_STAGES)
 LARGEST_BATCH = 256  # videos
 STEPS = 50 if ON_GPU else 3  # of the training
 TRAINING = f'training, {STEPS} steps'
-# Dense bfloat16 TFLOP/s according to NVIDIA's data sheets
-NOMINAL_TFLOPS = {'A100': 312, 'H100 PCIe': 756, 'H100 80GB HBM3': 989, 'H200': 989}
+SMALLER_GPU = 78 * 2**30  # bytes that PyTorch can use on a GPU of 80 GB
 
 
 def load_config(name: str, **options: object) -> Any:
@@ -99,6 +98,7 @@ class TrainingStep:
     """
 
     def __init__(self, config: Any, layout: str = 'loader', compiled: bool = False) -> None:
+        import memory
         from mmaction.registry import MODELS
         from mmengine.optim import build_optim_wrapper
 
@@ -112,13 +112,14 @@ class TrainingStep:
         if compiled:
             self.model.backbone.compile(backend='inductor' if ON_GPU else 'eager')
         self.optim_wrapper = build_optim_wrapper(self.model, config.optim_wrapper)
-        self.shape, self.layout = clip_shape(config), layout
+        self.shape = memory.sample_shape(config.train_dataloader.dataset.pipeline)
+        self.layout = layout
 
     def measure(self, videos: int, steps: int) -> dict[str, Any]:
         """Time several steps with a number of videos, after two warm-up steps."""
         from mmaction.structures import ActionDataSample
 
-        clips = torch.randint(256, (videos, 2, *self.shape, 3), dtype=torch.uint8)
+        clips = torch.randint(256, (videos, *self.shape, 3), dtype=torch.uint8)
         clips = clips.permute(0, 1, 5, 2, 3, 4)
         clips = clips.contiguous() if self.layout == 'contiguous' else clips
         clips = clips.pin_memory() if ON_GPU else clips
@@ -127,28 +128,29 @@ class TrainingStep:
             data = dict(inputs=clips, data_samples=[ActionDataSample() for _ in range(videos)])
             self.model.train_step(data, self.optim_wrapper)
 
-        for _ in range(2):
-            step()
+        first = seconds(step)  # includes cuDNN's search or the compilation
+        step()
         if ON_GPU:
             torch.cuda.reset_peak_memory_stats()
         median = statistics.median(seconds(step) for _ in range(steps))
-        memory = torch.cuda.max_memory_allocated() / 2**30 if ON_GPU else None
-        reserved = torch.cuda.max_memory_reserved() / 2**30 if ON_GPU else None
-        speed = dict(ms_per_step=1e3 * median, videos_per_second=videos / median)
-        return dict(videos=videos, **speed, GiB=memory, reserved_GiB=reserved)
-
-
-def clip_shape(config: Any) -> tuple[int, int, int]:
-    """Return frames, height and width of a training clip."""
-    pipeline = config.train_dataloader.dataset.pipeline
-    width, height = pipeline[3]['transforms'][1]['scale']
-    return pipeline[1]['clip_len'], height, width
+        result = dict(videos=videos, ms_per_step=1e3 * median, videos_per_second=videos / median)
+        if ON_GPU:
+            result['GiB'] = torch.cuda.max_memory_allocated() / 2**30
+            result['reserved_GiB'] = torch.cuda.max_memory_reserved() / 2**30
+        return dict(result, first_step_seconds=first)
 
 
 def training_step(
-    name: str = K400, layout: str = 'loader', compiled: bool = False, **options: object
+    name: str = K400,
+    layout: str = 'loader',
+    compiled: bool = False,
+    smaller: bool = False,
+    **options: object,
 ) -> dict[str, Any]:
-    """Measure a step with the batch size of the config."""
+    """Measure a step with the batch size of the config; ``smaller``: as on a GPU of 80 GB."""
+    if smaller and ON_GPU:
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(SMALLER_GPU / total, 1.0))
     config = load_config(name, **options)
     step = TrainingStep(config, layout, compiled)
     return step.measure(config.train_dataloader.batch_size, steps=10 if ON_GPU else 2)
@@ -175,26 +177,19 @@ def largest_batch(recompute: dict, **options: object) -> dict[str, Any]:
     return dict(result, largest_batch=fits) if fits else dict(outcome='out of memory')
 
 
-def flops_per_video() -> dict[str, Any]:
-    """Count the backbone's floating-point operations per video, forward and backward."""
-    from mmaction.registry import MODELS
-    from torch.utils.flop_counter import FlopCounterMode
-
+def kernels() -> dict[str, Any]:
+    """Measure the thirty kernels that take most of a step, in ms per step."""
     config = load_config(K400)
-    config.model.backbone.pop('recompute', None)  # recomputation is not counted
-    with torch.device('meta'):
-        backbone = MODELS.build(config.model.backbone).train()
-        with FlopCounterMode(display=False) as counter:
-            backbone(torch.empty(2, 3, *clip_shape(config))).mean().backward()
-    return dict(gflops=counter.get_total_flops() / 1e9)
-
-
-def matrix_product() -> dict[str, Any]:
-    """Measure the bfloat16 rate of a large matrix product."""
-    n = 8192 if ON_GPU else 256
-    a, b = (torch.randn(n, n, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
-    times = [seconds(lambda: a @ b) for _ in range(13)]
-    return dict(tflops=2 * n**3 / statistics.median(times[3:]) / 1e12)
+    step, videos = TrainingStep(config), config.train_dataloader.batch_size
+    step.measure(videos, steps=1)  # cuDNN searches in its first step
+    with torch.profiler.profile() as profiler:
+        step.measure(videos, steps=1)  # after two warm-up steps
+    times = {
+        event.key.replace('|', '/'): event.self_device_time_total / 3e3
+        for event in profiler.key_averages()
+        if event.device_type.name == DEVICE.type.upper()
+    }
+    return dict(sorted(times.items(), key=lambda item: -item[1])[:30])
 
 
 def copies() -> dict[str, Any]:
@@ -330,16 +325,18 @@ class Row:
 
 
 def rows(folder: Path) -> dict[str, Row]:
-    """List all rows in the order of what they decide: layout, loader, batch, options, the rest."""
+    """List all rows in the order of what they decide: step, loader, batch, options, the rest."""
     from cvrl_mm.io import usable_cores
 
     workers = min(usable_cores(), 16) if ON_GPU else 1
     found = {'step, loader': Row(training_step)}
     found[TRAINING] = Row(training, dict(folder=folder, workers=workers), 240)
+    found['step, 80 GB'] = Row(training_step, dict(smaller=True))
+    found['kernels, ms'] = Row(kernels)
     for layout in LAYOUTS[1:]:
         found[f'step, {layout}'] = Row(training_step, dict(layout=layout))
     for kind in ('original', 'repacked'):
-        for count in (16, 8, 4, 2, 1) if ON_GPU else (1,):
+        for count in (16, 8, 4) if ON_GPU else (1,):
             arguments = dict(folder=folder, kind=kind, workers=count)
             found[f'loader, {kind}, {count} workers'] = Row(loader_rate, arguments, 60)
     for name, stages in RECOMPUTED.items():
@@ -349,8 +346,6 @@ def rows(folder: Path) -> dict[str, Row]:
     found['step, stock'] = Row(training_step, {'model.backbone': STOCK})
     chunks = {'model.chunk_size': 16 if ON_GPU else 2}
     found['chunks'] = Row(largest_batch, dict(recompute={}, **chunks))
-    found['matrix product, bfloat16'] = Row(matrix_product)
-    found['FLOPs per video'] = Row(flops_per_video)
     found['copies'] = Row(copies)
     found['a batch from the workers'] = Row(batches_from_workers)
     return found
@@ -398,7 +393,7 @@ def text(result: dict[str, Any]) -> str:
     return str(result.get('outcome', values))
 
 
-def advice(machine: dict[str, Any], results: dict[str, dict[str, Any]]) -> str:
+def advice(results: dict[str, dict[str, Any]]) -> str:
     """Recommend settings for this GPU, based on the finished rows."""
     rates = {name: result.get('videos_per_second', 0.0) for name, result in results.items()}
     steps = {layout: rates.get(f'step, {layout}', 0.0) for layout in LAYOUTS}
@@ -407,12 +402,6 @@ def advice(machine: dict[str, Any], results: dict[str, dict[str, Any]]) -> str:
         return 'No step was measured, so no setting can be recommended.'
     switch = 'model.backbone.channels_last=True' if best == 'channels_last' else 'the default'
     said = [f'Fastest layout: {best} ({steps[best]:.0f} videos/s; {switch}).']
-    nominal = next((n for k, n in NOMINAL_TFLOPS.items() if k in (machine.get('gpu') or '')), 0)
-    product = results.get('matrix product, bfloat16', {}).get('tflops')
-    if gflops := results.get('FLOPs per video', {}).get('gflops'):
-        used = steps[best] * gflops / 1e3
-        for peak, what in ((product, 'measured matrix product'), (nominal, 'nominal peak')):
-            said += [f'This is {used / peak:.0%} of the {what}.'] if peak else []
     for name in RECOMPUTED:
         if results.get(f'recomputed: {name}', {}).get('largest_batch', 0) >= 128:
             said.append(f'The least recomputation that fits 128 videos: {name}.')
@@ -440,7 +429,7 @@ def write(out: Path, machine: dict[str, Any], results: dict[str, dict[str, Any]]
         lines += ['**No GPU: all rows ran with small inputs; the figures are meaningless.**', '']
     lines += ['| measurement | result |', '|---|---|']
     lines += [f'| {name} | {text(result)} |' for name, result in results.items()]
-    lines += ['', advice(machine, results), '']
+    lines += ['', advice(results), '']
     contents = json.dumps(dict(machine=machine, results=results), indent=1)
     for name, content in (('results.json', contents), ('report.md', '\n'.join(lines))):
         with replacing(out / name) as part:
@@ -478,7 +467,7 @@ def main() -> None:
         results = {name: results[name] for name in found if name in results}
         write(args.out, machine, results)
         Console().print(f'{name}: {text(results[name])}', highlight=False)
-    Console().print(f'\n{advice(machine, results)}\nWritten to {args.out / "report.md"}.')
+    Console().print(f'\n{advice(results)}\nWritten to {args.out / "report.md"}.')
 
 
 if __name__ == '__main__':

@@ -67,7 +67,7 @@ def test_a_batch_that_fits_is_found(report: ModuleType, monkeypatch: pytest.Monk
 
 
 def test_a_row_has_a_process_and_a_time_limit(report: ModuleType, tmp_path: Path):
-    assert report.measure('matrix product, bfloat16', tmp_path, 120)['tflops'] > 0
+    assert report.measure('copies', tmp_path, 120)['pageable, GB/s'] > 0
     assert report.measure(report.TRAINING, tmp_path, 0.1) == dict(outcome='ended after 0 s')
 
 
@@ -102,8 +102,6 @@ def test_each_result_is_written_and_kept(
 
 def test_recommends_by_what_was_measured(report: ModuleType):
     results = {
-        'matrix product, bfloat16': dict(tflops=700.0),
-        'FLOPs per video': dict(gflops=500.0),
         'step, loader': dict(videos_per_second=200.0),
         'step, contiguous': dict(outcome='out of memory'),
         'step, channels_last': dict(videos_per_second=280.0),
@@ -115,10 +113,10 @@ def test_recommends_by_what_was_measured(report: ModuleType):
         'loader, original, 8 workers': dict(videos_per_second=150.0),
         report.TRAINING: dict(waiting_for_data=0.25),
     }
-    text = report.advice(dict(gpu='NVIDIA H200'), results)
+    text = report.advice(results)
     for said in (
-        *('channels_last=True', '20% of the measured', '14% of the nominal peak', ': layer1.'),
-        *('compiled: 1.10 x', 'keeps up: original, 16 workers', 'for data 25%'),
+        *('channels_last=True', ': layer1.', 'compiled: 1.10 x'),
+        *('keeps up: original, 16 workers', 'for data 25%'),
     ):
         assert said in text
     assert 'device augmentation' not in text  # was not measured
