@@ -107,6 +107,20 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def file_stamp(path: str | Path) -> str:
+    """Return the absolute path, the size and the modification time of a file as one string.
+
+    Results that are stored with it belong to this state of the file. A missing file has a stamp,
+    too.
+    """
+    path = os.path.abspath(path)
+    try:
+        state = os.stat(path)
+    except OSError:
+        return path
+    return f'{path}\0{state.st_size}\0{state.st_mtime_ns}'
+
+
 def is_utf8(name: str) -> bool:
     """Return whether a file name is valid UTF-8; Python represents other bytes by surrogates."""
     try:

@@ -8,7 +8,6 @@
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from os.path import abspath, commonpath
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from .features import (
     FeatureStore,
     build_recognizer,
     check_features_path,
+    files_sha256,
     weights_sha256,
     write_features,
 )
@@ -432,7 +432,7 @@ def extract_to_file(
         weights_sha256=weights_sha256(encoder.backbone),
         clips=encoder.clip_input.to_dict(),
         num_clips=num_clips,
-        names_sha256=sha256('\0'.join(paths).encode(errors='surrogateescape')).hexdigest(),
+        files_sha256=files_sha256(paths),
     )
     store = FeatureStore(out.with_name(f'{out.name}.parts'), meta)
 

@@ -36,8 +36,9 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from ..convert.description import ClipInput, load_backbone
 from ..convert.export import extract_backbone
 from ..convert.files import locate_weights
+from ..datasets.lists import video_list
 from ..datasets.seeding import seeded_draws
-from ..io import check_target, is_utf8, printable, progress, replacing
+from ..io import check_target, file_stamp, is_utf8, printable, progress, replacing
 from ..models.backbone import global_average_pool
 from ..models.weights import is_counter
 
@@ -161,7 +162,10 @@ class Features:
 
 
 def join_features(parts: Iterable[Features]) -> Features:
-    """Concatenate features and sort them by index; of several for one video, keep the first."""
+    """Concatenate features and sort them by index; of several for one video, keep the first.
+
+    A video that one of two processes could not read has features, and no error.
+    """
     parts = list(parts)
     read = [part for part in parts if len(part.indices)]
     errors = {i: reason for part in parts for i, reason in part.errors.items()}
@@ -172,7 +176,9 @@ def join_features(parts: Iterable[Features]) -> Features:
     feats = {name: torch.cat([part.feats[name] for part in read]) for name in read[0].feats}
     labels = torch.cat([part.labels for part in read])
     feats = {name: x[places] for name, x in feats.items()}
-    return Features(feats, indices[places], labels[places], dict(sorted(errors.items())))
+    indices = indices[places]
+    errors = {i: errors[i] for i in sorted(errors.keys() - set(indices.tolist()))}
+    return Features(feats, indices, labels[places], errors)
 
 
 class FeatureStore:
@@ -375,7 +381,7 @@ def list_features(
         weights_sha256=weights_sha256(model.backbone),
         data_preprocessor=cfg.model.data_preprocessor,
         list_sha256=hashlib.sha256(Path(data.ann_file).read_bytes()).hexdigest(),
-        data_prefix=data.get('data_prefix'),
+        files_sha256=files_sha256(video['filename'] for video in video_list(data)),
         pipeline=data.pipeline,
         views=views,
         average=average,
@@ -392,6 +398,12 @@ def list_features(
     barrier()
     found, device = store.load(), next(model.parameters()).device
     return found.feats['backbone'].to(device), found.labels.to(device)
+
+
+def files_sha256(paths: Iterable[str | Path]) -> str:
+    """Return the SHA-256 digest of the paths, sizes and modification times of files."""
+    stamps = '\n'.join(map(file_stamp, paths))
+    return hashlib.sha256(stamps.encode(errors='surrogateescape')).hexdigest()
 
 
 def weights_sha256(network: nn.Module) -> str:

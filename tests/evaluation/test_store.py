@@ -13,7 +13,13 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from cvrl_mm.evaluation import features
-from cvrl_mm.evaluation.features import Features, FeatureStore, weights_sha256, write_features
+from cvrl_mm.evaluation.features import (
+    Features,
+    FeatureStore,
+    join_features,
+    weights_sha256,
+    write_features,
+)
 
 NUM_VIDEOS = 11
 BROKEN = (3, 7)
@@ -98,6 +104,14 @@ def test_a_killed_job_continues_also_with_another_number_of_ranks(
     assert sorted(again) == [i for i in range(finished, NUM_VIDEOS) if i not in BROKEN]
     check(load(tmp_path))
     assert fill(tmp_path).seen == []
+
+
+def test_a_video_that_one_of_two_processes_read_counts_once():
+    x = torch.zeros(1, 1, 1)
+    read = Features(dict(a=x), torch.tensor([2]), torch.tensor([0]))
+    none = torch.empty(0).long()
+    found = join_features([Features({}, none, none, {2: 'busy', 1: 'broken'}), read])
+    assert len(found) == 2 and found.errors == {1: 'broken'}
 
 
 def test_progress_counts_the_videos_of_this_rank(tmp_path: Path):
