@@ -20,7 +20,7 @@ import numpy as np
 
 from ..datasets.lists import read_lines, read_video_list
 from ..datasets.reader import UnreadableVideoError, VideoFile
-from ..io import end_with_parent, naming, printable, replacing
+from ..io import end_with_parent, file_stamp, naming, printable, replacing
 
 NUM_FRAMES = 32
 TIMEOUT_SECONDS = 600  # for decoding or encoding one video, which takes minutes for a long movie
@@ -191,7 +191,7 @@ def check_list(
     """Check the videos of a list (:func:`find_fault`), and write the lists of good and bad ones.
 
     Each result is written to the folder OUT.parts immediately, so that the same call continues an
-    interrupted one.
+    interrupted one. Videos that have changed since are checked again.
 
     Args:
         ann_file: Path of the list, with lines "path" or "path label".
@@ -210,7 +210,7 @@ def check_list(
 
     Raises:
         FileNotFoundError: The list does not exist.
-        ValueError: The list is damaged.
+        ValueError: The list is damaged, or one of the new lists would replace it.
         OSError: The disk is full, or a file cannot be written.
     """
     path = Path(ann_file)
@@ -219,23 +219,28 @@ def check_list(
     clean = path.with_name(f'{stem}.clean.txt') if out is None else Path(out)
     name = clean.name.removesuffix('.txt').removesuffix('.clean')
     report = clean.with_name(f'{name}.bad_videos.txt')
-    parts = Path(f'{clean}.parts', 'strict' if strict else 'lenient')
+    for target in (clean, report):
+        if target.exists() and target.samefile(path):
+            raise ValueError(f'{target} is the checked list itself; choose another --out.')
+    parts = Path(f'{clean}.parts', f'{"strict" if strict else "lenient"}_{timeout_seconds:g}s')
     parts.mkdir(parents=True, exist_ok=True)
+    stamps = {file: file_stamp(file) for file in files}  # before they are read
     share, known = files[rank::size], _read_results(parts)
-    left = [file for file in share if file not in known]
+    left = [file for file in share if stamps[file] not in known]
     on_progress(len(share) - len(left), len(share))
     check = partial(find_fault, strict=strict)
     with NamedTemporaryFile('w', suffix='.jsonl', dir=parts, delete=False) as journal:
         found = find_faults(left, num_processes, timeout_seconds, check)
         for done, (place, fault) in enumerate(found, len(share) - len(left) + 1):
             with naming(journal.name):
-                journal.write(json.dumps([left[place], fault]) + '\n')
+                journal.write(json.dumps([stamps[left[place]], fault]) + '\n')
                 journal.flush()
             on_progress(done, len(share))
     known = _read_results(parts)
-    if not known.keys() >= set(files):
+    if not known.keys() >= set(stamps.values()):
         return None
-    bad = {i: fault for i, file in enumerate(files) if (fault := known[file]) is not None}
+    faults = [known[stamps[file]] for file in files]
+    bad = {i: fault for i, fault in enumerate(faults) if fault is not None}
     good = [line for i, line in enumerate(read_lines(str(ann_file))) if i not in bad]
     noted = [f'{printable(files[i])}\t{printable(fault)}' for i, fault in bad.items()]
     for target, content in ((clean, good), (report, noted)):
@@ -246,6 +251,6 @@ def check_list(
 
 
 def _read_results(folder: Path) -> dict[str, str | None]:
-    """Read the faults by file; the last line of a process that was killed may be incomplete."""
+    """Read the faults by stamp; the last line of a process that was killed may be incomplete."""
     lines = [x for path in folder.glob('*.jsonl') for x in path.read_bytes().split(b'\n')[:-1]]
     return dict(map(json.loads, lines))

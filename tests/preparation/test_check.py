@@ -126,7 +126,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_last_of_several_calls_writes_the_lists(folder: Path):
     check = partial(check_list, folder / 'list.txt', str(folder))
     assert check(rank=1, size=2) is None
-    (journal,) = folder.glob('list.clean.txt.parts/strict/*.jsonl')
+    (journal,) = folder.glob('list.clean.txt.parts/strict_600s/*.jsonl')
     journal.write_bytes(journal.read_bytes()[:-5])  # as after a kill
     checked = []
     found = check(on_progress=lambda done, total: checked.append(done))
@@ -136,3 +136,20 @@ def test_the_last_of_several_calls_writes_the_lists(folder: Path):
     assert path.endswith('bad.mp4') and found.report.read_text() == f'{path}\t{fault}\n'
     assert found.clean.read_text() == 'a.mp4 0\nb.mp4 0\nc.mp4 1\n'
     assert not list(folder.glob('*.parts'))
+
+
+def test_verdicts_of_other_files_or_settings_are_not_reused(folder: Path):
+    check = partial(check_list, folder / 'list.txt', str(folder))
+    assert check(rank=1, size=2) is None  # bad.mp4 and c.mp4
+    encode(folder / 'bad.mp4')  # replaced by a good one
+    found = check()
+    assert found.faults == [] and len(found.clean.read_text().splitlines()) == 4
+    checked = []
+    assert check(rank=1, size=2) is None
+    check(timeout_seconds=60, on_progress=lambda done, total: checked.append(done))
+    assert checked[0] == 0
+
+
+def test_the_list_itself_is_not_replaced(folder: Path):
+    with pytest.raises(ValueError, match='checked list itself'):
+        check_list(folder / 'list.txt', str(folder), out=folder / 'list.txt')
