@@ -293,8 +293,16 @@ def repack_list(
 
     Returns:
         As for :func:`repack`.
+
+    Raises:
+        ValueError: The new folder has a list of this name with other videos or labels.
+        OSError, ValueError: As for :func:`repack`.
     """
     entries = [parse_line(line) for line in read_lines(str(ann_file))]
+    if (written := target / ann_file.name).is_file():
+        old = {parse_line(line) for line in read_lines(str(written))}
+        if old - {(name, label) for path, label in entries for name in _names(path)}:
+            raise ValueError(f'{written} has lines of another list than {ann_file}; rename one.')
     report = repack(root, [path for path, _ in entries], target, settings, **options)
     if report is not None:
         with replacing(target / ann_file.name) as part, part.open('w', encoding='utf-8') as file:
@@ -310,6 +318,12 @@ def new_name(video: str) -> str:
     return video if video.endswith('.mp4') else f'{video}.mp4'
 
 
+def _names(path: str) -> tuple[str, str]:
+    """Return the names that a video can have in the new folder."""
+    video = os.path.normpath(path)
+    return video, new_name(video)
+
+
 def _check(root: Path, videos: list[str], target: Path, num_workers: int) -> None:
     if num_workers < 1:
         raise ValueError(f'num_workers must be at least 1, got {num_workers}.')
@@ -320,7 +334,9 @@ def _check(root: Path, videos: list[str], target: Path, num_workers: int) -> Non
     for video in videos:
         if os.path.isabs(video) or video.split(os.sep)[0] == os.pardir:
             raise ValueError(f'{printable(video)} is not in {root}; give a folder that holds all.')
-    clashes = {new_name(v) for v in videos if v != new_name(v)}.intersection(videos)
+    new_names = {new_name(v) for v in videos if v != new_name(v)}
+    # also if the other video is only in another list of the same folder
+    clashes = {name for name in new_names if name in videos or (root / name).exists()}
     if clashes:
         name = printable(min(clashes))
         raise ValueError(f'{name} is the new name of another video; rename one of them.')
@@ -355,7 +371,10 @@ def _is_current(original: Path, finished: Path) -> bool:
     """Return whether a video has been repacked, and the original has not been modified since."""
     if not finished.exists():
         return False
-    return not original.exists() or original.stat().st_mtime <= finished.stat().st_mtime
+    if not original.exists():
+        return True
+    state = original.stat()  # ctime: a replacement can have an older mtime, such as a backup
+    return max(state.st_mtime, state.st_ctime) <= finished.stat().st_mtime
 
 
 def _repack_one(

@@ -1,6 +1,7 @@
 """Repacking a set of videos: what is written, and what survives."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,23 @@ def test_a_list_is_repacked_and_what_fails_is_copied(root: Path, tmp_path: Path)
     os.utime(root / 'b.mp4')  # modified since
     again = repack(root, NAMES, out, SETTINGS)
     assert again.num_skipped == 2 and list(again.failures) == ['broken.avi']
+    os.utime(root / 'b.mp4', (0, 0))  # replaced by an older file
+    assert repack(root, NAMES[:2], out, SETTINGS).num_skipped == 1
+
+
+def test_another_list_or_video_of_the_same_name_is_refused(root: Path, tmp_path: Path):
+    videos, out = tmp_path / 'videos', tmp_path / 'out'
+    shutil.copytree(root, videos)
+    (tmp_path / 'one').mkdir()
+    (tmp_path / 'one' / 'list.txt').write_text('a.mp4 0\n')
+    (tmp_path / 'list.txt').write_text('b.mp4 0\n')
+    repack_list(tmp_path / 'one' / 'list.txt', videos, out, SETTINGS)
+    with pytest.raises(ValueError, match='another list'):
+        repack_list(tmp_path / 'list.txt', videos, out, SETTINGS)
+    assert (out / 'list.txt').read_text() == 'a.mp4 0\n' and 'b.mp4' not in files(out)
+    encode(videos / 'c' / 'd.mkv.mp4')
+    with pytest.raises(ValueError, match='new name of another video'):
+        repack(videos, ['c/d.mkv'], out, SETTINGS)
 
 
 def test_shares_are_joined_also_after_an_end(root: Path, tmp_path: Path):
