@@ -98,6 +98,10 @@ def test_class_folders_become_a_training_and_a_test_list(tmp_path: Path, monkeyp
     assert not set(train) & set(test)
     assert (tmp_path / 'classes.txt').read_text() == 'jump\nrun\n'
     assert '14 videos, 2 classes' in capsys.readouterr().out
+    with pytest.raises(SystemExit, match=r'train\.txt exists'):  # it may be the user's
+        run_script(monkeypatch, 'data/build_list.py', 'folders', tmp_path, '--test-percent', 50)
+    for name in ('train', 'test'):
+        (tmp_path / f'{name}.txt').unlink()
     run_script(monkeypatch, 'data/build_list.py', 'folders', tmp_path, '--test-percent', 50)
     assert len((tmp_path / 'test.txt').read_text().splitlines()) == 10
 

@@ -2,7 +2,7 @@ r"""Write the video lists of UCF-101, HMDB-51, Kinetics, or of a folder of class
 
 For `folders`, ROOT contains one folder per class. The videos of each class are divided between
 ROOT/train.txt and ROOT/test.txt by a hash of their names; ROOT/classes.txt has the names of the
-classes in the order of their labels.
+classes in the order of their labels. Files of these names with other content are not replaced.
 
 For the other data sets, ROOT contains `annotations` (the split files as published) and `videos`,
 for Kinetics `videos_train` and `videos_val`, with or without subfolders. The lists are written to
@@ -73,9 +73,16 @@ def write_folder_lists(root: Path, test_percent: float) -> None:
         raise FileNotFoundError(f'There is no folder {root}.')
     classes, lines = list_class_folders(root, find_videos(root))
     train, test = split_lines(lines, classes, test_percent)
-    for name, content in (('train', train), ('test', test), ('classes', classes)):
-        with replacing(root / f'{name}.txt') as part:
-            part.write_text('\n'.join(content) + '\n', encoding='utf-8')
+    texts = {
+        root / f'{name}.txt': '\n'.join(content) + '\n'
+        for name, content in (('train', train), ('test', test), ('classes', classes))
+    }
+    for path, text in texts.items():
+        if path.is_file() and path.read_bytes() != text.encode():
+            raise ValueError(f'{path} exists with other content; rename or remove it first.')
+    for path, text in texts.items():
+        with replacing(path) as part:
+            part.write_bytes(text.encode())
     print(f'{root / "train.txt"}: {len(train)} videos, {len(classes)} classes')
     print(f'{root / "test.txt"}: {len(test)} videos')
 
