@@ -31,6 +31,8 @@ MAX_PIXELS = 2**25  # per frame, about 5800x5800; a small file can declare frame
 SKIPPING_DECODERS = ('h264', 'mpeg4', 'mpeg1video', 'mpeg2video')
 # Frame times have rounding errors: a time up to 1 ms before a frame's start belongs to this frame.
 SLACK_SECONDS = 1e-3
+# A longer time between two frames is a pause of the recording, not a part of its frame rate.
+PAUSE_SECONDS = 10
 # PyAV before version 17 converts colours in one thread and does not have this argument.
 ONE_THREAD = dict(threads=1) if int(av.__version__.split('.')[0]) >= 17 else {}
 NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
@@ -116,16 +118,35 @@ class VideoFile:
         Raises:
             UnreadableVideoError: The file is truncated or has no frames.
         """
-        count = len(self._index.shown) if isinstance(self._index, FrameIndex) else self._index
-        num_frames = sum(1 for _ in self.frames()) if count is None else count
+        num_frames = len(self._pts)
         if not num_frames:
             raise UnreadableVideoError(self.name, 'it has no frames')
         return num_frames
 
-    @property
+    @cached_property
     def rate(self) -> float:
-        """Average number of frames per second; 0 if it is unknown."""
-        return float(self.stream.average_rate or self.stream.guessed_rate or 0)
+        """Average number of frames per second; 0 if it is unknown.
+
+        It is the rate in the header, which in some containers is an estimate from the first
+        frames, unless the times of the frames contradict it by more than one frame and 2 %.
+
+        Raises:
+            UnreadableVideoError: The file is truncated.
+        """
+        stated = float(self.stream.average_rate or self.stream.guessed_rate or 0)
+        steps = np.diff([] if self._times is None else self._times)
+        steps = steps[steps <= PAUSE_SECONDS]
+        count, span = len(steps), float(steps.sum())
+        is_right = stated > 0 and abs(stated * span - count) <= max(1, 0.02 * count)
+        return stated if is_right or not span else count / span
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """Times at which the frames are shown, in seconds since the first one, (N,).
+
+        If the file has no valid times, they are those of a constant rate.
+        """
+        return self._times if self._times is not None else np.arange(self.num_frames) / self.rate
 
     @cached_property
     def size(self) -> tuple[int, int]:
@@ -211,6 +232,16 @@ class VideoFile:
             self._rewind()
             yield from self._decode(self._demux())
 
+    def numbered_frames(self) -> Iterator[tuple[int, av.VideoFrame]]:
+        """Decode the whole video as :meth:`frames`, and give each frame its index for :meth:`read`.
+
+        The indices of frames that cannot be decoded are left out.
+        """
+        if isinstance(self._index, FrameIndex):
+            numbers = {pts: n for n, pts in enumerate(self._pts)}
+            return ((numbers[f.pts], f) for f in self.frames() if f.pts in numbers)
+        return enumerate(self.frames())
+
     def to_image(self, frame: av.VideoFrame, format: str = 'rgb24') -> np.ndarray:
         """Convert a stored frame into an upright image.
 
@@ -244,6 +275,23 @@ class VideoFile:
         with self._errors():
             self._rewind()
             return index_frames(self.container, self.stream, self._demux())
+
+    @cached_property
+    def _pts(self) -> list[int | None]:
+        """Time of each frame in units of the time base, None if it is unknown."""
+        if isinstance(self._index, FrameIndex):
+            return self._index.pts[self._index.shown].tolist()
+        if self._index is None:
+            return [frame.pts for frame in self.frames()]
+        return [None] * self._index
+
+    @cached_property
+    def _times(self) -> np.ndarray | None:
+        """Times of the frames in seconds since the first one, (N,), if they are valid."""
+        if not self._pts or None in self._pts:
+            return None
+        times = (np.array(self._pts) - self._pts[0]) * float(self.stream.time_base)
+        return times if (np.diff(times) >= 0).all() else None
 
     def _read_by_count(self, wanted: list[int]) -> dict[int, np.ndarray]:
         """Decode frames from the start; return those that could be decoded, by frame number."""

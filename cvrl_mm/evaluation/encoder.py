@@ -194,8 +194,10 @@ class Encoder(nn.Module):
     ) -> Iterator[tuple[Tensor, np.ndarray]]:
         """Sample one clip at regular times of a video; each frame is decoded once.
 
-        The clips start every ``every_seconds`` and lie completely in the video. Memory is needed
-        for the frames of one clip and for the clips of a batch, however long the video is.
+        The clips start every ``every_seconds`` and lie completely in the video. If the frame rate
+        varies, they are chosen at its average, so that their distance varies too; the returned
+        times are those of the file. Memory is needed for the frames of one clip and for the clips
+        of a batch, however long the video is.
 
         Args:
             video: Path of a file.
@@ -208,8 +210,8 @@ class Encoder(nn.Module):
 
         Raises:
             FileNotFoundError: The file does not exist.
-            UnreadableVideoError: The file cannot be decoded, its frame rate is unknown, or it is
-                shorter than a clip.
+            UnreadableVideoError: A frame of a clip cannot be decoded or resized, the frame rate is
+                unknown, or the video is shorter than a clip.
             ValueError: ``every_seconds`` is not a positive number.
         """
         if not 0 < every_seconds < np.inf:
@@ -226,16 +228,22 @@ class Encoder(nn.Module):
             if not len(chosen):
                 raise UnreadableVideoError(str(video), 'it is shorter than a clip')
             wanted = set(chosen.ravel().tolist())
+            bounds = np.append(reader.times, reader.times[-1] + 1 / reader.rate)
             images: dict[int, np.ndarray] = {}  # of the clips that are not complete
             clips: list[np.ndarray] = []
             done = 0
-            for number, frame in enumerate(reader.frames()):
+            for number, frame in reader.numbered_frames():
                 if number in wanted:
-                    image = reader.to_image(frame)
-                    results = dict(imgs=[image], img_shape=image.shape[:2], modality='RGB')
-                    images[number] = crop(resize(results))['imgs'][0]
+                    try:
+                        image = reader.to_image(frame)
+                        results = dict(imgs=[image], img_shape=image.shape[:2], modality='RGB')
+                        images[number] = crop(resize(results))['imgs'][0]
+                    except Exception as error:  # of many kinds for unusual frames
+                        raise UnreadableVideoError(str(video), one_line(error)) from error
                 if number < chosen[done, -1]:
                     continue
+                if missing := [i for i in chosen[done].tolist() if i not in images]:
+                    raise UnreadableVideoError(str(video), f'frame {missing[0]} cannot be decoded')
                 clips.append(np.stack([images[i] for i in chosen[done]]))
                 done += 1
                 is_last = done == len(chosen)
@@ -244,10 +252,7 @@ class Encoder(nn.Module):
                 )
                 if is_last or len(clips) == batch_size:
                     ends = chosen[done - len(clips) : done, [0, -1]] + [0, 1]
-                    yield (
-                        torch.from_numpy(np.stack(clips)).permute(0, 4, 1, 2, 3),
-                        ends / reader.rate,
-                    )
+                    yield torch.from_numpy(np.stack(clips)).permute(0, 4, 1, 2, 3), bounds[ends]
                     clips = []
                 if is_last:
                     return
@@ -277,7 +282,7 @@ class _RegularClipSample(ClipSample):
 
     def __init__(self, clip_input: ClipInput, every_seconds: float, rate: float) -> None:
         super().__init__(clip_input.clip_len, clip_input.frame_interval, clip_input.fps)
-        self.step = every_seconds * (clip_input.fps or rate)  # in counted frames
+        self.step = max(1, every_seconds * (clip_input.fps or rate))  # in counted frames
 
     def starts(self, num_frames: int) -> np.ndarray:
         last = num_frames - 1 - (self.clip_len - 1) * self.frame_interval

@@ -69,7 +69,9 @@ def test_slices_share_the_memory(tmp_path: Path):
         videos[4]
 
 
-@pytest.mark.parametrize('line', [b'', b' 3', b'  ', b'-4', b',5', b'\xc2\xa0', b'gr\xfcn.mp4'])
+@pytest.mark.parametrize(
+    'line', [b'', b' 3', b'  ', b' ' * 10**5, b'-4', b',5', b'\xc2\xa0', b'gr\xfcn.mp4']
+)
 @pytest.mark.parametrize('block_bytes', [5, 1000])
 def test_a_line_without_a_file_or_in_another_encoding_is_pointed_at(
     line: bytes, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

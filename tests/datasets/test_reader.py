@@ -105,6 +105,19 @@ def test_counted_frames_are_exact(tmp_path: Path, name: str):
     assert_exact(encode(tmp_path / name, **COUNTED[name]), is_indexed=False)
 
 
+@pytest.mark.parametrize(
+    ('name', 'codec'),
+    [('a.mp4', 'libx264'), ('a.webm', 'libvpx'), ('a.ts', 'libx264'), ('a.flv', 'flv1')],
+)
+def test_the_rate_is_that_of_the_times(tmp_path: Path, name: str, codec: str):
+    with VideoFile(encode(tmp_path / name, codec, uneven=True)) as video:
+        times = [frame.time for frame in video.frames()]
+        assert video.rate == pytest.approx(39 / (times[-1] - times[0]), rel=0.03)
+        assert video.times == pytest.approx(np.array(times) - times[0])
+    with VideoFile(encode(tmp_path / name, codec)) as video:
+        assert video.rate == 25
+
+
 @pytest.mark.parametrize('num_cut', [0, 1, 2])  # the last packet holds one frame, or two
 def test_packed_b_frames_are_counted_without_decoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_cut: int

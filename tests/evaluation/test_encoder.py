@@ -13,7 +13,8 @@ from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.evaluation import encoder as encoder_module
 from cvrl_mm.models import R3DSlow
-from tests.videos import encode
+from tests.encoding import encode as encode_exact
+from tests.videos import encode, turn
 
 ROOT = Path(__file__).parents[2]
 TF = ROOT / 'tests' / 'data' / 'released_backbone' / 'r3d_50_w0.125_backbone-1'
@@ -258,11 +259,34 @@ def test_windows_are_clips_at_regular_times(tmp_path, net, monkeypatch, fps, bat
         assert (start * 30, end * 30) == pytest.approx((first, chosen[-1] + 1))
 
 
+def test_windows_of_uneven_and_damaged_files_have_the_times_of_their_frames(tmp_path, net):
+    path = encode_exact(tmp_path / 'a.mp4', num_frames=60, uneven=True)
+    encoder = encoder_module.Encoder(net, ClipInput(4, 1, 32))
+    with encoder_module.VideoFile(path) as video:
+        images, seconds = np.stack(video.read(range(60))), video.times
+        every = 30 / video.rate  # clips of the frames 0 to 3 and 30 to 33
+        with av.open(str(path)) as container:
+            packets = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
+    data = bytearray(path.read_bytes())
+    for start, size in packets[10:20]:  # the second of six groups of frames
+        data[start : start + size] = bytes(size)
+    path.write_bytes(data)
+    ((clips, times),) = encoder.windows(path, every)
+    for clip, bounds, first in zip(clips, times, (0, 30), strict=True):
+        assert torch.equal(clip, encoder.transform(images[first : first + 4], num_clips=1)[0])
+        assert bounds == pytest.approx(seconds[[first, first + 4]])
+    with pytest.raises(UnreadableVideoError, match='frame 1'):
+        list(encoder.windows(path, 1e-9))
+
+
 def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
     for name, frames in (('x/a.mp4', 30), ('x/y/b.mp4', 12), ('x/short.mp4', 3)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         encode(tmp_path / name, num_frames=frames, size=(32, 32))
-    paths = [str(tmp_path / 'x' / name) for name in ('a.mp4', 'y/b.mp4', 'short.mp4', 'gone.mp4')]
+    encode(tmp_path / 'x/tilted.mp4', num_frames=12, size=(32, 32))
+    turn(tmp_path / 'x/tilted.mp4', 45)
+    names = ('a.mp4', 'y/b.mp4', 'short.mp4', 'tilted.mp4', 'gone.mp4')
+    paths = [str(tmp_path / 'x' / name) for name in names]
     encoder, out = encoder_module.Encoder(net, ClipInput(4, 2, 32)).eval(), tmp_path / 'out'
     failed = encoder_module.extract_over_time(encoder, paths, out, 0.2)
     assert list(failed) == paths[2:] and 'shorter' in failed[paths[2]]
