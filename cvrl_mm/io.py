@@ -121,6 +121,16 @@ def file_stamp(path: str | Path) -> str:
     return f'{path}\0{state.st_size}\0{state.st_mtime_ns}'
 
 
+def is_current(original: Path, made: Path) -> bool:
+    """Return whether a file was made from another one that has not been modified since."""
+    if not made.exists():
+        return False
+    if not original.exists():
+        return True
+    state = original.stat()  # ctime: a replacement can have an older mtime, such as a backup
+    return max(state.st_mtime, state.st_ctime) <= made.stat().st_mtime
+
+
 def is_utf8(name: str) -> bool:
     """Return whether a file name is valid UTF-8; Python represents other bytes by surrogates."""
     try:

@@ -25,7 +25,7 @@ from ..convert.export import extract_backbone
 from ..convert.files import locate_weights, save_weights
 from ..datasets.reader import UnreadableVideoError, VideoFile, read, reads_files
 from ..datasets.sampling import ClipSample
-from ..io import locked, one_line, printable, replacing
+from ..io import is_current, locked, one_line, printable, replacing
 from ..models.backbone import global_average_pool
 from .features import (
     UNTRAINED,
@@ -477,7 +477,8 @@ def extract_over_time(
 
     ``FOLDER/feats/NAME.npy`` has the features and ``FOLDER/times/NAME.npy`` the start and end of
     each clip in seconds, (T, 2). NAME is the path below the folder that all videos share, without
-    suffix. Files that exist are kept, so that the same call continues an interrupted one.
+    suffix. Files that are newer than their video are kept, so that the same call continues an
+    interrupted one.
 
     Args:
         encoder: The encoder, on the device to compute on.
@@ -520,7 +521,7 @@ def extract_over_time(
     for done, (path, name) in enumerate(share, 1):
         targets = {kind: folder / kind / f'{name}.npy' for kind in ('times', 'feats')}
         try:
-            if not targets['feats'].is_file():
+            if not is_current(Path(path), targets['feats']):
                 parts = [
                     (encoder.features(clips).cpu().numpy(), times)
                     for clips, times in encoder.windows(path, every_seconds, batch_size)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..datasets.lists import parse_line, read_lines
 from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, quarter_turns
-from ..io import one_line, printable, replacing
+from ..io import is_current, one_line, printable, replacing
 from .check import TIMEOUT_SECONDS, find_faults
 
 DECODED_SHARE = 0.95  # of the duration; if less can be decoded, the source is truncated
@@ -252,7 +252,7 @@ def repack(
     _claim(target, dict(asdict(settings), root=str(root.resolve())))
     earlier = _read_failures(target)
     share = videos[rank::size]
-    todo = [v for v in share if v in earlier or not _is_current(root / v, target / new_name(v))]
+    todo = [v for v in share if v in earlier or not is_current(root / v, target / new_name(v))]
     num_skipped = len(share) - len(todo)
     failures = {}
     with tempfile.TemporaryDirectory(prefix='.unfinished-', dir=target) as scratch:
@@ -365,16 +365,6 @@ def _read_failures(target: Path) -> dict[str, str]:
     text = path.read_text('utf-8', 'surrogateescape') if path.is_file() else ''
     lines = (line.partition('\t') for line in text.split('\n') if line)
     return {video: reason for video, _, reason in lines}
-
-
-def _is_current(original: Path, finished: Path) -> bool:
-    """Return whether a video has been repacked, and the original has not been modified since."""
-    if not finished.exists():
-        return False
-    if not original.exists():
-        return True
-    state = original.stat()  # ctime: a replacement can have an older mtime, such as a backup
-    return max(state.st_mtime, state.st_ctime) <= finished.stat().st_mtime
 
 
 def _repack_one(

@@ -296,8 +296,10 @@ def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
     np.testing.assert_allclose(feats, torch.cat(parts), rtol=1e-5, atol=1e-6)
     assert np.load(out / 'feats/y/b.npy').ndim == 2
     before = (out / 'feats/a.npy').stat().st_mtime_ns
+    encode(tmp_path / 'x/y/b.mp4', num_frames=30, size=(32, 32))  # replaced
     encoder_module.extract_over_time(encoder, paths, out, 0.2)
     assert (out / 'feats/a.npy').stat().st_mtime_ns == before
+    assert len(np.load(out / 'feats/y/b.npy')) == len(feats)
     with pytest.raises(ValueError, match='another'):
         encoder_module.extract_over_time(encoder, paths, out, 0.3)
     with pytest.raises(ValueError, match='a without'):

@@ -90,8 +90,8 @@ def test_features_of_other_pixels_videos_or_weights_are_not_mixed_in(
     for path in lists.iterdir():
         (own / path.name).write_text(path.read_text())
 
-    def run(weights: str = checkpoint, **preprocessor: object) -> None:
-        cfg = linear_config(str(motion_set), str(own))
+    def run(weights: str = checkpoint, root: Path = motion_set, **preprocessor: object) -> None:
+        cfg = linear_config(str(root), str(own))
         cfg.model.data_preprocessor.update(preprocessor)
         retrieval(cfg, weights, tmp_path)
 
@@ -103,6 +103,9 @@ def test_features_of_other_pixels_videos_or_weights_are_not_mixed_in(
         run(std=[1, 1, 1])
     with pytest.raises(ValueError, match='weights_sha256'):
         run('untrained')
+    (other := tmp_path / 'other').symlink_to(motion_set)
+    with pytest.raises(ValueError, match='files_sha256'):
+        run(root=other)
     first, *rest = (own / 'train.txt').read_text().splitlines()
     (own / 'train.txt').write_text('\n'.join([*rest, first]))
     with pytest.raises(ValueError, match='list_sha256'):
