@@ -5,6 +5,8 @@ protobuf messages that say where each variable lies in ``PREFIX.data-…``. Bloc
 checksums.
 """
 
+import bz2
+import gzip
 import lzma
 import math
 import re
@@ -16,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from reprlib import repr as short
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -44,6 +46,8 @@ VARINT, BYTES = 0, 2  # wire types of protobuf
 FIXED_BYTES = {1: 8, 5: 4}
 # What is read of a file is limited to 20 times its size and 1 MB: weights hardly compress
 LARGEST_RATIO, SMALL_BYTES = 20, 1 << 20
+OPENERS = {b'\x1f\x8b': gzip.open, b'BZh': bz2.open, b'\xfd7zXZ': lzma.open}  # by first bytes
+UNREADABLE = (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, RecursionError)
 MEMBER_BYTES = 1 << 14  # that a file in an archive counts besides its contents
 
 
@@ -131,6 +135,17 @@ class _Limit:
                 f'{self.path} is refused: it stands for more than {LARGEST_RATIO} times its size, '
                 'which is implausible for weights.'
             )
+
+
+class _Limited:
+    """A stream that ends with an error after a number of bytes, headers of an archive included."""
+
+    def __init__(self, file: IO[bytes], limit: _Limit) -> None:
+        self.file, self.limit = file, limit
+
+    def read(self, num_bytes: int) -> bytes:
+        self.limit.take(num_bytes)
+        return self.file.read(num_bytes)
 
 
 class TensorBundle:
@@ -300,17 +315,22 @@ def _only_checkpoint(folder: Path, source: Path) -> Path:
 def _unpack(archive: Path, folder: Path) -> None:
     """Unpack the regular files of a checkpoint into one folder, whatever their paths."""
     limit = _Limit(archive, archive)
+    with archive.open('rb') as file:
+        start = file.read(6)
+    opener: Any = next((f for magic, f in OPENERS.items() if start.startswith(magic)), open)
     try:
-        with tarfile.open(archive) as tar:
+        with opener(archive, 'rb') as file:
+            stream: Any = _Limited(file, limit)
+            tar = tarfile.open(fileobj=stream, mode='r|')  # noqa: SIM115 (nothing to close)
             for member in tar:
                 limit.take(MEMBER_BYTES + member.size)
                 name = PurePosixPath(member.name).name
                 if member.isreg() and (name.endswith('.index') or '.data-' in name):
                     packed = tar.extractfile(member)
                     assert packed is not None, 'a regular file'
-                    with packed, (folder / name).open('xb') as file:
-                        shutil.copyfileobj(packed, file)
-    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+                    with packed, (folder / name).open('xb') as out:
+                        shutil.copyfileobj(packed, out)
+    except (*UNREADABLE, OSError) as error:
         raise ValueError(
             f'{archive} is no readable archive: {error}. Download it again.'
         ) from error

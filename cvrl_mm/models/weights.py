@@ -1,11 +1,13 @@
 """Load checkpoints without running code from them, and check them before their weights are used."""
 
+import io
 import os
+import pickletools
 import re
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from zipfile import ZipFile
 
 import torch
@@ -18,6 +20,9 @@ from ..io import printable
 TRUST, DISTRUST = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'
 LARGEST_RATIO = 64  # size of the contents / size of the file; torch does not compress files
 ZIP_MAGIC = b'PK\x03\x04'  # torch takes files that begin with these bytes for zip archives
+LEGACY_PICKLES = 5  # at the start of a file that torch before version 1.6 wrote
+# Instructions of pickle that change a value, which then has no hash or that of its identity
+CHANGES = {'APPEND', 'APPENDS', 'SETITEM', 'SETITEMS', 'ADDITEMS', 'BUILD'}
 NUM_SHOWN = 3
 TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
 
@@ -54,12 +59,13 @@ def load_checkpoint(path: str | Path, map_location: str = 'cpu') -> dict[str, An
     Raises:
         OSError: The file cannot be read.
         ValueError: The file contains other objects, is damaged, contains no dict, or declares
-            far more than it holds: compressed data, expanded tensors or lists that repeat others.
+            far more than it holds: compressed data, expanded tensors, or values that repeat others.
     """
     size = os.path.getsize(path)
     try:
         is_bomb = _unpacked_bytes(path) > LARGEST_RATIO * size
         if not is_bomb:
+            _check_pickles(path)
             trusted = bool(os.environ.get(TRUST))
             loaded = torch.load(path, map_location=map_location, weights_only=not trusted)
             is_bomb = _exceeds(loaded, LARGEST_RATIO * size)
@@ -86,6 +92,61 @@ def _unpacked_bytes(path: str | Path) -> int:
             return 0
         with ZipFile(file) as archive:
             return sum(member.file_size for member in archive.infolist())
+
+
+def _check_pickles(path: str | Path) -> None:
+    with open(path, 'rb') as file:
+        is_zip = file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+        file.seek(0)
+        if not is_zip:
+            for _ in range(LEGACY_PICKLES):
+                check_pickle(file, os.path.getsize(path))
+            return
+        with ZipFile(file) as archive:
+            for member in archive.infolist():
+                if member.filename.lower().endswith('data.pkl'):
+                    content = archive.read(member)
+                    check_pickle(io.BytesIO(content), len(content))
+
+
+def check_pickle(file: IO[bytes], size: int) -> None:
+    """Refuse a pickle whose loading takes far more steps or memory than its size explains.
+
+    A nested tuple that repeats its parts, as in ``x = (x, x)``, is small, but its hash takes 2**n
+    steps when it is the key of a dict. The same holds for calls that copy a repeated text.
+
+    Args:
+        file: A binary file at the start of the pickle; afterwards it is at the end.
+        size: Size in bytes.
+
+    Raises:
+        ValueError: The values of all instructions together are too large, or this is no pickle.
+    """
+    left = LARGEST_RATIO * (size + 1000)
+    sizes: list[int | None] = []  # of the values on the stack of pickle; None for a mark
+    memo: dict[Any, Any] = {}
+    for instruction, argument, _ in pickletools.genops(file):
+        name, value = instruction.name, 1
+        if name == 'MEMOIZE':
+            memo[len(memo)] = sizes[-1]
+        elif 'PUT' in name:
+            memo[argument] = sizes[-1]
+        elif 'GET' in name:
+            sizes.append(memo[argument])
+        elif name == 'MARK':
+            sizes.append(None)
+        else:
+            for slot in reversed(instruction.stack_before):
+                if slot is pickletools.stackslice:
+                    while sizes[-1] is not None:
+                        value += sizes.pop() or 0
+                else:
+                    value += sizes.pop() or 0
+            value += len(argument) if isinstance(argument, (str, bytes, bytearray)) else 0
+            left -= value
+            if left < 0:
+                raise ValueError('its values repeat others too often')
+            sizes += [1 if name in CHANGES else value] * len(instruction.stack_after)
 
 
 def _exceeds(loaded: object, limit: int) -> bool:

@@ -2,6 +2,7 @@ import io
 import shutil
 import sys
 import tarfile
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 
@@ -187,6 +188,14 @@ def truncated(folder: Path) -> Path:
     return path
 
 
+def large_header(folder: Path) -> Path:
+    with tarfile.open(folder / 'x.tar', 'w:gz') as tar:
+        header = tarfile.TarInfo('x.index')
+        header.type, header.size = tarfile.XHDTYPE, 30 << 20
+        tar.addfile(header, io.BytesIO(bytes(header.size)))
+    return folder / 'x.tar'
+
+
 def two_checkpoints(folder: Path) -> Path:
     for name in ('a.index', 'b.index'):
         (folder / name).touch()
@@ -214,6 +223,7 @@ def test_hostile_tables_are_refused(tmp_path, entries, more):
     [
         link,
         truncated,
+        large_header,
         two_checkpoints,
         lambda folder: folder,
         lambda folder: archive(folder, {f'{i}.index': b'' for i in range(20_000)}),
@@ -223,8 +233,13 @@ def test_hostile_tables_are_refused(tmp_path, entries, more):
 )
 def test_hostile_and_damaged_files_are_refused(tmp_path, make):
     source = make(tmp_path)
-    with pytest.raises(ValueError, match=str(tmp_path)) as error:
-        convert_tf_checkpoint(source)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=str(tmp_path)) as error:
+            convert_tf_checkpoint(source)
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
     assert len(str(error.value)) < 1000
 
 

@@ -4,6 +4,7 @@ import functools
 import http.server
 import os
 import pickle
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,6 +83,24 @@ def compressed(path: Path) -> None:
             packed.writestr(name, content)
 
 
+def slow_key(path: Path, old: bool = False) -> None:
+    """Write a key x = (x, x), 60 times: its hash takes 2**60 steps."""
+    key: tuple = ()
+    for _ in range(60):
+        key = (key, key)
+    content = pickle.dumps([key, 1], 2)  # the list of a key and a value becomes a dict
+    content = re.sub(rb'(?s)\](q.\(.*)e\.', rb'}\1u.', content)
+    torch.save(dict(state_dict={}), path)
+    with ZipFile(path) as source:
+        members = {name: source.read(name) for name in source.namelist()}
+    with ZipFile(path, 'w') as packed:
+        for name, other in members.items():
+            packed.writestr(name, content if name.endswith('data.pkl') else other)
+    if old:
+        start = b''.join(pickle.dumps(x, 2) for x in (0x1950A86A20F9469CFC6C, 1001, {}))
+        path.write_bytes(start + content + pickle.dumps([], 2))
+
+
 HOSTILE: dict[str, Callable[[Path], object]] = {
     'code': lambda path: torch.save(dict(a=Trap(path.with_name('sprung'))), path),
     'code, old format': lambda path: torch.save(
@@ -97,6 +116,8 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     'expanded': lambda path: torch.save(dict(w=torch.ones(1).expand(10**6, 10**6)), path),
     'nested': nested,
     'endless': endless,
+    'slow key': slow_key,
+    'slow key, old format': functools.partial(slow_key, old=True),
 }
 
 
