@@ -60,8 +60,8 @@ def probe_labels(
                 f'{MIN_CLASS_VIDEOS} videos each; give a list with lines "name label" (--labels).'
             )
     else:
-        first = _read_labels(labels, trained)
-    second = {} if test is None else _read_labels(test, trained)
+        first = read_labels(labels, trained)
+    second = {} if test is None else read_labels(test, trained)
     if both := [name for name in second if name in first]:
         raise ValueError(
             f'{len(both)} of the videos in {test} are also in {labels}, such as {both[0]}; '
@@ -107,10 +107,11 @@ def probe_labels(
     return results, notes
 
 
-def _read_labels(path: str | Path, trained: Trained) -> dict[str, str]:
+def read_labels(path: str | Path, trained: Trained) -> dict[str, str]:
     """Read the labels of a list by name; lines without one and negative labels are left out.
 
-    A video of the training has its name there, whichever folder the list's name is relative to.
+    Names are relative to the folder of the list or, where there is no such file, to that of the
+    training. A video of the training has its name there.
     """
     found: dict[str, str] = {}
     used = set(trained.names)
@@ -119,9 +120,11 @@ def _read_labels(path: str | Path, trained: Trained) -> dict[str, str]:
         name = name.strip()
         if not name or label.startswith('-') or line.strip() in used:
             continue
-        if name not in used:
-            files = (realpath(folder / name) for folder in (trained.lists.root, Path(path).parent))
-            name = next(filter(None, map(trained.name_of_file.get, files)), name)
+        beside = Path(path).parent / name
+        if beside.is_file():  # another video may have the same name in the training
+            name = trained.name_of_file.get(realpath(beside), str(beside))
+        elif name not in used:
+            name = trained.name_of_file.get(realpath(trained.lists.root / name), name)
         if found.setdefault(name, label) != label:
             raise ValueError(f'{path}: {name} has the labels {found[name]} and {label}.')
     if not found:

@@ -8,7 +8,7 @@ import torch
 
 import cvrl_cli
 from cvrl_mm.own_videos.folder import AFTER, FEATURES, Trained
-from cvrl_mm.own_videos.probe import probe_labels
+from cvrl_mm.own_videos.probe import probe_labels, read_labels
 from tests.own_videos.folder import write_folder
 
 NAMES = [f'{"ab"[i % 2]}/{i}.mp4' for i in range(16)]
@@ -64,6 +64,14 @@ def test_names_relative_to_the_list(out: Path, tmp_path: Path):
     test = _write(tmp_path / 'test.txt', {0: 0, 1: 1})
     with pytest.raises(ValueError, match='2 of the videos'):
         probe_labels(out, labels, test)
+
+
+def test_another_video_of_the_same_name_is_none_of_the_training(out: Path, tmp_path: Path):
+    (tmp_path / 'a').mkdir()
+    (tmp_path / NAMES[0]).write_bytes(b'another')
+    labels = _write(tmp_path / 'labels.txt', {0: 'x', 1: 'y'}, NAMES)
+    found = read_labels(labels, Trained.read(out))
+    assert found == {str(tmp_path / NAMES[0]): 'x', NAMES[1]: 'y'}
 
 
 def values(*given) -> list[float]:
