@@ -7,8 +7,9 @@ digits. Each row of the array is a person, ``x1, y1, x2, y2[, score]``, as fract
 import io
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -53,17 +54,59 @@ _STAND_INS: dict[str, Any] = dict(
     dtype=_DType,
     _reconstruct=_Array,
     _frombuffer=_from_buffer,
-    encode=lambda text, encoding: text.encode('latin1'),  # how protocols 0 to 2 store bytes
     bytes=lambda: b'',
 )
 
 
 # In Python, as the C implementation allocates memory for the largest index that a file names
 class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]
+    # Without sets, and with names as the only keys: hashes of nested tuples can take 2**n steps
+    stack: list[Any]
+    metastack: list[list[Any]]
+    pop_mark: Callable[[], list[Any]]
+    dispatch: ClassVar[dict[int, Any]] = {
+        code: load
+        for code, load in pickle._Unpickler.dispatch.items()
+        if bytes([code]) not in (pickle.FROZENSET, pickle.ADDITEMS)
+    }
+
+    def __init__(self, file: IO[bytes], num_bytes: int) -> None:
+        super().__init__(file, encoding='latin1')
+        self.left = num_bytes  # that calls of encode may still copy
+
     def find_class(self, module: str, name: str) -> object:
+        if name == 'encode':  # how protocols 0 to 2 store bytes
+            return self._encode
         if name not in _STAND_INS:
             raise pickle.UnpicklingError(f'it asks for {module}.{name}')
         return _STAND_INS[name]
+
+    def _encode(self, text: str, encoding: str) -> bytes:
+        self.left -= len(text)
+        if self.left < 0:
+            raise pickle.UnpicklingError('it repeats a text too often')
+        return text.encode('latin1')
+
+    def _add_to_dict(self) -> None:
+        items = self.pop_mark()
+        if not all(isinstance(key, str) for key in items[::2]):
+            raise pickle.UnpicklingError('it has keys that are no names')
+        self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
+
+    def _add_item(self) -> None:
+        self.metastack.append(self.stack[:-2])
+        self.stack = self.stack[-2:]
+        self._add_to_dict()
+
+    def _make_dict(self) -> None:
+        self.metastack[-1].append({})
+        self._add_to_dict()
+
+    dispatch |= {
+        pickle.SETITEMS[0]: _add_to_dict,
+        pickle.SETITEM[0]: _add_item,
+        pickle.DICT[0]: _make_dict,
+    }
 
 
 def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
@@ -81,7 +124,10 @@ def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
     """
     content = io.BytesIO(Path(path).read_bytes())
     try:
-        loaded = _Unpickler(content, encoding='latin1').load()
+        num_bytes = content.getbuffer().nbytes
+        loaded = _Unpickler(content, num_bytes).load()
+        if sum(boxes.value.size for boxes in loaded.values()) > num_bytes:
+            raise ValueError('it repeats an array too often')
         return {key: _check(key, boxes.value) for key, boxes in loaded.items()}
     except Exception as error:  # a damaged file causes any
         raise ValueError(

@@ -111,9 +111,14 @@ def test_any_file_holds_boxes_or_is_refused(data: st.DataObject, protocol: int, 
         assert all(v.shape[1] in (4, 5) and np.isfinite(v).all() for v in boxes.values())
 
 
-def test_a_small_file_takes_no_large_memory(tmp_path: Path):
-    """The index of a stored object and the length of a string may be large in any file."""
-    for bomb in (b'Nr' + (2**27).to_bytes(4, 'little'), b'\x8e' + (2**33).to_bytes(8, 'little')):
+def test_a_small_file_takes_little_time_and_memory(tmp_path: Path):
+    """Any file may hold large indices and lengths, and may repeat a tuple or a text often."""
+    nested = (
+        b'}(' + b')q\0' + b''.join(b'0h%ch%c\x86q%c' % (i, i, i + 1) for i in range(60)) + b'Nu'
+    )
+    encoded = b'(X\0\0\1\0' + b'a' * 2**16 + b'q\0' + b'c_codecs\nencode\nh\0U\0\x86R' * 100 + b'l'
+    bombs = (b'Nr' + (2**27).to_bytes(4, 'little'), b'\x8e' + (2**33).to_bytes(8, 'little'))
+    for bomb in (*bombs, nested, encoded):
         (tmp_path / 'bomb.pkl').write_bytes(b'\x80\x04' + bomb + b'.')
         tracemalloc.start()
         try:
