@@ -46,8 +46,9 @@ CALLS_PER_TENSOR = 100  # calls of torch that build and initialise a layer, per 
 # Names of the first convolution in files of SlowFast and of 2D ResNets
 SLOWFAST_STEM, RESNET_STEM = 's1.pathway0_stem.conv.weight', 'conv1.weight'
 BLOCK = re.compile(r'layer(\d)\.(\d+)\.')
-# Everything before the last part of an absolute path (Linux or Windows) between quotes
-FOLDERS = re.compile(r"""(?<=['"])(?:/|[A-Za-z]:\\)[^'"\n]*[/\\](?=[^'"\n/\\]*['"])""")
+LITERAL = re.compile(r"""\\.|(['"])((?:\\.|(?!\1)[^\\\n])*)\1""")
+# Everything before the last part of an absolute path (Linux or Windows); no escape is cut in half
+FOLDERS = re.compile(r'^(?:/|[A-Za-z]:(?=\\))(?:\\.|[^\\])*(?:/|\\\\|\\(?=\w))')
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,10 @@ def without_folders(text: str) -> str:
     >>> without_folders("data_root = '/home/me/videos/train.txt'")
     "data_root = 'train.txt'"
     """
-    return FOLDERS.sub('', text)
+    return LITERAL.sub(
+        lambda found: f'{found[1]}{FOLDERS.sub("", found[2])}{found[1]}' if found[1] else found[0],
+        text,
+    )
 
 
 def architecture_of(backbone: Mapping[str, Any]) -> dict[str, Any]:

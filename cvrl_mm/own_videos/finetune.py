@@ -17,7 +17,7 @@ from rich.console import Console
 from ..convert.files import CLASSIFIER
 from ..datasets.lists import VIDEO_SUFFIXES, check_sources, find_videos, read_lines, read_video_list
 from ..evaluation.encoder import load_encoder
-from ..io import progress, usable_cores
+from ..io import printable, progress, usable_cores
 from .config import CHECKPOINTS, INIT, INPUTS, MAX_LOG_INTERVAL, WARMUP_SHARE, comment, why
 from .inspect import Inspection, Video, class_folder, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose
@@ -66,7 +66,8 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
 
     Raises:
         FileNotFoundError: A source does not exist.
-        ValueError: A video has no label, or two.
+        ValueError: A video has no label or two, a label has a line break, or only some of a list's
+            numbers are places of names.
     """
     labels: dict[str, str] = {}
     sources = list(sources)
@@ -79,17 +80,24 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
             ]
         else:
             beside = source.parent / 'classes.txt'  # as cvrl list writes it
-            names = [name for name in read_lines(str(beside)) if name] if beside.is_file() else []
+            lines = read_lines(str(beside)) if beside.is_file() else []
+            names = {str(i): name.strip() for i, name in enumerate(lines) if name.strip()}
             found = []
             for line in filter(str.strip, read_lines(str(source))):
                 match = LABELLED.fullmatch(line.strip())
                 if match is None:
                     raise ValueError(f'{source}: {line!r:.200} is not a video and its label.')
-                path, label = match.groups()
-                if label.isdecimal() and int(label) < len(names):
-                    label = names[int(label)]
-                found.append((source.parent / path, label))
+                found.append((source.parent / match[1], match[2]))
+            numbers = {label for _, label in found if label.isdecimal()}
+            if (unnamed := numbers - names.keys()) and unnamed != numbers:
+                raise ValueError(
+                    f'{source} has the label {min(unnamed)}, but {beside} has no name on that '
+                    'line, counted from 0.'
+                )
+            found = [(path, names.get(label, label)) for path, label in found]
         for path, label in found:
+            if '\n' in label or '\r' in label:
+                raise ValueError(f'The class name {label!r} has a line break; rename its folder.')
             if labels.setdefault(abspath(path), label) != label:
                 raise ValueError(f'{path} has the labels {labels[abspath(path)]} and {label}.')
     return labels
@@ -116,7 +124,16 @@ class FineTuning(Task):
                 f'{len(both)} videos are both for training and in {options.val}, such as '
                 f'{min(both)}; held-out videos must not be trained on.'
             )
-        return inspect([*self.labels, *self.held], usable_cores(), on_progress)
+        found = inspect([*self.labels, *self.held], usable_cores(), on_progress)
+        labels = self.labels | self.held
+        for names in found.copies.items():
+            first, second = (labels[str(found.root / name)] for name in names)
+            if first != second:
+                raise ValueError(
+                    f'{" and ".join(map(printable, names))} are the same video, but have the '
+                    f'labels {first} and {second}.'
+                )
+        return found
 
     def describe(self, found: Inspection) -> Iterator[str]:
         """Yield the lines of a report on the videos; the folders may be no classes."""

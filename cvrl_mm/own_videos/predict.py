@@ -190,5 +190,5 @@ def predict(
             ]
             probs, times = zip(*parts, strict=True)
             yield Prediction(video, torch.cat(probs), np.concatenate(times))
-        except (UnreadableVideoError, FileNotFoundError) as error:
+        except (UnreadableVideoError, OSError) as error:
             yield Prediction(video, none, error=getattr(error, 'reason', str(error)))

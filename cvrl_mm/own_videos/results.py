@@ -3,9 +3,11 @@
 import base64
 import csv
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from hashlib import sha256
 from os.path import relpath
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from ..visualization.pages import HEAD, STYLE, preview, text
 from .predict import Prediction, load_classifier, predict
 
 SHOWN, SHOWN_CLASSES, SHOWN_MISTAKES = 3, 8, 12  # printed, in a figure, on the page
+MOST_WITH_VALUES = 30  # classes of a confusion matrix; the values of 100 take 37 s to draw
+MOST_CHARACTERS = 50  # of a video's name in that of a picture: at most 200 of 255 bytes
 
 
 def write_report(
@@ -57,7 +61,10 @@ def write_report(
     chance = max(Counter(true).values()) / len(true)
     matrix = ConfusionMatrix.calculate(probs, torch.tensor(true), num_classes=len(classes))
     figure = ConfusionMatrix.plot(
-        matrix, include_values=True, classes=[plain(name) for name in classes], show=False
+        matrix,
+        include_values=len(classes) <= MOST_WITH_VALUES,
+        classes=[plain(name) for name in classes],
+        show=False,
     )
     figure.axes[0].tick_params(axis='x', rotation=90)
     figure.savefig(folder / 'confusion.png', dpi=100, bbox_inches='tight')
@@ -130,8 +137,8 @@ def plot_over_time(prediction: Prediction, classes: Sequence[str], path: Path) -
 
 
 def plain(label: str) -> str:
-    """Return a label of a figure in which matplotlib finds no formula."""
-    return label.replace('$', r'\$')
+    """Return a printable label of a figure, in which matplotlib finds no formula."""
+    return printable(label).replace('$', r'\$')
 
 
 def print_predictions(
@@ -154,7 +161,7 @@ def print_predictions(
     rows = csv.writer(sys.stdout)
     if form == 'csv':
         rows.writerow(['video', *(['start', 'end'] if every_seconds else []), *classifier.classes])
-    for number, found in enumerate(predict(classifier, paths, every_seconds)):
+    for found in predict(classifier, paths, every_seconds):
         if found.error is not None:
             failed.append(f'{printable(found.video)}: {found.error}')
             continue
@@ -162,7 +169,7 @@ def print_predictions(
             times = [] if found.times is None else found.times[i].tolist()
             classes = classifier.named(probs)
             if form == 'csv':
-                rows.writerow([found.video, *times, *probs.tolist()])
+                rows.writerow([printable(found.video), *times, *probs.tolist()])
             elif form == 'json':
                 span = dict(zip(('start', 'end'), times, strict=False))
                 listed.append(dict(video=found.video, **span, classes=classes))
@@ -171,8 +178,10 @@ def print_predictions(
                 best = ', '.join(f'{k} {100 * v:.1f} %' for k, v in [*classes.items()][:SHOWN])
                 print(f'{printable(found.video)}{at}: {printable(best)}', flush=True)
         if found.times is not None:
-            name = f'{number:04d}_{Path(found.video).stem}.png'
-            picture = Path(path) / 'predictions' / name
+            # A hash of the path, so that videos of other folders and calls keep their pictures
+            digest = sha256(os.fsencode(os.path.abspath(found.video))).hexdigest()[:8]
+            stem = printable(Path(found.video).stem)[:MOST_CHARACTERS]
+            picture = Path(path) / 'predictions' / f'{stem}_{digest}.png'
             plot_over_time(found, classifier.classes, picture)
             print(f'The classes over time: {printable(picture)}', file=sys.stderr)
     if form == 'json':

@@ -209,6 +209,15 @@ def test_folders_of_absolute_paths_are_left_out():
     )
 
 
+@pytest.mark.parametrize('name', ['a \' " b', "a ' b", '"a', 'c\\\'"d'])
+def test_folders_with_quotes_are_left_out(name: str):
+    path = f'/home/{name}/{name}'
+    text = without_folders(Config(dict(work_dir=path, other=['x', path])).pretty_text)
+    found = read_config_text(text)
+    assert 'home' not in text and found['work_dir'] == found['other'][1]
+    assert path.endswith(found['work_dir'])
+
+
 @pytest.mark.parametrize(('depth', 'width'), [(18, 0.25), (34, 0.125), (50, 0.125), (101, 0.125)])
 def test_depth_and_width_of_our_networks(depth, width):
     with torch.device('meta'):

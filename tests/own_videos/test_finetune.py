@@ -119,8 +119,14 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     (tmp_path / 'list.txt').write_text('my clip 1.mp4 draw circle\nx.mp4\t3\n\n')
     found = {Path(k).name: v for k, v in read_labels([tmp_path / 'list.txt']).items()}
     assert found == {'my clip 1.mp4': 'draw circle', 'x.mp4': '3'}
-    (tmp_path / 'classes.txt').write_text('a\nb\nc\nd e\n')
+    (tmp_path / 'classes.txt').write_text('a\n\nc\nd e\n\n')
     assert set(read_labels([tmp_path / 'list.txt']).values()) == {'draw circle', 'd e'}
+    (tmp_path / 'list.txt').write_text('x.mp4 3\ny.mp4 4\n')
+    with pytest.raises(ValueError, match=r'label 4.*classes\.txt'):
+        read_labels([tmp_path / 'list.txt'])
+    (tmp_path / 'b b').rename(tmp_path / 'b\nb')
+    with pytest.raises(ValueError, match=r"'b\\nb'"):
+        read_labels([tmp_path])
 
 
 @pytest.mark.parametrize(
@@ -132,6 +138,7 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
         ('0 a,1 b,2 a,6 b', '0 a', r'0\.mp4'),
         ('0 a,1 b,0 b', None, 'a and b'),
         ('0 a,1', None, r'1\.mp4'),
+        ('0 a,1 a,6 b,7 b,copy b', None, r'copy\.mp4'),
         ('0 a,1 a,6 b,7 b', None, '2 training videos|too few'),
     ],
 )
@@ -139,6 +146,7 @@ def test_bad_lists_are_refused(root: Path, tmp_path: Path, train: str, val: str,
     for number in (0, 1, 2, 3, 6, 7):
         source = next((root / 'videos').glob(f'*/{number}.mp4'))
         (tmp_path / source.name).symlink_to(source)
+    (tmp_path / 'copy.mp4').symlink_to(tmp_path / '0.mp4')
     paths = dict(train=tmp_path / 'train.txt', val=tmp_path / 'val.txt')
     for path, text in zip(paths.values(), (train, val or ''), strict=True):
         pairs = [entry.partition(' ') for entry in text.split(',')]

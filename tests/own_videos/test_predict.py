@@ -1,18 +1,24 @@
 import csv
 import json
+import os
+import shutil
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from mmaction.evaluation import ConfusionMatrix
 from mmengine.utils import digit_version
+from rich.console import Console
 
 import cvrl_cli
 import cvrl_mm
 from cvrl_mm.convert.export import run_graph
 from cvrl_mm.convert.files import save_weights
-from cvrl_mm.own_videos.predict import predict
+from cvrl_mm.own_videos.predict import Prediction, predict
+from cvrl_mm.own_videos.results import write_report
 from tests.own_videos.folder import BACKBONE, CHANNELS, small_encoder
 from tests.script import run_script
 from tests.videos import encode
@@ -87,8 +93,22 @@ def test_the_command_prints_lines_json_and_csv(tmp_path: Path, videos: Path, cap
     )
     (picture,) = (path.parent / 'predictions').iterdir()
     assert picture.stat().st_size > 1000
+    for name in (f'{"n" * 251}.mp4', os.fsdecode(b'\xff\n$.mp4')):  # odd names, and as above
+        shutil.copyfile(videos / 'long.mp4', videos / name)
+    cvrl_cli.main(['predict', folder, str(videos), '--csv', '--every', '0.5'])
+    assert len({row[0] for row in csv.reader(capsys.readouterr().out.splitlines())}) == 4
+    assert len([*(path.parent / 'predictions').iterdir()]) == 3
     with pytest.raises(SystemExit, match='None'):
         cvrl_cli.main(['predict', folder, str(videos / 'text.mp4')])
+
+
+def test_a_confusion_matrix_of_many_classes_has_no_values(tmp_path: Path):
+    for number in (30, 31):
+        found = [Prediction('x.mp4', torch.eye(number)[:1])]
+        with patch.object(ConfusionMatrix, 'plot', wraps=ConfusionMatrix.plot) as plot:
+            names = [str(i) for i in range(number)]
+            write_report(tmp_path, '', tmp_path, names, found, [0], Console(quiet=True))
+        assert plot.call_args.kwargs['include_values'] is (number == 30)
 
 
 @pytest.mark.parametrize(
