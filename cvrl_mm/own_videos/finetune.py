@@ -45,7 +45,7 @@ class FinetuneOptions(Options):
     Attributes:
         val: Held-out videos, with labels as the others: a folder or a list. Default: 30 % of the
             videos of each class.
-        frozen: Train only the linear layer, on the features of the encoder as it is.
+        frozen: Train only the linear layer; the encoder does not change.
     """
 
     val: str | None = None

@@ -67,8 +67,7 @@ def probe_labels(
             f'{len(both)} of the videos in {test} are also in {labels}, such as {both[0]}; '
             'test videos must not be used for fitting.'
         )
-    lists = [Path(path).parent for path in (labels, test) if path is not None]
-    feats, names = _features(trained, [*first, *second], lists, notes)
+    feats, names = _features(trained, [*first, *second], notes)
     label_of = first | second
     counts = Counter(label_of[name] for name in names if name in first)
     if len(counts) < 2 or (test is None and min(counts.values()) < MIN_CLASS_VIDEOS):
@@ -133,7 +132,7 @@ def read_labels(path: str | Path, trained: Trained) -> dict[str, str]:
 
 
 def _features(
-    trained: Trained, names: Sequence[str], folders: Sequence[Path], notes: list[str]
+    trained: Trained, names: Sequence[str], notes: list[str]
 ) -> tuple[dict[str, Tensor], list[str]]:
     """Return the features of videos, which are encoded if the training has not used them.
 
@@ -144,15 +143,9 @@ def _features(
     known = [name for name in names if name in places]
     indices = [places[name] for name in known]
     feats = {BEFORE: trained.untrained[indices], AFTER: trained.feats[indices]}
-    paths: dict[str, str] = {}
-    lost: dict[str, str] = {}
-    for name in names:
-        files = [folder / name for folder in (trained.lists.root, *folders)]
-        file = next((file for file in files if file.is_file()), None)
-        if name not in places and file is not None:
-            paths[name] = str(file)
-        elif name not in places:
-            lost[name] = 'there is no such video'
+    files = {name: trained.lists.root / name for name in names if name not in places}
+    paths = {name: str(file) for name, file in files.items() if file.is_file()}
+    lost = {name: 'there is no such video' for name in files if name not in paths}
     if paths:
         print_warnings_only()
         config = read_config(trained.folder / 'config.py', 'model', 'train_dataloader')
