@@ -18,7 +18,8 @@ from ..convert.description import ClipInput, build_backbone, read_config_text
 from ..convert.export import extract_backbone
 from ..convert.files import CLASSIFIER, load_weights, save_weights
 from ..datasets.reader import UnreadableVideoError
-from ..evaluation.encoder import Encoder, VideoClips
+from ..evaluation.encoder import Encoder
+from ..evaluation.extraction import VideoClips
 
 NUM_CLIPS = 4  # per video, evenly spaced
 HEADS = ('LinearProbeHead', 'I3DHead')  # a linear layer fc_cls on pooled features

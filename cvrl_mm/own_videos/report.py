@@ -16,7 +16,8 @@ from scipy.special import entr
 from sklearn.model_selection import StratifiedGroupKFold
 from torch import Tensor
 
-from ..evaluation.encoder import Encoder, VideoClips
+from ..evaluation.encoder import Encoder
+from ..evaluation.extraction import VideoClips
 from ..evaluation.features import FeatureStore
 from ..evaluation.knn import knn_classify
 from ..evaluation.linear_probe import linear_predictions

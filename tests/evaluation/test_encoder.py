@@ -12,6 +12,7 @@ from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.evaluation import encoder as encoder_module
+from cvrl_mm.evaluation.extraction import extract_over_time
 from cvrl_mm.models import R3DSlow
 from tests.encoding import encode as encode_exact
 from tests.videos import encode, turn
@@ -288,7 +289,7 @@ def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
     names = ('a.mp4', 'y/b.mp4', 'short.mp4', 'tilted.mp4', 'gone.mp4')
     paths = [str(tmp_path / 'x' / name) for name in names]
     encoder, out = encoder_module.Encoder(net, ClipInput(4, 2, 32)).eval(), tmp_path / 'out'
-    failed = encoder_module.extract_over_time(encoder, paths, out, 0.2)
+    failed = extract_over_time(encoder, paths, out, 0.2)
     assert list(failed) == paths[2:] and 'shorter' in failed[paths[2]]
     feats, times = np.load(out / 'feats/a.npy'), np.load(out / 'times/a.npy')
     assert feats.shape == (len(times), 64) and times.shape[1] == 2
@@ -297,10 +298,10 @@ def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
     assert np.load(out / 'feats/y/b.npy').ndim == 2
     before = (out / 'feats/a.npy').stat().st_mtime_ns
     encode(tmp_path / 'x/y/b.mp4', num_frames=30, size=(32, 32))  # replaced
-    encoder_module.extract_over_time(encoder, paths, out, 0.2)
+    extract_over_time(encoder, paths, out, 0.2)
     assert (out / 'feats/a.npy').stat().st_mtime_ns == before
     assert len(np.load(out / 'feats/y/b.npy')) == len(feats)
     with pytest.raises(ValueError, match='another'):
-        encoder_module.extract_over_time(encoder, paths, out, 0.3)
+        extract_over_time(encoder, paths, out, 0.3)
     with pytest.raises(ValueError, match='a without'):
-        encoder_module.extract_over_time(encoder, [*paths, f'{tmp_path}/x/a.avi'], out, 0.2)
+        extract_over_time(encoder, [*paths, f'{tmp_path}/x/a.avi'], out, 0.2)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from cvrl_mm.convert.description import ClipInput
-from cvrl_mm.evaluation.encoder import Encoder, VideoClips, extract_to_file
+from cvrl_mm.evaluation.encoder import Encoder
+from cvrl_mm.evaluation.extraction import VideoClips, extract_to_file
 from cvrl_mm.synthetic.motion import encode as encode_frames
 from tests.videos import encode, make_pipe
 

@@ -7,7 +7,8 @@ import torch
 
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.convert.description import ClipInput
-from cvrl_mm.evaluation.encoder import VideoClips, load_encoder
+from cvrl_mm.evaluation.encoder import load_encoder
+from cvrl_mm.evaluation.extraction import VideoClips
 from cvrl_mm.evaluation.linear_probe import linear_probe
 from tests.script import run_script
 

@@ -24,7 +24,8 @@ from torch.nn.functional import normalize
 from cvrl_mm import load_encoder
 from cvrl_mm.cli import plain_errors
 from cvrl_mm.datasets.lists import read_video_list
-from cvrl_mm.evaluation.encoder import Encoder, extract_to_file
+from cvrl_mm.evaluation.encoder import Encoder
+from cvrl_mm.evaluation.extraction import extract_to_file
 from cvrl_mm.evaluation.knn import knn_classify
 from cvrl_mm.evaluation.linear_probe import linear_probe
 from cvrl_mm.own_videos.report import NUM_CLIPS

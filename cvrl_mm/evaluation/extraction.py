@@ -1,0 +1,216 @@
+"""Features of many video files, which may be unreadable, written to files."""
+
+import json
+from collections.abc import Callable, Sequence
+from os.path import abspath, commonpath
+from pathlib import Path
+
+import numpy as np
+from mmaction.registry import TRANSFORMS
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from ..convert.description import ClipInput
+from ..datasets.reader import UnreadableVideoError, read, reads_files
+from ..io import is_current, locked, one_line, printable, replacing
+from .encoder import DECODE, OPEN, Encoder, clip_steps
+from .features import (
+    FeatureStore,
+    check_features_path,
+    files_sha256,
+    weights_sha256,
+    write_features,
+)
+
+
+class VideoClips(Dataset):
+    """Clips of video files that may be unreadable (Section 4.1: 10 clips of 32 frames, stride 2).
+
+    Args:
+        paths: Paths of the videos.
+        clip_input: Length, frame interval and size of the clips.
+        num_clips: Number of clips per video, evenly spaced.
+        timeout_seconds: Longest time for opening or decoding one file.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        clip_input: ClipInput,
+        num_clips: int = 10,
+        timeout_seconds: float = 60,
+    ) -> None:
+        self.paths = paths
+        self.timeout_seconds = timeout_seconds
+        sample, *crop = clip_steps(clip_input, num_clips)
+        self.pipeline = [TRANSFORMS.build(step) for step in (OPEN, sample, DECODE, *crop)]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> dict:
+        """Load the clips of a video.
+
+        Returns:
+            A dict with ``inputs``, (num_clips, C, T, H, W) uint8, and ``data_samples``, whose
+            ``gt_label`` is the index of the video. For an unreadable video, a dict with ``error``,
+            the reason in one line.
+        """
+        results = dict(filename=self.paths[index], label=index, start_index=0, modality='RGB')
+        try:
+            for transform in self.pipeline:
+                if reads_files(transform):
+                    results = read(transform, results, self.timeout_seconds)
+                else:
+                    results = transform(results)
+        except UnreadableVideoError as error:
+            return dict(error=error.reason)
+        except Exception as error:  # transforms raise many kinds of errors for unusual frames
+            return dict(error=one_line(error))
+        return results
+
+
+def extract_to_file(
+    encoder: Encoder,
+    paths: Sequence[str],
+    out: str | Path,
+    num_clips: int = 10,
+    batch_size: int = 2,
+    num_workers: int = 4,
+    rank: int = 0,
+    size: int = 1,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, str] | None:
+    """Write one feature vector per video, the mean over its clips.
+
+    Finished videos are kept in the folder ``OUT.parts``, so that another call with the same
+    arguments continues an interrupted one. Videos that cannot be read, or at which the decoder
+    hangs, are left out. The process that finds all videos finished writes the file.
+
+    Args:
+        encoder: The encoder, on the device to compute on.
+        paths: Paths of the videos.
+        out: A file name that ends in ``.npz`` or ``.parquet``.
+        num_clips: Number of clips per video.
+        batch_size: Number of videos per batch.
+        num_workers: Number of decoding processes.
+        rank: Rank of this process; it encodes every ``size``-th video.
+        size: Number of processes that share the list.
+        on_progress: Called with the number of finished videos and the number of all videos of
+            this process.
+
+    Returns:
+        The unreadable videos, as ``{path: reason}``; None if another process has not finished its
+        videos or writes the file.
+
+    Raises:
+        ValueError: ``out`` has another suffix or cannot contain a path, ``OUT.parts`` holds other
+            features, or no video could be read.
+    """
+    out = Path(out)
+    check_features_path(out, paths)
+    meta = dict(
+        backbone=encoder.meta.get('backbone'),  # equal weights fit networks of other padding
+        weights_sha256=weights_sha256(encoder.backbone),
+        clips=encoder.clip_input.to_dict(),
+        num_clips=num_clips,
+        files_sha256=files_sha256(paths),
+    )
+    store = FeatureStore(out.with_name(f'{out.name}.parts'), meta)
+
+    def encode(clips: Tensor) -> dict[str, Tensor]:
+        feats = encoder.features(clips.flatten(0, 1)).unflatten(0, (-1, num_clips))
+        return dict(feats=feats.mean(1, keepdim=True))
+
+    videos = VideoClips(paths, encoder.clip_input, num_clips)
+    store.fill(videos, encode, batch_size, num_workers, rank, size, on_progress)
+    try:
+        with locked(store.folder):
+            found = store.load()
+            if found.feats:
+                names = [paths[i] for i in found.indices.tolist()]
+                write_features(out, names, found.feats['feats'][:, 0])
+            store.remove()
+    except (BlockingIOError, FileNotFoundError):  # another process is at work, or has joined
+        return None
+    failed = {paths[i]: reason for i, reason in found.errors.items()}
+    if not found.feats:
+        first = ': '.join(next(iter(failed.items())))
+        raise ValueError(f'None of the videos can be read; the first one: {printable(first)}')
+    return failed
+
+
+def extract_over_time(
+    encoder: Encoder,
+    paths: Sequence[str],
+    folder: str | Path,
+    every_seconds: float,
+    batch_size: int = 8,
+    rank: int = 0,
+    size: int = 1,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> dict[str, str]:
+    """Write the features over time of each video, (T, C) float32, to a file of its own.
+
+    ``FOLDER/feats/NAME.npy`` has the features and ``FOLDER/times/NAME.npy`` the start and end of
+    each clip in seconds, (T, 2). NAME is the path below the folder that all videos share, without
+    suffix. Files that are newer than their video are kept, so that the same call continues an
+    interrupted one.
+
+    Args:
+        encoder: The encoder, on the device to compute on.
+        paths: Paths of the videos.
+        folder: Output folder.
+        every_seconds: Distance between the starts of two clips.
+        batch_size: Number of clips that are encoded together.
+        rank: Rank of this process; it encodes every ``size``-th video.
+        size: Number of processes that share the list.
+        on_progress: Called with the number of finished videos and the number of all videos of
+            this process.
+
+    Returns:
+        The unreadable videos of this process, as ``{path: reason}``.
+
+    Raises:
+        ValueError: Two videos have the same NAME, or the folder holds other features.
+    """
+    folder = Path(folder)
+    files = [Path(abspath(path)) for path in paths]
+    root = Path(commonpath([file.parent for file in files]))
+    names = [file.relative_to(root).with_suffix('').as_posix() for file in files]
+    if len(set(names)) < len(names):
+        double = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f'Two videos have the name {double} without suffix; extract one by one.')
+    about = dict(
+        weights_sha256=weights_sha256(encoder.backbone),
+        clips=encoder.clip_input.to_dict(),
+        every_seconds=every_seconds,
+        root=str(root),
+    )
+    note = folder / 'about.json'
+    folder.mkdir(parents=True, exist_ok=True)
+    if note.is_file() and json.loads(note.read_text('utf-8')) != about:
+        raise ValueError(f'{folder} holds features of another encoder, clips or folder of videos.')
+    with replacing(note) as part:
+        part.write_text(json.dumps(about, indent=2) + '\n', encoding='utf-8')
+    failed = {}
+    share = list(zip(paths, names, strict=True))[rank::size]
+    for done, (path, name) in enumerate(share, 1):
+        targets = {kind: folder / kind / f'{name}.npy' for kind in ('times', 'feats')}
+        try:
+            if not is_current(Path(path), targets['feats']):
+                parts = [
+                    (encoder.features(clips).cpu().numpy(), times)
+                    for clips, times in encoder.windows(path, every_seconds, batch_size)
+                ]
+                feats, times = map(np.concatenate, zip(*parts, strict=True))
+                for kind, values in dict(times=times, feats=feats).items():
+                    targets[kind].parent.mkdir(parents=True, exist_ok=True)
+                    with replacing(targets[kind]) as part:
+                        np.save(part, values)
+        except UnreadableVideoError as error:
+            failed[path] = error.reason
+        except FileNotFoundError:
+            failed[path] = 'it does not exist'
+        on_progress(done, len(share))
+    return failed
