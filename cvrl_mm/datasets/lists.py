@@ -8,12 +8,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from mmengine.fileio import get
 
-from ..io import printable
+from ..io import printable, replacing
 
 VIDEO_SUFFIXES = (
     *('.3gp', '.avi', '.flv', '.m2ts', '.m4v', '.mkv', '.mov'),
@@ -27,7 +27,7 @@ class VideoList(Sequence[dict]):
     """The videos of a list file, parsed on access.
 
     The list is stored as the bytes of the file and two arrays, which loader workers share after a
-    fork. A slice shares the memory of the whole list.
+    fork.
 
     Args:
         ann_file: Text file in UTF-8 with one line ``path`` or ``path label`` per video. Paths may
@@ -55,19 +55,10 @@ class VideoList(Sequence[dict]):
     def __len__(self) -> int:
         return len(self._ends)
 
-    @overload
-    def __getitem__(self, index: int) -> dict: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> 'VideoList': ...
-
-    def __getitem__(self, index: int | slice) -> 'dict | VideoList':
+    def __getitem__(self, index: Any) -> Any:
         """Parse one line into ``filename`` and ``label``, which is -1 if there is none."""
         if isinstance(index, slice):
-            part = object.__new__(VideoList)
-            part.__dict__ = {**self.__dict__, '_starts': self._starts[index]}
-            part._ends = self._ends[index]
-            return part
+            return [self[i] for i in range(len(self))[index]]
         line = self._content[self._starts[index] : self._ends[index]].decode()
         path, label = parse_line(line, self._delimiter)
         return dict(filename=osp.join(self._prefix, path), label=label)
@@ -325,3 +316,19 @@ def draw_subset(
         count = max(1, int(len(members) * percent / 100 + 0.5))
         kept += [number for _, _, number in sorted(members)[:count]]
     return [lines[number] for number in sorted(kept)]
+
+
+def write_lists(lists: Mapping[Path, Sequence[str]]) -> None:
+    """Write lists of lines by path, unless one of the files exists with other content.
+
+    Raises:
+        ValueError: A file exists with other content; nothing is written then.
+        OSError: A file cannot be written.
+    """
+    contents = {path: '\n'.join([*lines, '']).encode() for path, lines in lists.items()}
+    for path, content in contents.items():
+        if path.exists() and path.read_bytes() != content:
+            raise ValueError(f'{path} exists with other content; rename or remove it first.')
+    for path, content in contents.items():
+        with replacing(path) as part:
+            part.write_bytes(content)

@@ -28,29 +28,15 @@ def dataset(folder: Path, lines: str, **kwargs) -> VideoListDataset:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / 'videos').mkdir()
-    for name in ('a.mp4', 'b c.mp4', 'ä 7 馬.mp4'):
+    for name in ('a.mp4', 'b c.mp4'):
         (tmp_path / 'videos' / name).touch()
     return tmp_path
 
 
-def test_reads_paths_with_and_without_labels(folder: Path):
-    data = dataset(folder, 'a.mp4 3\nb c.mp4\nä 7 馬.mp4 12\n')
-    videos = [data.get_data_info(i) for i in range(len(data))]
-    assert [Path(v['filename']).name for v in videos] == ['a.mp4', 'b c.mp4', 'ä 7 馬.mp4']
-    assert [v['label'] for v in videos] == [3, -1, 12]
-    assert all(Path(v['filename']).is_file() for v in videos)
-
-
 def test_missing_files_are_named_before_the_first_epoch(folder: Path):
-    with pytest.raises(FileNotFoundError, match=r'1 of 2 checked files .* line 2: .*gone\.mp4'):
-        dataset(folder, 'a.mp4 0\ngone.mp4 1\n')
+    with pytest.raises(FileNotFoundError, match=r'1 of 2 checked .* line 2: .*\\x1bgone\.mp4'):
+        dataset(folder, 'a.mp4 0\n\x1bgone.mp4 1\n')  # a terminal would act on this name
     assert len(dataset(folder, 'a.mp4 0\ngone.mp4 1\n', max_missing=0.5)) == 2
-
-
-def test_names_are_printed_without_control_characters(folder: Path):
-    with pytest.raises(FileNotFoundError) as caught:
-        dataset(folder, '\x1b[2Jgone.mp4 1\n')
-    assert '\x1b' not in str(caught.value) and 'gone' in str(caught.value)
 
 
 def test_a_list_of_equal_lines_gets_a_remark(folder: Path, new_logger, capfd):
@@ -214,18 +200,12 @@ def test_an_error_of_a_transform_names_the_video(mixed: Path):
 ODD = ['a.mp4 3', '.x 0', '馬.mp4 -1', 'ü/é.mp4 99999', '7 12', '/abs/b.mp4 2', "'q'.mp4"]
 
 
-@pytest.fixture
-def odd_list(tmp_path: Path) -> dict:
-    (tmp_path / 'list.txt').write_text('\n'.join(ODD), encoding='utf-8')
-    return dict(
-        ann_file=str(tmp_path / 'list.txt'), pipeline=[], data_prefix=dict(video=str(tmp_path))
-    )
-
-
 @pytest.mark.parametrize('indices', [None, 3, -3, [6, 1, 1]])
-def test_entries_are_those_of_the_stock_dataset(indices: list | int | None, odd_list: dict):
-    odd_list |= dict(indices=indices)
-    stock, ours = VideoDataset(**odd_list), VideoListDataset(max_missing=1, **odd_list)
+def test_entries_are_those_of_the_stock_dataset(indices: list | int | None, tmp_path: Path):
+    (tmp_path / 'list.txt').write_text('\n'.join(ODD), encoding='utf-8')
+    given = dict(data_prefix=dict(video=str(tmp_path)), indices=indices)
+    stock = VideoDataset(str(tmp_path / 'list.txt'), [], **given)
+    ours = VideoListDataset(str(tmp_path / 'list.txt'), [], max_missing=1, **given)
     assert len(ours) == len(stock)
     for index in range(-1, len(stock)):
         assert list(ours.get_data_info(index).items()) == list(stock.get_data_info(index).items())

@@ -59,12 +59,11 @@ def test_any_file_is_a_list_or_says_why_it_is_not(content: bytes, tmp_path: Path
         assert videos and all(path and isinstance(label, int) for path, label in videos)
 
 
-def test_slices_share_the_memory(tmp_path: Path):
+def test_indices_and_slices(tmp_path: Path):
     videos = VideoList(written(tmp_path, b'a 1\nb 2\nc 3\nd'))
     assert [v['filename'] for v in videos] == ['a', 'b', 'c', 'd']
     assert [v['label'] for v in videos[1:3]] == [2, 3]
     assert list(videos[::-2]) == [videos[-1], videos[1]]
-    assert videos[:2]._content is videos._content
     with pytest.raises(IndexError):
         videos[4]
 
