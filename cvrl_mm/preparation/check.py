@@ -79,7 +79,10 @@ def find_faults(
 
     Raises:
         RuntimeError: A process cannot be started.
+        ValueError: There would be no process or no time.
     """
+    if num_processes < 1 or not timeout_seconds > 0:  # nothing would be checked, or all be bad
+        raise ValueError(f'{num_processes} processes, {timeout_seconds} s per video: too few.')
     CONTEXT.set_forkserver_preload([__name__])
     todo = iter(enumerate(filenames))
     checkers: list[_Checker] = []

@@ -5,28 +5,24 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import av
 import numpy as np
 
-from ..datasets.lists import parse_line, read_lines
+from ..datasets.lists import find_videos, parse_line, read_lines
 from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, quarter_turns
 from ..io import is_current, one_line, printable, replacing
 from .check import TIMEOUT_SECONDS, find_faults
 
 DECODED_SHARE = 0.95  # of the duration; if less can be decoded, the source is truncated
 CLOCK_SECONDS = 2e-3  # MP4 rounds the times of frames to its time base
-PRESETS = (  # of x264, from fast to slow
-    *('ultrafast', 'superfast', 'veryfast', 'faster', 'fast'),
-    *('medium', 'slow', 'slower', 'veryslow', 'placebo'),
-)
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # EDQUOT: the quota of the user is used up
 # Without the features of H.264 that are slowest to decode, and without references to B-frames, so
 # that VideoFile can skip those between requested frames
@@ -46,18 +42,16 @@ class RepackSettings:
 
     Args:
         short_side: Length of the shorter side in pixels; smaller videos keep their size.
-        key_frame_interval: Number of frames between two key frames, at which decoding can start.
+        key_frame_interval: Largest distance of two key frames, at which decoding can start.
         crf: Quality of x264. Lower values give better quality and larger files.
-        preset: Preset of x264. Slower presets give smaller files.
 
     Raises:
-        ValueError: A number is out of range, or the preset is unknown.
+        ValueError: A number is out of range.
     """
 
     short_side: int = 256
     key_frame_interval: int = 16
     crf: int = 23
-    preset: str = 'medium'
 
     def __post_init__(self) -> None:
         if self.short_side < 16 or self.key_frame_interval < 1 or not 0 <= self.crf <= 51:
@@ -65,8 +59,6 @@ class RepackSettings:
                 'short_side must be at least 16 pixels, key_frame_interval at least 1 frame and '
                 f'crf in 0..51, got {self}.'
             )
-        if self.preset not in PRESETS:
-            raise ValueError(f'preset must be one of {", ".join(PRESETS)}; got {self.preset!r}.')
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Return width and height of the new video, which must be even for 4:2:0."""
@@ -128,7 +120,9 @@ def _encode(
             output.codec_context.time_base = time_base
         pts.append(cast(int, frame.pts))
         duration = frame.duration or 0
-        writer.mux(output.encode(_resize(frame, output)))
+        size = output.width, output.height
+        small = frame.reformat(*size, 'yuv420p', interpolation='BICUBIC', **ONE_THREAD)
+        writer.mux(output.encode(small))
     if output is None:
         raise RepackError('none of its frames can be decoded')
     if reader.num_errors:
@@ -172,7 +166,7 @@ def _add_stream(
     rate: Fraction,
     settings: RepackSettings,
 ) -> av.VideoStream:
-    options = {**X264, 'crf': str(settings.crf), 'preset': settings.preset}
+    options = {**X264, 'crf': str(settings.crf)}
     output = writer.add_stream('libx264', rate=rate, options=options)
     output.width, output.height = settings.size(frame.width, frame.height)
     output.pix_fmt = 'yuv420p'
@@ -183,34 +177,28 @@ def _add_stream(
     return output
 
 
-def _resize(frame: av.VideoFrame, output: av.VideoStream) -> av.VideoFrame:
-    time, time_base = frame.pts, frame.time_base
-    width, height = output.width, output.height
-    resized = frame.reformat(width, height, 'yuv420p', interpolation='BICUBIC', **ONE_THREAD)
-    resized.pts, resized.time_base = time, time_base
-    return resized
-
-
 @dataclass(frozen=True)
 class RepackReport:
     """The result of repacking a set of videos.
 
     Attributes:
+        root: Folder of the videos.
         names: Path of each video in the new folder; None if there is no file.
         failures: Reasons by video, for videos that were copied without changes or cannot be read.
         num_skipped: Number of videos that an earlier run has repacked.
     """
 
+    root: Path
     names: dict[str, str | None]
     failures: dict[str, str]
-    num_skipped: int = 0
+    num_skipped: int
 
 
 def repack(
-    root: Path,
-    videos: Sequence[str],
+    source: Path,
     target: Path,
     settings: RepackSettings,
+    root: Path | None = None,
     num_workers: int = 1,
     timeout_seconds: float = TIMEOUT_SECONDS,
     rank: int = 0,
@@ -222,14 +210,15 @@ def repack(
     A new file has a temporary name until it is complete and checked. A video that cannot be
     repacked is copied without changes, if it can be read, and listed in ``repack_failures.txt``.
     Videos that an earlier run has repacked are skipped, unless the original has been modified
-    since; failures of an earlier run are retried.
+    since; failures of an earlier run are retried. For a list, a list of the same name is written
+    into the new folder.
 
     Args:
-        root: Folder of the videos.
-        videos: Paths relative to ``root``.
+        source: A folder of videos, or a list with lines ``path`` or ``path label``.
         target: Output folder; a new folder, or that of an earlier run with the same ``root`` and
             settings.
         settings: Settings of the encoder.
+        root: Folder to which the paths of the list are relative. Default: the folder of the list.
         num_workers: Number of processes.
         timeout_seconds: Time limit per video.
         rank: Rank of this job; it repacks every ``size``-th video.
@@ -243,12 +232,19 @@ def repack(
 
     Raises:
         ValueError: There are no videos, a video is outside of ``root``, two videos have the same
-            new name, the target is in ``root``, or it contains other files or was started with
-            another ``root`` or other settings.
+            new name, the target is in ``root``, or it contains other files, a list of the same name
+            with other lines, or was started with another ``root`` or other settings.
         OSError: The disk is full, or a file cannot be written.
     """
-    videos = list(dict.fromkeys(os.path.normpath(video) for video in videos))
-    _check(root, videos, target, num_workers)
+    if source.is_dir():
+        root = source
+        entries = [(path.relative_to(root).as_posix(), -1) for path in find_videos(root)]
+    else:
+        root = root or source.parent
+        entries = [parse_line(line) for line in read_lines(str(source))]
+        _check_list(target / source.name, entries)
+    videos = list(dict.fromkeys(os.path.normpath(path) for path, _ in entries))
+    _check(root, videos, target)
     _claim(target, dict(asdict(settings), root=str(root.resolve())))
     earlier = _read_failures(target)
     share = videos[rank::size]
@@ -276,41 +272,12 @@ def repack(
     names: dict[str, str | None] = {video: new_name(video) for video in videos}
     for video in failures:
         names[video] = video if _copy(root / video, target / video) else None
-    return RepackReport(names, failures, num_skipped)
-
-
-def repack_list(
-    ann_file: Path, root: Path, target: Path, settings: RepackSettings, **options: Any
-) -> RepackReport | None:
-    """Repack the videos of a list, and write a list with the same name in the new folder.
-
-    Args:
-        ann_file: A list with lines ``path`` or ``path label``.
-        root: Folder to which its paths are relative.
-        target: As for :func:`repack`.
-        settings: As for :func:`repack`.
-        options: Further arguments of :func:`repack`.
-
-    Returns:
-        As for :func:`repack`.
-
-    Raises:
-        ValueError: The new folder has a list of this name with other videos or labels.
-        OSError, ValueError: As for :func:`repack`.
-    """
-    entries = [parse_line(line) for line in read_lines(str(ann_file))]
-    if (written := target / ann_file.name).is_file():
-        old = {parse_line(line) for line in read_lines(str(written))}
-        if old - {(name, label) for path, label in entries for name in _names(path)}:
-            raise ValueError(f'{written} has lines of another list than {ann_file}; rename one.')
-    report = repack(root, [path for path, _ in entries], target, settings, **options)
-    if report is not None:
-        with replacing(target / ann_file.name) as part, part.open('w', encoding='utf-8') as file:
+    if not source.is_dir():
+        with replacing(target / source.name) as part, part.open('w', encoding='utf-8') as file:
             for path, label in entries:
-                name = report.names[os.path.normpath(path)]
-                if name is not None:
+                if name := names[os.path.normpath(path)]:
                     file.write(f'{name}\n' if label == -1 else f'{name} {label}\n')
-    return report
+    return RepackReport(root, names, failures, num_skipped)
 
 
 def new_name(video: str) -> str:
@@ -318,15 +285,17 @@ def new_name(video: str) -> str:
     return video if video.endswith('.mp4') else f'{video}.mp4'
 
 
-def _names(path: str) -> tuple[str, str]:
-    """Return the names that a video can have in the new folder."""
-    video = os.path.normpath(path)
-    return video, new_name(video)
+def _check_list(written: Path, entries: list[tuple[str, int]]) -> None:
+    """Refuse to replace a list that an earlier run has written from other lines."""
+    old = {parse_line(line) for line in read_lines(str(written))} if written.is_file() else set()
+    for path, label in entries:
+        video = os.path.normpath(path)
+        old -= {(video, label), (new_name(video), label)}
+    if old:
+        raise ValueError(f'{written} has lines of another list; rename one of them.')
 
 
-def _check(root: Path, videos: list[str], target: Path, num_workers: int) -> None:
-    if num_workers < 1:
-        raise ValueError(f'num_workers must be at least 1, got {num_workers}.')
+def _check(root: Path, videos: list[str], target: Path) -> None:
     if not videos:
         raise ValueError(f'There are no videos to repack in {root}.')
     if target.resolve().is_relative_to(root.resolve()):
@@ -334,12 +303,10 @@ def _check(root: Path, videos: list[str], target: Path, num_workers: int) -> Non
     for video in videos:
         if os.path.isabs(video) or video.split(os.sep)[0] == os.pardir:
             raise ValueError(f'{printable(video)} is not in {root}; give a folder that holds all.')
-    new_names = {new_name(v) for v in videos if v != new_name(v)}
-    # also if the other video is only in another list of the same folder
-    clashes = {name for name in new_names if name in videos or (root / name).exists()}
-    if clashes:
-        name = printable(min(clashes))
-        raise ValueError(f'{name} is the new name of another video; rename one of them.')
+        # also if the other video is only in another list of the same folder
+        name = new_name(video)
+        if name != video and (root / name).exists():
+            raise ValueError(f'{printable(name)} is the new name of another video; rename one.')
 
 
 def _claim(target: Path, settings: dict) -> None:
@@ -351,10 +318,7 @@ def _claim(target: Path, settings: dict) -> None:
         target.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
             part.write_text(json.dumps(settings) + '\n')
-    try:
-        begun = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f'{path} is damaged; choose another folder.') from error
+    begun = json.loads(path.read_bytes())
     if begun != settings:
         raise ValueError(f'{target} was started with {begun}, not {settings}: choose another one.')
 
@@ -395,6 +359,6 @@ def _copy(source: Path, target: Path) -> bool:
             shutil.copyfile(source, part)
     except OSError as error:
         if error.errno in DISK_FULL:
-            raise OSError(error.errno, error.strerror, str(target)) from error
+            raise
         return False
     return True

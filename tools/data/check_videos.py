@@ -36,12 +36,7 @@ def parse_args() -> argparse.Namespace:
         '--lenient', action='store_true', help='accept damage that the decoder conceals'
     )
     parser.add_argument('--timeout', type=float, default=600, help='seconds per video (600)')
-    args = parser.parse_args()
-    if args.root is None:
-        args.root = os.path.dirname(args.list)
-    if (args.workers is not None and args.workers < 1) or not args.timeout > 0:
-        parser.error('--workers must be at least 1 and --timeout above 0')
-    return args
+    return parser.parse_args()
 
 
 def run(args: argparse.Namespace) -> None:
@@ -56,10 +51,10 @@ def run(args: argparse.Namespace) -> None:
     with progress(title, Console(stderr=True)) as on_progress:
         found = check_list(
             args.list,
-            args.root,
+            os.path.dirname(args.list) if args.root is None else args.root,
             args.out,
             strict=not args.lenient,
-            num_processes=args.workers or cores_per_process(),
+            num_processes=cores_per_process() if args.workers is None else args.workers,
             timeout_seconds=args.timeout,
             rank=rank,
             size=size,

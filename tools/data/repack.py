@@ -11,22 +11,15 @@ repacks its share; the same command without them then writes the list:
         --wrap "python tools/data/repack.py LIST TARGET --root FOLDER"
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cvrl_cli import run_tool
-
-if TYPE_CHECKING:
-    from cvrl_mm.preparation.repack import RepackReport
 
 SETTINGS = dict(  # defaults of RepackSettings, and help
     short_side=(256, 'pixels of the shorter side'),
     key_frame_interval=(16, 'frames between key frames'),
     crf=(23, 'quality of x264; lower is better, with larger files'),
-    preset=('medium', 'preset of x264; slower presets give smaller files'),
 )
 
 
@@ -40,61 +33,42 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--root', type=Path, help='folder of the videos (folder of the list)')
     for name, (value, text) in SETTINGS.items():
         flag = f'--{name.replace("_", "-")}'
-        parser.add_argument(flag, type=type(value), default=value, help=f'{text} (%(default)s)')
+        parser.add_argument(flag, type=int, default=value, help=f'{text} (%(default)s)')
     parser.add_argument('--workers', type=int, help='processes (one per core)')
     parser.add_argument('--timeout', type=float, default=600, help='seconds per video (600)')
     return parser.parse_args()
 
 
 def run(args: argparse.Namespace) -> None:
-    """Repack the share of this process, and print the result."""
-    from cvrl_mm.datasets.lists import find_videos
-    from cvrl_mm.io import cores_per_process, progress, rank_and_size
-    from cvrl_mm.preparation.repack import RepackSettings, repack, repack_list
+    """Repack the share of this process, and print the failures and the sizes."""
+    from cvrl_mm.io import cores_per_process, printable, progress, rank_and_size
+    from cvrl_mm.preparation.repack import RepackSettings, repack
 
-    root = args.source if args.source.is_dir() else args.root or args.source.parent
-    settings = RepackSettings(**{name: getattr(args, name) for name in SETTINGS})
-    workers = cores_per_process() if args.workers is None else args.workers
     rank, size = rank_and_size()
-    title = 'videos' if size == 1 else f'videos of part {rank} of {size}'
-    with progress(title) as on_progress:
-        options = dict(num_workers=workers, timeout_seconds=args.timeout, rank=rank, size=size)
-        options |= dict(on_progress=on_progress)
-        if args.source.is_dir():
-            videos = [path.relative_to(root).as_posix() for path in find_videos(root)]
-            report = repack(root, videos, args.target, settings, **options)
-        else:
-            report = repack_list(args.source, root, args.target, settings, **options)
+    with progress('videos' if size == 1 else f'videos of part {rank} of {size}') as on_progress:
+        report = repack(
+            args.source,
+            args.target,
+            RepackSettings(**{name: getattr(args, name) for name in SETTINGS}),
+            args.root,
+            num_workers=cores_per_process() if args.workers is None else args.workers,
+            timeout_seconds=args.timeout,
+            rank=rank,
+            size=size,
+            on_progress=on_progress,
+        )
     if report is None:
         print('This share is finished. After all shares, the same command alone writes the list.')
-    else:
-        show(report, root, args.target)
-
-
-def show(report: RepackReport, root: Path, target: Path) -> None:
-    """Print the failures and the sizes."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from cvrl_mm.io import printable
-
-    console = Console()
-    if report.failures:
-        table = Table(title='Not repacked')
-        for heading in ('video', 'reason', 'outcome'):
-            table.add_column(heading, overflow='fold')
-        for video, reason in report.failures.items():
-            outcome = 'copied' if report.names[video] else 'left out'
-            table.add_row(Text(printable(video)), Text(printable(reason)), outcome)
-        console.print(table)
+        return
+    for video, reason in report.failures.items():
+        outcome = 'copied' if report.names[video] else 'left out'
+        print(f'{printable(video)}: {printable(reason)}; {outcome}')
     kept = {old: new for old, new in report.names.items() if new}
-    before = sum((root / old).stat().st_size for old in kept)
-    after = sum((target / new).stat().st_size for new in kept.values())
-    skipped = f' ({report.num_skipped} of them by an earlier run)' if report.num_skipped else ''
-    console.print(
-        f'{len(report.names) - len(report.failures)} videos repacked{skipped}, '
-        f'{len(report.failures)} not; '
+    before = sum((report.root / old).stat().st_size for old in kept)
+    after = sum((args.target / new).stat().st_size for new in kept.values())
+    print(
+        f'{len(report.names) - len(report.failures)} videos repacked ({report.num_skipped} of them '
+        f'by an earlier run), {len(report.failures)} not; '
         f'{before / 1e6:.1f} MB -> {after / 1e6:.1f} MB.'
     )
 
