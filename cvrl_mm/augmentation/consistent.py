@@ -53,8 +53,7 @@ class ConsistentAugment(BaseTransform):
         over: Unit of one random draw: ``'clip'``, ``'frame'`` or ``'video'``.
 
     Raises:
-        ValueError: ``over`` has another value, or ``over='video'`` is combined with a transform
-            that has one probability per clip.
+        ValueError: ``over`` has another value.
     """
 
     def __init__(
@@ -63,12 +62,6 @@ class ConsistentAugment(BaseTransform):
         if over not in ('clip', 'frame', 'video'):
             raise ValueError(f"over must be 'clip', 'frame' or 'video', got {over!r}.")
         self.transforms = [t if callable(t) else TRANSFORMS.build(t) for t in transforms]
-        if over == 'video' and any(
-            isinstance(getattr(t, 'prob', 0), list) for t in self.transforms
-        ):
-            raise ValueError(
-                "over='video' draws once for both clips, but a transform has one prob per clip."
-            )
         self.over = over
         # The photometric transforms at the end draw together and write into the result
         last = list(takewhile(lambda t: isinstance(t, ClipTransform), reversed(self.transforms)))

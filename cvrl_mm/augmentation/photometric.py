@@ -26,9 +26,6 @@ from .consistent import ClipTransform, Rng, Step
 
 BLOCK_BYTES = 150_000
 LUMA = (0.299, 0.587, 0.114)
-# Without compilation, an operation holds about ten float copies of its clips, each with 10 MB per
-# clip of 16x224x224.
-CLIPS_AT_A_TIME = 16
 
 # -- operations ------------------------------------------------------------------------------
 
@@ -381,17 +378,13 @@ def apply_on_device(
     for row, own in zip(table, steps, strict=True):
         slot = 0
         for operation, values in own:
-            if operation not in slots[slot:]:
-                raise ValueError(f'A {operation.__name__} does not fit into the slots {slots}.')
-            slot = list(slots).index(operation, slot) + 1
+            slot = slots.index(operation, slot) + 1
             row[ends[slot - 1] : ends[slot]] = _parameters(operation, values, num_taps)
     columns = list(zip(slots, ends, ends[1:], strict=False))
     params = torch.from_numpy(table)
     if clips.is_cuda:
         params = params.pin_memory().to(clips.device, non_blocking=True)  # the only copy
-        return _run(clips, params, columns)
-    parts = zip(clips.split(CLIPS_AT_A_TIME), params.split(CLIPS_AT_A_TIME), strict=True)
-    return torch.cat([_run(*part, columns) for part in parts])
+    return _run(clips, params, columns)
 
 
 def _parameters(

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from PIL import Image
 
 from ..detection.proposals import save_proposals
+from .motion import encode
 
 # One action of each of the three groups for which MMAction2 reports a mean, with the axes of motion
 ACTIONS = {12: ('sway', (1, 0)), 17: ('bounce', (0, 1)), 64: ('turn', (1, 1))}
@@ -29,7 +31,7 @@ class Figure:
         home: Centre of the motion, x and y in pixels.
         turns: Periods per second, negative for the opposite direction.
         phase: Phase of the motion at the first frame, in radians.
-        colour: Colour in BGR.
+        colour: Colour in RGB.
     """
 
     action: int
@@ -60,12 +62,9 @@ def write_synthetic_ava(root: Path, num_train: int = 64, num_val: int = 16, seed
         seed: Seed of all draws.
 
     Raises:
-        ValueError: There would be no movies.
         FileExistsError: One of the subfolders exists already.
         OSError: A file cannot be written.
     """
-    if min(num_train, num_val) < 1:
-        raise ValueError(f'num_train and num_val must be at least 1, got {num_train}, {num_val}.')
     rng = np.random.default_rng(seed)
     for name in ('annotations', 'rawframes', 'videos'):
         (root / name).mkdir(parents=True)
@@ -109,8 +108,8 @@ def draw_detections(rng: np.random.Generator, boxes: np.ndarray) -> np.ndarray:
     return np.concatenate([np.c_[found, scores], [[0.3, 0.4, 0.7, 0.6, 0.2]]])
 
 
-def render(rng: np.random.Generator, figures: list[Figure]) -> list[np.ndarray]:
-    """Render all frames of a movie, (SIZE, SIZE, 3) BGR uint8 each."""
+def render(rng: np.random.Generator, figures: list[Figure]) -> np.ndarray:
+    """Render all frames of a movie, (T, SIZE, SIZE, 3) RGB uint8."""
     wall = cv2.GaussianBlur(rng.uniform(0, 255, (SIZE, SIZE, 3)), (0, 0), 4)
     wall = 90 + 2 * (wall - wall.mean())
     frames = []
@@ -123,18 +122,13 @@ def render(rng: np.random.Generator, figures: list[Figure]) -> list[np.ndarray]:
             for side in (-4, 4):
                 cv2.line(image, (x + side, y + 4), (x + side, y + 12), figure.colour, 2)
         frames.append(image)
-    return frames
+    return np.stack(frames)
 
 
-def write_movie(root: Path, movie: str, frames: list[np.ndarray]) -> None:
+def write_movie(root: Path, movie: str, frames: np.ndarray) -> None:
     """Write the frames of a movie as image files and as a video file."""
-    folder, video = root / 'rawframes' / movie, root / 'videos' / f'{movie}.mp4'
+    folder = root / 'rawframes' / movie
     folder.mkdir()
-    writer = cv2.VideoWriter(str(video), cv2.VideoWriter.fourcc(*'mp4v'), FPS, (SIZE, SIZE))
-    written = writer.isOpened()
     for number, frame in enumerate(frames, 1):
-        written &= cv2.imwrite(str(folder / f'img_{number:05}.jpg'), frame)
-        writer.write(frame)
-    writer.release()
-    if not written:  # OpenCV raises no errors
-        raise OSError(f'OpenCV cannot write {video} and {folder}.')
+        Image.fromarray(frame).save(folder / f'img_{number:05}.jpg', quality=95)
+    encode(root / 'videos' / f'{movie}.mp4', frames, FPS)

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from pathlib import Path
-from typing import Any
 
 import av
 import cv2
@@ -341,10 +340,10 @@ def render_video(
     return np.concatenate(parts if rng.random() < 0.5 else parts[::-1])
 
 
-def encode(path: Path, frames: np.ndarray) -> None:
+def encode(path: Path, frames: np.ndarray, rate: int = FRAME_RATE) -> None:
     """Encode frames, (T, H, W, 3) uint8 RGB with even H and W, as H.264 in an ``.mp4`` file."""
     with av.open(str(path), 'w') as container:
-        stream = container.add_stream('libx264', rate=FRAME_RATE, options=X264_OPTIONS)
+        stream = container.add_stream('libx264', rate=rate, options=X264_OPTIONS)
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = 'yuv420p'
         stream.codec_context.thread_count = 1  # videos are encoded side by side
@@ -379,17 +378,11 @@ def write_motion_videos(
         on_progress: Called with the number of finished videos and the total.
 
     Raises:
-        ValueError: A number is out of range, or there are no such classes.
         FileExistsError: ``root`` holds other files or a set of other settings.
     """
-    numbers = dict(num_train=num_train, num_test=num_test, seed=seed)
-    for name, number in numbers.items():
-        if number < (name != 'seed'):
-            raise ValueError(f'{name} must not be below {int(name != "seed")}, got {number}.')
-    if classes not in SETS:
-        raise ValueError(f'classes must be one of {", ".join(SETS)}, got {classes!r}.')
     root = Path(root).resolve()  # the set replaces the folder, not a link to it
-    settings = json.dumps(dict(**numbers, classes=classes, version=VERSION))
+    given = dict(num_train=num_train, num_test=num_test, seed=seed, classes=classes)
+    settings = json.dumps(given | dict(version=VERSION))
     if root.exists() and not (root.is_dir() and not any(root.iterdir())):
         written = root / 'settings.json'
         found = written.read_text().strip() if written.is_file() else 'other files'
@@ -399,38 +392,29 @@ def write_motion_videos(
                 'remove this one.'
             )
         return
+    names = SETS[classes].names
+    counts = dict(train=num_train, test=num_test)
+    videos = [
+        (f'videos/{split}_{index:05d}.mp4', index % len(names), (seed, number, index))
+        for number, (split, count) in enumerate(counts.items())
+        for index in range(count)
+    ]
     root.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f'.{root.name}-', dir=root.parent) as scratch:
-        unfinished = Path(scratch) / 'set'
-        (unfinished / 'videos').mkdir(parents=True)
-        _write_videos(unfinished, numbers, SETS[classes], num_workers, on_progress)
-        (unfinished / 'settings.json').write_text(f'{settings}\n')
-        unfinished.replace(root)
+        folder = Path(scratch) / 'set'
+        (folder / 'videos').mkdir(parents=True)
+        (folder / 'classes.txt').write_text('\n'.join(names) + '\n')
+        (folder / 'settings.json').write_text(f'{settings}\n')
+        for split in counts:
+            lines = (f'{name} {label}\n' for name, label, _ in videos if split in name)
+            (folder / f'{split}.txt').write_text(''.join(lines))
 
+        def write(video: tuple[str, int, tuple[int, ...]]) -> None:
+            name, label, key = video
+            frames = render_video(label, np.random.default_rng(key), SETS[classes])
+            encode(folder / name, frames)
 
-def _write_videos(
-    root: Path,
-    numbers: dict[str, int],
-    classes: MotionClasses,
-    num_workers: int,
-    on_progress: Callable[[int, int], None],
-) -> None:
-    """Write the videos and lists of both splits, and the names of the classes."""
-    (root / 'classes.txt').write_text('\n'.join(classes.names) + '\n')
-    videos: list[tuple[Any, ...]] = []
-    for number, split in enumerate(('train', 'test')):
-        indices = range(numbers[f'num_{split}'])
-        labels = [index % len(classes.names) for index in indices]
-        names = [f'videos/{split}_{index:05d}.mp4' for index in indices]
-        lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
-        (root / f'{split}.txt').write_text(''.join(lines))
-        seeds = [(numbers['seed'], number, index) for index in indices]
-        videos += zip(names, labels, seeds, strict=True)
-
-    def write(video: tuple[str, int, tuple[int, ...]]) -> None:
-        name, label, seed = video
-        encode(root / name, render_video(label, np.random.default_rng(seed), classes))
-
-    with ThreadPoolExecutor(num_workers) as pool:
-        for done, _ in enumerate(pool.map(write, videos), 1):
-            on_progress(done, len(videos))
+        with ThreadPoolExecutor(num_workers) as pool:
+            for done, _ in enumerate(pool.map(write, videos), 1):
+                on_progress(done, len(videos))
+        folder.replace(root)

@@ -10,7 +10,6 @@ from torch import Tensor
 from cvrl_mm.augmentation import (
     ClipColorJitter,
     ClipGaussianBlur,
-    ClipGrayscale,
     ClipSolarize,
     photometric,
 )
@@ -125,11 +124,10 @@ def test_jitter_draws_in_its_ranges_and_in_every_order():
         assert low <= values.min() < low + margin and high - margin < values.max() <= high
 
 
-def test_draws_of_blur_and_probabilities():
+def test_blur_draws_in_its_range():
     rng = np.random.RandomState(0)
     sigmas = [ClipGaussianBlur().draw(rng)[0].values[0] for _ in range(5000)]
     assert np.abs(np.quantile(sigmas, [0.25, 0.5, 0.75]) - [0.575, 1.05, 1.525]).max() < 0.05
-    assert abs(np.mean([bool(ClipGrayscale().draw(rng)) for _ in range(5000)]) - 0.2) < 0.02
 
 
 ORDERS = [
@@ -194,12 +192,8 @@ BATCH = [
 ]
 
 
-@pytest.mark.parametrize('clips_at_a_time', [1, 2, 16])
 @pytest.mark.parametrize('layout', [torch.contiguous_format, torch.channels_last_3d])
-def test_each_clip_gets_its_own_steps_as_on_the_host(
-    clips_at_a_time: int, layout: torch.memory_format, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(photometric, 'CLIPS_AT_A_TIME', clips_at_a_time)
+def test_each_clip_gets_its_own_steps_as_on_the_host(layout: torch.memory_format):
     clips = [np.roll(CLIP, i, axis=2) for i in range(len(BATCH))]
     batch = torch.stack([to_tensor(clip) for clip in clips]).contiguous(memory_format=layout)
     before = batch.clone()
@@ -225,16 +219,3 @@ def test_chains_compile_without_breaks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(photometric, 'pointwise_on', lambda device_type: compiled)
     assert torch.equal(apply_on_device(batch, BATCH, SLOTS, 23), expected)
     assert len(graphs) == 3
-
-
-@pytest.mark.parametrize(
-    ('steps', 'slots'),
-    [
-        ([Step(solarize, (0.5,))], (hsv,)),
-        ([Step(hsv, (0, 1, 1))] * 2, (hsv,)),
-        ([Step(gaussian_blur, (2.0, 23))], (gaussian_blur,)),  # has more than one tap
-    ],
-)
-def test_steps_that_do_not_fit_are_refused(steps: list[Step], slots: tuple):
-    with pytest.raises(ValueError):
-        apply_on_device(to_tensor(CLIP)[None], [steps], slots)

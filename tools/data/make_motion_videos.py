@@ -7,10 +7,12 @@ Example:
 import argparse
 from pathlib import Path
 
+from cvrl_mm.cli import plain_errors
 from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.synthetic.motion import SETS, write_motion_videos
 
 
+@plain_errors()
 def main() -> None:
     """Parse the arguments and write the set."""
     parser = argparse.ArgumentParser(
@@ -21,21 +23,10 @@ def main() -> None:
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')
     parser.add_argument('--seed', type=int, default=0, help='seed of all draws (%(default)s)')
     parser.add_argument('--classes', choices=SETS, default='motion', help='set (%(default)s)')
-    parser.add_argument('--workers', type=int, default=usable_cores(), help='threads (%(default)s)')
     args = parser.parse_args()
-    with progress('videos') as on_progress:
-        try:
-            write_motion_videos(
-                args.root,
-                args.train,
-                args.test,
-                seed=args.seed,
-                classes=args.classes,
-                num_workers=args.workers,
-                on_progress=on_progress,
-            )
-        except (ValueError, FileExistsError) as mistake:
-            parser.error(str(mistake))
+    with progress('videos') as show:
+        settings = args.seed, args.classes, usable_cores(), show
+        write_motion_videos(args.root, args.train, args.test, *settings)
 
 
 if __name__ == '__main__':
