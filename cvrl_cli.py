@@ -5,12 +5,13 @@ wrong arguments are answered without that import.
 """
 
 import argparse
+import inspect
 import runpy
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 INTERRUPTED = 130  # exit status after Ctrl-C
 TOOLS = {
@@ -23,70 +24,7 @@ TOOLS = {
     'check': ('data/check_videos.py', 'check that the videos of a list can be read'),
     'repack': ('data/repack.py', 'write smaller copies of videos, which load faster'),
 }
-TRAINING = {
-    'pretrain': 'pre-train an encoder on your own videos',
-    'finetune': 'train a classifier of your own classes, from an encoder',
-    'predict': 'classify videos with such a classifier',
-    'neighbours': 'write a page of videos beside their nearest neighbours',
-}
-PRETRAIN = """Pre-train a video encoder on your own videos, without labels.
-
-The videos are opened and reported, settings are chosen and explained in OUT/config.py, and the
-encoder is trained. OUT then holds encoder.safetensors, features.npz, index.html (nearest
-neighbours and a map), report.md and curves.png. The same command continues after an interruption.
-
-Examples:
-    {prog} my_videos/ --out work_dirs/mine --hours 2
-    {prog} --out work_dirs/mine
-
-Several GPUs: torchrun --nproc_per_node=4 --no-python {prog} my_videos/ --out work_dirs/mine
-"""
-FINETUNE = """Train a classifier of labelled videos, from a trained encoder.
-
-VIDEOS are folders with one folder per class, or lists with lines "path label", in which the label
-is a name or a number. OUT then holds classifier.pth, index.html (confusion matrix and the worst
-mistakes) and report.md. The same command continues after an interruption.
-
-Examples:
-    cvrl finetune work_dirs/mine my_classes/ --out work_dirs/classifier
-    cvrl finetune encoder.safetensors train.txt --val test.txt --frozen --out work_dirs/classifier
-    cvrl finetune --out work_dirs/classifier
-"""
-PREDICT = """Classify videos with a classifier of cvrl finetune.
-
-Examples:
-    cvrl predict work_dirs/classifier video.mp4 more_videos/ list.txt
-    cvrl predict work_dirs/classifier videos/ --csv > predictions.csv
-    cvrl predict work_dirs/classifier long_video.mp4 --every 0.5    # and a picture of the classes
-"""
 ENCODERS = ('tiny', 'small', 'r3d18', 'r3d50')
-NEIGHBOURS = """Write a page of videos beside their nearest neighbours.
-
-Examples:
-    cvrl neighbours work_dirs/mine                       # held-out videos of the training
-    cvrl neighbours work_dirs/mine --videos new_videos/  # other videos, among those of the training
-"""
-PROBE = """Measure how well classes can be told from the features, before and after training.
-
-Examples:
-    cvrl probe work_dirs/mine                      # the videos' folders are the classes
-    cvrl probe work_dirs/mine --labels labels.txt  # lines "name label"
-    cvrl probe work_dirs/mine --labels train.txt --test test.txt  # your own split
-    cvrl probe work_dirs/mine --groups 'person([0-9]+)'  # test on other persons
-    cvrl probe CONFIG.py CHECKPOINT                # the lists of a config: tools/linear_probe.py
-
-Without --test each fifth of the videos is tested once. Videos of the lists that the training has
-not used are encoded.
-"""
-DOCTOR = """Check the installation, the machine and a config; each line is ok or gives advice.
-
-Examples:
-    cvrl doctor
-    cvrl doctor --config configs/cvrl/pretrain_k400.py --ranks 8
-
-Exit code: 0, or 1 if there is a problem. A note describes something that works, but with a
-limitation.
-"""
 SETTINGS: dict[str, tuple[type, str]] = {
     'clip-len': (int, 'frames per clip (16 on a GPU, 8 on a CPU)'),
     'frame-interval': (int, 'distance between frames of a clip (by length and rate of the videos)'),
@@ -103,7 +41,6 @@ SETTINGS: dict[str, tuple[type, str]] = {
     'workers': (int, 'processes per device that load videos, 0 for none (by the cores)'),
     'seed': (int, 'of all random draws (0)'),
 }
-SEGMENT = float, 'longer files count as several videos of this length (30)'
 SWITCHES = {
     'flip': 'do not mirror clips: where left and right matter',
     'colour': 'do not change colours or brightness: where they matter',
@@ -121,78 +58,73 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: An error of the user, or (status 130) Ctrl-C.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    parser = argparse.ArgumentParser(
+    parser = ArgumentParser(
         prog='cvrl', description='CVRL: learn video representations without labels.'
     )
     parser.add_argument('--version', action='version', version=f'cvrl_mm {version("cvrl_mm")}')
-    commands = parser.add_subparsers(dest='command', metavar='COMMAND', required=True)
-    for name, text in TRAINING.items():
-        commands.add_parser(name, help=text, add_help=False)
+    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    for name, (text, add_arguments) in COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=text,
+            description=inspect.getdoc(add_arguments),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        add_arguments(command)
     for name, (_, text) in TOOLS.items():
-        commands.add_parser(name, help=text, add_help=False)
-    commands.add_parser('doctor', help='check the installation', add_help=False)
+        if name not in COMMANDS:
+            commands.add_parser(name, help=text, add_help=False)
     if not given:
         parser.print_help()
         raise SystemExit(2)
-    command = parser.parse_known_args(given[:1])[0].command
+    if given[0] not in commands.choices:
+        parser.parse_args(given)  # --help, --version or a mistake
+    command = commands.choices[given[0]]
+    sys.argv = [command.prog, *given[1:]]
     # With a config in place of OUT, "probe" is the tool
-    is_tool = command in TOOLS and any(argument.endswith('.py') for argument in given[1:])
-    if command in COMMANDS and not is_tool:
-        COMMANDS[command](given[1:])
+    if given[0] not in COMMANDS or (given[0] in TOOLS and any(x.endswith('.py') for x in given)):
+        tool = Path(__file__).with_name('cvrl_mm') / '.mim/tools' / TOOLS[given[0]][0]
+        runpy.run_path(str(tool), run_name='__main__')  # which calls run_tool()
         return
-    tool = Path(__file__).with_name('cvrl_mm') / '.mim/tools' / TOOLS[command][0]
-    sys.argv = [f'cvrl {command}', *given[1:]]
-    runpy.run_path(str(tool), run_name='__main__')  # which calls run_tool()
-
-
-def pretrain(arguments: Sequence[str], prog: str = 'cvrl pretrain') -> None:
-    """Run ``cvrl pretrain``; ``prog`` is the name of the program in its help."""
-
-    def run(videos: list[str], out: str, **options: Any) -> None:
-        from cvrl_mm.own_videos import pretrain
-
-        pretrain(videos, out, **options)
-
-    _train(pretrain_parser(prog), arguments, run)
-
-
-def finetune(arguments: Sequence[str]) -> None:
-    """Run ``cvrl finetune``."""
-
-    def run(videos: list[str], out: str, **options: Any) -> None:
-        from cvrl_mm.own_videos import finetune
-
-        folder = finetune(videos=videos, out=out, **options)
-        if options.get('config_only'):
-            print((folder / 'config.py').read_text(encoding='utf-8'), end='')
-
-    _train(finetune_parser(), arguments, run)
-
-
-def _train(
-    parser: argparse.ArgumentParser, arguments: Sequence[str], train: Callable[..., None]
-) -> None:
-    """Run a command that trains in an output folder, and say how to continue after Ctrl-C."""
-    args = parser.parse_args(arguments)
-
-    def can_continue() -> bool:
-        return any((Path(args.out) / name).is_file() for name in ('config.py', 'command.json'))
-
-    if not args.videos and not can_continue():
-        parser.error(f'{args.out} holds no training to continue; name videos')
-    sys.argv[0] = parser.prog
+    args = command.parse_args(given[1:])
+    run = vars(args).pop('run')
+    trains = given[0] in ('pretrain', 'finetune')
+    note = Path(args.out, 'command.json') if trains else Path()
+    if trains and not args.videos and not note.is_file():
+        command.error(f'{args.out} holds no training to continue; name videos')
     try:
-        run_tool(lambda args: train(**vars(args)), args)
+        run_tool(run, args)
     except SystemExit as leaving:
-        if leaving.code == INTERRUPTED:
-            hint = f'To continue: {parser.prog} --out {args.out}'
-            print(hint if can_continue() else 'Nothing is written yet.', file=sys.stderr)
+        if trains and leaving.code == INTERRUPTED:
+            hint = f'To continue: {command.prog} --out {args.out}'
+            print(hint if note.is_file() else 'Nothing is written yet.', file=sys.stderr)
         raise
 
 
-def pretrain_parser(prog: str) -> argparse.ArgumentParser:
-    """Make the parser of ``cvrl pretrain``."""
-    parser = _training_parser(prog, PRETRAIN.format(prog=prog), '100 epochs and at least 2000')
+def pretrain(parser: ArgumentParser) -> None:
+    """Pre-train a video encoder on your own videos, without labels.
+
+    The videos are opened and reported, settings are chosen and explained in OUT/config.py, and the
+    encoder is trained. OUT then holds encoder.safetensors, features.npz, index.html (nearest
+    neighbours and a map), report.md and curves.png. The same command continues after an
+    interruption.
+
+    Examples:
+        cvrl pretrain my_videos/ --out work_dirs/mine --hours 2
+        cvrl pretrain --out work_dirs/mine
+
+    Several GPUs:
+        torchrun --nproc_per_node=4 --no-python cvrl pretrain my_videos/ --out work_dirs/mine
+    """
+
+    def run(args: Namespace) -> None:
+        from cvrl_mm.own_videos import pretrain
+
+        pretrain(**vars(args))
+
+    parser.set_defaults(run=run)
+    _add_training(parser, '100 epochs and at least 2000')
     parser.add_argument(
         'videos', nargs='*', default=[], help='videos, folders (searched recursively), .txt lists'
     )
@@ -205,26 +137,46 @@ def pretrain_parser(prog: str) -> argparse.ArgumentParser:
         choices=ENCODERS,
         help='tiny and small are for a CPU (by machine, time and number of videos)',
     )
-    kind, text = SEGMENT
-    parser.add_argument('--segment-seconds', type=kind, help=text)
-    return parser
+    parser.add_argument(
+        '--segment-seconds',
+        type=float,
+        help='longer files count as several videos of this length (30)',
+    )
 
 
-def finetune_parser() -> argparse.ArgumentParser:
-    """Make the parser of ``cvrl finetune``."""
-    parser = _training_parser('cvrl finetune', FINETUNE, '50 epochs and at least 300')
+def finetune(parser: ArgumentParser) -> None:
+    """Train a classifier of labelled videos, from a trained encoder.
+
+    VIDEOS are folders with one folder per class, or lists with lines "path label", in which the
+    label is a name or a number. OUT then holds classifier.pth, index.html (confusion matrix and the
+    worst mistakes) and report.md. The same command continues after an interruption.
+
+    Examples:
+        cvrl finetune work_dirs/mine my_classes/ --out work_dirs/classifier
+        cvrl finetune encoder.safetensors train.txt --val test.txt --frozen --out work_dirs/frozen
+        cvrl finetune --out work_dirs/classifier
+    """
+
+    def run(args: Namespace) -> None:
+        from cvrl_mm.own_videos import finetune
+
+        folder = finetune(**vars(args))
+        if 'config_only' in args:
+            print((folder / 'config.py').read_text(encoding='utf-8'), end='')
+
+    parser.set_defaults(run=run)
+    _add_training(parser, '50 epochs and at least 300')
     encoder = 'folder of a training by cvrl pretrain, or a weights file'
     parser.add_argument('encoder', nargs='?', default=None, help=encoder)
     parser.add_argument('videos', nargs='*', default=[], help='folders of class folders, or lists')
     parser.add_argument('--val', help='held-out videos (default: 30 %% of each class)')
     parser.add_argument('--frozen', action='store_true', help='train only the linear layer')
     parser.add_argument('--config-only', action='store_true', help='print the config, do not train')
-    return parser
 
 
-def _training_parser(prog: str, text: str, length: str) -> argparse.ArgumentParser:
-    """Make a parser with the options of all commands that train."""
-    parser = _parser(prog, text, argument_default=argparse.SUPPRESS, allow_abbrev=False)
+def _add_training(parser: ArgumentParser, length: str) -> None:
+    """Add the options of all commands that train; those that are not given have no value."""
+    parser.argument_default = argparse.SUPPRESS
     parser.add_argument('--out', required=True, help='folder for everything that is written')
     group = parser.add_argument_group(
         f'length of the training, one of (default: {length} steps)'
@@ -238,13 +190,24 @@ def _training_parser(prog: str, text: str, length: str) -> argparse.ArgumentPars
     augmentation = parser.add_argument_group('augmentation')
     for name, help_text in SWITCHES.items():
         augmentation.add_argument(f'--no-{name}', dest=name, action='store_false', help=help_text)
-    return parser
 
 
-def predict(arguments: Sequence[str]) -> None:
-    """Run ``cvrl predict DIR VIDEO...``."""
-    sys.argv[0] = 'cvrl predict'
-    parser = _parser(sys.argv[0], PREDICT)
+def predict(parser: ArgumentParser) -> None:
+    """Classify videos with a classifier of cvrl finetune.
+
+    Examples:
+        cvrl predict work_dirs/classifier video.mp4 more_videos/ list.txt
+        cvrl predict work_dirs/classifier videos/ --csv > predictions.csv
+        cvrl predict work_dirs/classifier long_video.mp4 --every 0.5  # and a picture of the classes
+    """
+
+    def run(args: Namespace) -> None:
+        from cvrl_mm.own_videos.results import print_predictions
+
+        form = 'json' if args.json else 'csv' if args.csv else 'text'
+        print_predictions(args.classifier, args.videos, args.every, form)
+
+    parser.set_defaults(run=run)
     parser.add_argument('classifier', metavar='DIR', help='folder of a training by cvrl finetune')
     parser.add_argument('videos', nargs='+', help='videos, folders or .txt lists')
     parser.add_argument('--every', type=float, help='seconds between the windows of a long video')
@@ -252,48 +215,47 @@ def predict(arguments: Sequence[str]) -> None:
     form.add_argument('--json', action='store_true', help='print JSON, with all classes')
     form.add_argument('--csv', action='store_true', help='print CSV, with all classes')
 
-    def run(args: argparse.Namespace) -> None:
-        from cvrl_mm.own_videos.results import print_predictions
 
-        form = 'json' if args.json else 'csv' if args.csv else 'text'
-        print_predictions(args.classifier, args.videos, args.every, form)
+def neighbours(parser: ArgumentParser) -> None:
+    """Write a page of videos beside their nearest neighbours.
 
-    run_tool(run, parser.parse_args(arguments))
+    Examples:
+        cvrl neighbours work_dirs/mine                       # held-out videos of the training
+        cvrl neighbours work_dirs/mine --videos new_videos/  # others, among those of the training
+    """
 
+    def run(args: Namespace) -> None:
+        from cvrl_mm.own_videos.page import show_neighbours
 
-def neighbours(arguments: Sequence[str]) -> None:
-    """Run ``cvrl neighbours OUT``."""
-    parser = _parser_of_training('neighbours', NEIGHBOURS)
+        page, notes = show_neighbours(**vars(args))
+        print(*notes, f'Open {page} in a browser.', sep='\n')
+
+    parser.set_defaults(run=run)
+    parser.add_argument('out', metavar='OUT', help='folder of a training by cvrl pretrain')
     parser.add_argument('--videos', nargs='+', default=[], help='other videos to look for')
     parser.add_argument('--rows', type=int, default=12, help='videos shown (%(default)s)')
     parser.add_argument('--neighbours', type=int, default=5, help='of each (%(default)s)')
 
-    def run(args: argparse.Namespace) -> None:
-        from cvrl_mm.own_videos.page import show_neighbours
 
-        page, notes = show_neighbours(args.out, args.videos, args.rows, args.neighbours)
-        print(*notes, f'Open {page} in a browser.', sep='\n')
+def probe(parser: ArgumentParser) -> None:
+    """Measure how well classes can be told from the features, before and after training.
 
-    run_tool(run, parser.parse_args(arguments))
+    Examples:
+        cvrl probe work_dirs/mine                      # the videos' folders are the classes
+        cvrl probe work_dirs/mine --labels labels.txt  # lines "name label"
+        cvrl probe work_dirs/mine --labels train.txt --test test.txt  # your own split
+        cvrl probe work_dirs/mine --groups 'person([0-9]+)'  # test on other persons
+        cvrl probe CONFIG.py CHECKPOINT                # the lists of a config: linear_probe.py
 
+    Without --test each fifth of the videos is tested once. Videos of the lists that the training
+    has not used are encoded.
+    """
 
-def probe(arguments: Sequence[str]) -> None:
-    """Run ``cvrl probe OUT``."""
-    parser = _parser_of_training('probe', PROBE)
-    parser.add_argument('--labels', help='list with lines "name label" (default: the folders)')
-    parser.add_argument('--test', help='such a list of test videos; --labels are then for training')
-    parser.add_argument(
-        '--groups',
-        metavar='PATTERN',
-        help='regular expression with one group: videos whose names have the same text there, '
-        'such as a person or a recording, are never in both parts',
-    )
-
-    def run(args: argparse.Namespace) -> None:
+    def run(args: Namespace) -> None:
         from cvrl_mm.io import printable
         from cvrl_mm.own_videos.probe import probe_labels
 
-        results, notes = probe_labels(args.out, args.labels, args.test, args.groups)
+        results, notes = probe_labels(**vars(args))
         *notes, verdict = notes
         print(*map(printable, notes), sep='\n')
         for found in zip(*results.values(), strict=True):
@@ -303,52 +265,57 @@ def probe(arguments: Sequence[str]) -> None:
             print(f'{found[0].title}: {values}; chance {found[0].chance:.1f}')
         print(verdict)
 
-    run_tool(run, parser.parse_args(arguments))
+    parser.set_defaults(run=run)
+    parser.add_argument('out', metavar='OUT', help='folder of a training by cvrl pretrain')
+    parser.add_argument('--labels', help='list with lines "name label" (default: the folders)')
+    parser.add_argument('--test', help='such a list of test videos; --labels are then for training')
+    parser.add_argument(
+        '--groups',
+        metavar='PATTERN',
+        help='regular expression with one group: videos whose names have the same text there, '
+        'such as a person or a recording, are never in both parts',
+    )
 
 
-def doctor(arguments: Sequence[str]) -> None:
-    """Run ``cvrl doctor``."""
-    parser = _parser('cvrl doctor', DOCTOR)
-    parser.add_argument('--config', help='config of a training to check')
-    parser.add_argument('--ranks', type=int, help='processes of the training (one per GPU)')
-    args = parser.parse_args(arguments)
-    if args.ranks is not None and args.ranks < 1:
-        parser.error(f'--ranks must be at least 1, got {args.ranks}')
+def doctor(parser: ArgumentParser) -> None:
+    """Check the installation, the machine and a config; each line is ok or gives advice.
 
-    def run(args: argparse.Namespace) -> None:
+    Examples:
+        cvrl doctor
+        cvrl doctor --config configs/cvrl/pretrain_k400.py --ranks 8
+
+    Exit code: 0, or 1 if there is a problem. A note describes something that works, but with a
+    limitation.
+    """
+
+    def run(args: Namespace) -> None:
         from cvrl_mm.doctor import report
 
         raise SystemExit(report(args.config, args.ranks))
 
-    sys.argv[0] = 'cvrl doctor'
-    run_tool(run, args)
+    parser.set_defaults(run=run)
+    parser.add_argument('--config', help='config of a training to check')
+    parser.add_argument('--ranks', type=_positive, help='processes of the training (one per GPU)')
 
 
-COMMANDS: dict[str, Callable[[Sequence[str]], None]] = dict(
-    pretrain=pretrain,
-    finetune=finetune,
-    predict=predict,
-    neighbours=neighbours,
-    probe=probe,
-    doctor=doctor,
+def _positive(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f'must be at least 1, got {text}')
+    return int(text)
+
+
+# The docstring of each function is the help of its command
+COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = dict(
+    pretrain=('pre-train an encoder on your own videos', pretrain),
+    finetune=('train a classifier of your own classes, from an encoder', finetune),
+    predict=('classify videos with such a classifier', predict),
+    neighbours=('write a page of videos beside their nearest neighbours', neighbours),
+    probe=('train a linear classifier on frozen features', probe),
+    doctor=('check the installation', doctor),
 )
 
 
-def _parser(prog: str | None, text: str | None, **given: Any) -> argparse.ArgumentParser:
-    """Make a parser that keeps the line breaks of its description."""
-    kind = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(prog=prog, description=text, formatter_class=kind, **given)
-
-
-def _parser_of_training(command: str, text: str) -> argparse.ArgumentParser:
-    """Make the parser of a command that takes the folder of a training."""
-    sys.argv[0] = f'cvrl {command}'
-    parser = _parser(sys.argv[0], text)
-    parser.add_argument('out', metavar='OUT', help='folder of a training by cvrl pretrain')
-    return parser
-
-
-def run_tool(run: Callable[[argparse.Namespace], None], args: argparse.Namespace) -> None:
+def run_tool(run: Callable[[Namespace], None], args: Namespace) -> None:
     """Run a tool after its arguments have been parsed.
 
     Args:
@@ -360,17 +327,16 @@ def run_tool(run: Callable[[argparse.Namespace], None], args: argparse.Namespace
     """
     try:
         from cvrl_mm.cli import plain_errors  # takes seconds, which --help need not wait for
-
-        with plain_errors():
-            run(args)
     except KeyboardInterrupt:
-        print('\nInterrupted.', file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
+    with plain_errors():
+        run(args)
 
 
-def evaluation_parser(description: str | None) -> argparse.ArgumentParser:
+def evaluation_parser(description: str | None) -> ArgumentParser:
     """Make a parser with the common arguments of ``retrieval.py`` and ``linear_probe.py``."""
-    parser = _parser(None, description)
+    kind = argparse.RawDescriptionHelpFormatter
+    parser = ArgumentParser(description=description, formatter_class=kind)
     parser.add_argument('config', help='config of configs/linear, compare or miniature')
     parser.add_argument(
         'checkpoint', help='file with backbone weights, or "untrained" for random weights'

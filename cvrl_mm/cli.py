@@ -6,7 +6,7 @@ import runpy
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike
@@ -23,6 +23,8 @@ from mmengine.runner import Runner
 from .io import printable
 
 INTERRUPTED = 128 + signal.SIGINT  # exit status after Ctrl-C
+PACKAGE = Path(__file__).parent
+INPUT_ERRORS = (ImportError, OSError, UnpicklingError, ValueError)
 # Top-level keys of a config that a run or an evaluation reads
 KEYS = {
     *inspect.signature(Runner.__init__).parameters,
@@ -32,32 +34,16 @@ KEYS = {
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
+def plain_errors(only_own: bool = False) -> Iterator[None]:
     """End the program with the message of an expected error instead of a traceback.
 
-    Errors of inputs (``OSError``, ``ValueError``, ``ImportError``, ``UnpicklingError``) and all
-    errors whose class this package defines are expected.
+    Expected are errors that this package raises, those whose class it defines and, unless
+    ``only_own``, all errors of inputs: ``OSError``, ``ValueError``, ``ImportError`` and
+    ``UnpicklingError``. Where these can come from other code, as in a training by a config, use
+    ``only_own``.
 
     Raises:
-        SystemExit: An input is missing, unreadable or unsuitable, or a package is missing.
-    """
-    try:
-        yield
-    except Exception as error:
-        known = isinstance(error, ImportError | OSError | UnpicklingError | ValueError)
-        if not known and not type(error).__module__.startswith('cvrl_mm.'):
-            raise
-        raise SystemExit(_sentence(error)) from error
-
-
-@contextmanager
-def plain_own_errors() -> Iterator[None]:
-    """End the program with the message of an error that this package has raised.
-
-    Errors of other packages, which a training may meet, keep their traceback.
-
-    Raises:
-        SystemExit: A module of this package has raised an error; or (status 130) Ctrl-C.
+        SystemExit: An expected error; or (status 130) Ctrl-C.
     """
     try:
         yield
@@ -66,8 +52,9 @@ def plain_own_errors() -> Iterator[None]:
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        is_own = Path(__file__).parent in Path(last.filename).parents
-        if not is_own or not str(last.line).startswith('raise '):
+        own_raise = PACKAGE in Path(last.filename).parents and str(last.line).startswith('raise ')
+        own_class = type(error).__module__.startswith(f'{PACKAGE.name}.')
+        if not own_raise and not own_class and (only_own or not isinstance(error, INPUT_ERRORS)):
             raise
         raise SystemExit(_sentence(error)) from error
 
@@ -121,22 +108,6 @@ def check_device(device: str) -> None:
     except (AssertionError, ImportError, RuntimeError) as error:
         reason = str(error).splitlines()[0].rstrip('.')
         raise ValueError(f'The device {device!r} cannot be used: {reason}.') from error
-
-
-def check_videos(videos: Iterable[str | PathLike]) -> None:
-    """Check that videos can be read.
-
-    Raises:
-        ValueError: A video is missing or cannot be read.
-    """
-    from .preparation.check import find_fault
-
-    for video in map(str, videos):
-        if not Path(video).is_file():
-            raise ValueError(f'There is no video {video}.')
-        fault = find_fault(video, strict=False)
-        if fault is not None:
-            raise ValueError(f'The video {video} cannot be read: {fault}.')
 
 
 def run_host_tool(name: str) -> None:

@@ -8,17 +8,15 @@ from mmengine.config import Config
 
 from cvrl_mm.cli import (
     check_device,
-    check_videos,
     exit_on_sigterm,
     pass_on_randomness,
     plain_errors,
-    plain_own_errors,
     read_config,
     read_options,
     run_host_tool,
 )
 from tests.script import run_script
-from tests.videos import encode, write_broken
+from tests.videos import encode
 
 
 @pytest.mark.parametrize(
@@ -66,31 +64,29 @@ class OwnError(RuntimeError):
         ValueError('bad'),
         UnpicklingError('damaged'),
         OwnError('own'),
+        ValueError('names control a terminal: \x1b[2J\nb'),
     ],
 )
 def test_a_mistake_ends_the_program_with_its_message(error: Exception, monkeypatch):
     monkeypatch.setattr('sys.argv', ['tools/tool.py'])
-    with pytest.raises(SystemExit, match=f'tool: .*{error.args[-1]}'), plain_errors():
-        raise error
-
-
-def test_a_message_does_not_control_the_terminal():
     with pytest.raises(SystemExit) as leaving, plain_errors():
-        raise ValueError('a\x1b[2J\nb')
-    assert all(line.isprintable() for line in str(leaving.value).split('\n'))
+        raise error
+    said = str(leaving.value)
+    assert said.startswith('tool: ') and error.args[-1][:3] in said
+    assert all(line.isprintable() for line in said.split('\n'))
 
 
 def test_other_errors_keep_their_traceback():
     with pytest.raises(ZeroDivisionError), plain_errors():
         raise ZeroDivisionError
-    with pytest.raises(SystemExit, match='xyz'), plain_own_errors():
+    with pytest.raises(SystemExit, match='xyz'), plain_errors(only_own=True):
         read_options(CONFIG, ['xyz=1'])
-    with pytest.raises(ValueError, match='abc'), plain_own_errors():
+    with pytest.raises(ValueError, match='abc'), plain_errors(only_own=True):
         int('abc')
 
 
 def test_signals_end_a_program():
-    with pytest.raises(SystemExit) as leaving, plain_own_errors():
+    with pytest.raises(SystemExit) as leaving, plain_errors(only_own=True):
         raise KeyboardInterrupt
     assert leaving.value.code == 130
     before = signal.getsignal(signal.SIGTERM)
@@ -131,12 +127,7 @@ def test_mmactions_script_runs(monkeypatch, capsys, tmp_path):
     assert '--auto-scale-lr' in capsys.readouterr().out
 
 
-def test_videos_and_devices_are_checked(tmp_path: Path):
-    encode(tmp_path / 'good.mp4')
-    check_videos([tmp_path / 'good.mp4'])
-    for bad in (['gone.mp4'], write_broken(tmp_path)):
-        with pytest.raises(ValueError, match=Path(bad[0]).name):
-            check_videos([tmp_path / 'good.mp4', *bad])
+def test_devices_are_checked():
     check_device('cpu')
     for device in ('xyz', 'cuda:99', 'meta'):
         with pytest.raises(ValueError, match=device):

@@ -1,4 +1,5 @@
 import sys
+from argparse import ArgumentParser
 
 import pytest
 
@@ -37,14 +38,15 @@ def test_options_are_those_of_the_package():
     from cvrl_mm.own_videos.finetune import FinetuneOptions
     from cvrl_mm.own_videos.plan import ENCODERS, Options
 
-    parser = cvrl_cli.pretrain_parser('cvrl pretrain')
-    names = {action.dest for action in parser._actions} - {'help', 'videos', 'out'}
-    assert names == {field.name for field in fields(Options)}
+    def names(add_arguments) -> set[str]:
+        add_arguments(parser := ArgumentParser())
+        return {action.dest for action in parser._actions} - {'help', 'videos', 'out'}
+
+    assert names(cvrl_cli.pretrain) == {field.name for field in fields(Options)}
     assert tuple(ENCODERS) == cvrl_cli.ENCODERS
-    names = {action.dest for action in cvrl_cli.finetune_parser()._actions}
-    names -= {'help', 'encoder', 'videos', 'out', 'config_only'}
     others = {'encoder', 'init', 'segment_seconds'}
-    assert names == {field.name for field in fields(FinetuneOptions)} - others
+    own = names(cvrl_cli.finetune) - {'encoder', 'config_only'}
+    assert own == {field.name for field in fields(FinetuneOptions)} - others
 
 
 def test_mistakes_are_a_sentence(tmp_path):

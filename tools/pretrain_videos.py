@@ -5,6 +5,6 @@ from pathlib import Path
 
 if __name__ == '__main__':
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a clone's script uses the clone
-    from cvrl_cli import pretrain
+    from cvrl_cli import main
 
-    pretrain(sys.argv[1:], 'python tools/pretrain_videos.py')
+    main(['pretrain', *sys.argv[1:]])

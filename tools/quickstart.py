@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from cvrl_mm.cli import plain_own_errors
+from cvrl_mm.cli import plain_errors
 from cvrl_mm.engine.runtime import print_warnings_only
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.linear_probe import frozen_accuracy
@@ -183,5 +183,5 @@ def report(
 
 
 if __name__ == '__main__':
-    with plain_own_errors():
+    with plain_errors(only_own=True):
         main()

@@ -18,7 +18,7 @@ from mmaction.utils import register_all_modules
 from mmengine.config import Config
 
 import cvrl_mm
-from cvrl_mm.cli import check_videos, plain_errors, read_config
+from cvrl_mm.cli import plain_errors, read_config
 from cvrl_mm.engine.runtime import print_warnings_only
 from cvrl_mm.synthetic.motion import NUM_FRAMES, MotionScene, encode
 from cvrl_mm.visualization.curves import plot_clips, trace_augmentation
@@ -51,8 +51,6 @@ def main() -> None:
     print_warnings_only()
     register_all_modules()
     config = read_config(args.config, 'train_dataloader')
-    if args.video is not None:
-        check_videos([args.video])
     with tempfile.TemporaryDirectory() as folder:
         video = args.video
         if video is None:

@@ -29,7 +29,7 @@ from rich.table import Table
 
 import cvrl_mm
 from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
-from cvrl_mm.cli import check_videos, plain_errors
+from cvrl_mm.cli import plain_errors
 from cvrl_mm.engine.runtime import print_warnings_only
 from cvrl_mm.io import progress
 from cvrl_mm.preparation.repack import RepackSettings, repack_video
@@ -104,7 +104,6 @@ def main() -> None:
     parser.add_argument('--rounds', type=int, default=20, help='samples per video (%(default)s)')
     args = parser.parse_args()
     print_warnings_only()
-    check_videos(args.videos)
     cv2.setNumThreads(1)
     torch.set_num_threads(1)
     if hasattr(os, 'sched_setaffinity'):

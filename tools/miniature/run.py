@@ -21,7 +21,7 @@ import torch
 from mmengine.config import Config
 from rich.console import Console
 
-from cvrl_mm.cli import exit_on_sigterm, plain_errors, plain_own_errors
+from cvrl_mm.cli import exit_on_sigterm, plain_errors
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.lists import draw_subset
 from cvrl_mm.io import progress, replacing, usable_cores
@@ -203,5 +203,5 @@ def report(args: argparse.Namespace, runs: list[Run]) -> None:
 
 
 if __name__ == '__main__':
-    with plain_own_errors(), plain_errors():
+    with plain_errors():
         main()
