@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 from ..io import replacing
 from .inspect import Inspection, Video
-from .plan import LOOKS, Network, Options, Plan, Setting, number_of_windows
+from .plan import LOOKS, Network, Options, Plan, number_of_windows
 
 CROPS = dict(
     full='',
@@ -47,6 +48,31 @@ def write_inputs(folder: Path, root: Path, start: Network | None) -> None:
         part.write_text(json.dumps(inputs, indent=2) + '\n', encoding='utf-8')
 
 
+def shared_fields(plan: Plan, options: Options) -> dict[str, Any]:
+    """Return the fields that the templates of pre-training and fine-tuning share."""
+    settings, steps = plan.settings, plan['steps']
+    counted = ['fps'] if plan['fps'] else []
+
+    def why(title: str, *names: str) -> str:
+        reasons = (f'{settings[name].value} ({settings[name].reason})' for name in names)
+        return comment(f'{title}: {"; ".join(reasons)}')
+
+    return dict(
+        plan=plan,
+        options=options,
+        inputs=INPUTS,
+        encoder_why=why('Encoder', 'encoder'),
+        clip_why=why('Clips', 'clip_len', 'frame_interval', *counted),
+        size_why=why('Frames', 'size'),
+        batch_why=why('Batch', 'batch_size'),
+        workers_why=why('Workers', 'workers'),
+        length_why=why('Steps', 'steps'),
+        lr_why=why('Learning rate', 'lr'),
+        log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
+        checkpoints=max(1, steps // CHECKPOINTS),
+    )
+
+
 def render(inspection: Inspection, plan: Plan, options: Options) -> str:
     """Return the text of the config, without any name or path of the user.
 
@@ -55,79 +81,49 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         plan: All settings, including ``steps``.
         options: The options of the user; only the augmentation, ``init`` and ``seed`` are used.
     """
-    settings, steps, size, workers = plan.settings, plan['steps'], plan['size'], plan['workers']
+    steps, size, recipe = plan['steps'], plan['size'], plan.recipe
     warmup_steps = round(WARMUP_SHARE * steps)
-    window = ''
-    if plan['window_frames']:
-        window = f"window = dict(type='VideoWindow', window_frames={plan['window_frames']})\n"
-        window = f'{why("Long files", settings["window_frames"])}\n{window}'
+    window, frames, colours = '', plan.settings['window_frames'], plan.settings['colours']
+    if frames.value:
+        window = comment(f'Long files: {frames.value} frames per sample ({frames.reason})')
+        window += f"\nwindow = dict(type='VideoWindow', window_frames={frames.value})\n"
     if options.init is None:
         backbone = f'dict({", ".join(f"{k}={v!r}" for k, v in plan.network.backbone.items())})'
     else:
         init = f"dict(type='Pretrained', checkpoint=folder + '{INIT}', prefix='backbone.')"
         backbone = f"dict(inputs['backbone'], init_cfg={init})"
-    counted = [settings['fps']] if plan['fps'] else []
-    recipe, colours = plan.recipe, settings['colours']
-    crop = recipe.crop if options.zoom else 'little'
+    transforms = [
+        f'dict(_base_.crop{CROPS[recipe.crop if options.zoom else "little"]})',
+        'resize',
+        *(['_base_.flip'] if options.flip else []),
+        *COLOURS[colours.value],
+        'blur',
+    ]
     off = [f'no {name}, ' for name in ('flip', 'zoom') if not getattr(options, name)]
     augment = f'{"".join(off)}colours: {colours.value} ({colours.reason})'
     watched = f'{len(plan.watched)} held-out videos for evaluation'
     if not plan.held_out:
         watched = 'the training videos, because there are too few to hold some out'
     return TEMPLATE.read_text(encoding='utf-8').format(
+        **shared_fields(plan, options),
         videos=len(inspection.videos),
         hours=sum(video.seconds for video in inspection.videos) / 3600,
-        inputs=INPUTS,
-        encoder_why=why('Encoder', settings['encoder']),
         backbone=backbone,
-        channels=plan.network.channels,
-        hidden=recipe.hidden_layers,
         preprocessor=", data_preprocessor=inputs['data_preprocessor']" if options.init else '',
-        clip_why=why('Clips', settings['clip_len'], settings['frame_interval'], *counted),
-        clip_len=plan['clip_len'],
-        frame_interval=plan['frame_interval'],
-        fps=plan['fps'],
-        size_why=why('Frames', settings['size']),
-        size=size,
         augment_why=comment(f'Augmentation {recipe.kind}: {augment}'),
         light=(round(1 - recipe.light, 2), round(1 + recipe.light, 2)),
         sigma=max(0.5, 2.0 * size / 224),
         kernel=max(3, size // 10 | 1),
-        transforms=', '.join(
-            [
-                f'dict(_base_.crop{CROPS[crop]})',
-                'resize',
-                *(['_base_.flip'] if options.flip else []),
-                *COLOURS[colours.value],
-                'blur',
-            ]
-        ),
+        transforms=', '.join(transforms),
         window=window,
         window_name='window, ' if window else '',
-        batch_why=why('Batch', settings['batch_size']),
-        workers_why=why('Workers', settings['workers']),
-        batch_size=plan['batch_size'],
-        workers=workers,
-        persistent=workers > 0,
         train='train_windows' if window else 'train',
         watched_why=comment(f'Watched: {watched}'),
         looks=max(1, steps // LOOKS),
-        length_why=why('Steps', settings['steps']),
-        steps=steps,
         # A warm-up of one step would never reach the full learning rate
         warmup=f'dict(_base_.warmup, end={warmup_steps}), ' if warmup_steps > 1 else '',
-        lr_why=why('Learning rate', settings['lr']),
         precision="type='AutocastOptimWrapper', " if plan['precision'] == 'bfloat16' else '',
-        lr=plan['lr'],
-        log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
-        checkpoints=max(1, steps // CHECKPOINTS),
-        seed=options.seed,
     )
-
-
-def why(title: str, *settings: Setting) -> str:
-    """Return a comment with settings and their reasons."""
-    return comment(f'{title}: ' + '; '.join(f'{s.value} ({s.reason})' for s in settings))
 
 
 def comment(text: str) -> str:

@@ -18,7 +18,7 @@ from ..convert.files import CLASSIFIER
 from ..datasets.lists import VIDEO_SUFFIXES, check_sources, find_videos, read_lines, read_video_list
 from ..evaluation.encoder import load_encoder
 from ..io import printable, progress, usable_cores
-from .config import CHECKPOINTS, INIT, INPUTS, MAX_LOG_INTERVAL, WARMUP_SHARE, comment, why
+from .config import INIT, INPUTS, WARMUP_SHARE, comment, shared_fields
 from .inspect import Inspection, Video, class_folder, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose
 from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
@@ -211,7 +211,7 @@ class FineTuning(Task):
 
     def render(self, found: Inspection, plan: Plan, options: FinetuneOptions) -> str:
         """Return the text of the config, without any name or path of the user."""
-        settings, steps = plan.settings, plan['steps']
+        steps = plan['steps']
         frozen = dict(frozen_stages=4, norm_eval=True) if options.frozen else {}
         area = (0.3, 1.0) if options.zoom else (0.8, 1.0)
         transforms = [
@@ -223,41 +223,24 @@ class FineTuning(Task):
         trained = 'the linear layer alone' if options.frozen else 'all layers'
         warmup = round(WARMUP_SHARE * steps)
         start = f"dict(type='LinearLR', start_factor=0.01, by_epoch=False, end={warmup}),\n    "
+        fields = shared_fields(plan, options) | dict(
+            encoder_why=comment(f'Encoder: that of the command; {trained} are trained')
+        )
         return TEMPLATE.read_text(encoding='utf-8').format(
+            **fields,
             videos=len(found.videos),
             num_classes=len(self.classes),
-            inputs=INPUTS,
             init=INIT,
-            encoder_why=comment(f'Encoder: that of the command; {trained} are trained'),
             backbone=_as_arguments(plan.network.backbone | frozen),
-            channels=plan.network.channels,
             dropout=0.0 if options.frozen else 0.5,
             mean=list(self.clips.mean),
             std=list(self.clips.std),
-            clip_why=why('Clips', settings['clip_len'], settings['frame_interval']),
-            clip_len=plan['clip_len'],
-            frame_interval=plan['frame_interval'],
-            fps=self.clips.fps,
-            size_why=why('Frames', settings['size']),
-            size=plan['size'],
-            augment_why=comment(f'Augmentation: colours: {settings["colours"].reason}'),
+            augment_why=comment(f'Augmentation: colours: {plan.settings["colours"].reason}'),
             transforms=',\n    '.join(transforms),
             num_clips=NUM_CLIPS,
-            batch_why=why('Batch', settings['batch_size']),
-            workers_why=why('Workers', settings['workers']),
-            batch_size=plan['batch_size'],
-            workers=plan['workers'],
-            persistent=plan['workers'] > 0,
-            length_why=why('Steps', settings['steps']),
-            steps=steps,
             looks=max(1, steps // LOOKS),
             warmup=start if warmup > 1 else '',
-            lr_why=why('Learning rate', settings['lr']),
-            lr=plan['lr'],
             wrapper='OptimWrapper' if plan['precision'] == 'float32' else 'AutocastOptimWrapper',
-            log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
-            checkpoints=max(1, steps // CHECKPOINTS),
-            seed=options.seed,
         )
 
     def write_results(self, folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
