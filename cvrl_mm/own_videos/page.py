@@ -100,7 +100,9 @@ def write_feature_page(
 
 
 def _colour(group: int) -> str:
-    return COLOURS[group % len(COLOURS)]
+    if group < len(COLOURS):
+        return COLOURS[group]
+    return f'hsl({137.5 * group % 360:.0f} 75% {30 + 15 * (group % 3)}%)'  # the golden angle
 
 
 def _queries(trained: Trained, pool: Sequence[int], rows: int, neighbours: int) -> list[Query]:

@@ -12,7 +12,7 @@ import torch
 
 import cvrl_cli
 from cvrl_mm.own_videos.folder import Lists, Trained
-from cvrl_mm.own_videos.page import map_videos, show_neighbours, write_feature_page
+from cvrl_mm.own_videos.page import _colour, map_videos, show_neighbours, write_feature_page
 from tests.own_videos.folder import write_folder
 from tests.videos import encode
 
@@ -90,6 +90,10 @@ def test_a_page_in_a_browser(page: Path, tmp_path: Path):
 def test_equal_features_have_a_map():  # the t-SNE of scikit-learn crashes on them
     places, groups, names = map_videos(torch.rand(1, 16).repeat(30, 1))
     assert not places.any() and len(groups) == 30 and names[0] == 'cluster 1'
+
+
+def test_each_class_has_its_colour():
+    assert len({_colour(i) for i in range(60)}) == 60
 
 
 CLASSED = [f'{"ab"[i % 2]}/{i}.mp4' for i in range(6)]
