@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from os.path import abspath, realpath
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +14,8 @@ from torch import Tensor
 
 from ..convert.description import ClipInput, architecture_of
 from ..datasets.lists import read_lines, read_video_list
-from ..datasets.reader import UnreadableVideoError
 from ..evaluation.encoder import Encoder, load_encoder
+from ..evaluation.extraction import VideoClips
 from ..evaluation.features import build_recognizer
 from ..io import printable, replacing
 from .config import INPUTS
@@ -29,7 +28,7 @@ NUM_CLIPS = 4  # per video, evenly spaced
 
 
 def claim(
-    folder: Path, sources: Sequence[str | Path], options: Options
+    folder: Path, sources: Sequence[str | Path], options: Options, given: bool = True
 ) -> tuple[list[str], Options, bool]:
     """Store the command of a training in its folder, or compare it with the stored one.
 
@@ -40,6 +39,7 @@ def claim(
         folder: Output folder; it exists.
         sources: The videos that the user names, if any.
         options: The options of the user.
+        given: Whether the user has given any option, also one that is equal to its default.
 
     Returns:
         The videos, the options, and whether the folder has a config that belongs to them.
@@ -49,34 +49,32 @@ def claim(
             neither a training nor the command of one and there are no videos.
     """
     note, config = folder / COMMAND, folder / 'config.py'
-    asked: dict[str, Any] = dict(
-        videos=[abspath(source) for source in sources], options=asdict(options)
-    )
+    videos = [abspath(source) for source in sources]
     if note.is_file():
         stored = read_command(folder, type(options))
-        same_videos = not sources or asked['videos'] == stored['videos']
-        same_options = options == type(options)() or asked['options'] == stored['options']
-        if same_videos and same_options and config.is_file():
-            return stored['videos'], type(options)(**stored['options']), True
-        if any((folder / 'training').glob('*.pth')):
-            changed = [k for k, x in stored['options'].items() if x != asked['options'].get(k)]
-            what = f'other {", ".join(changed)}' if same_videos else 'other videos'
+        videos = videos or stored['videos']
+        if not given and videos == stored['videos']:
+            options = type(options)(**stored['options'])
+        changed = [name for name, x in asdict(options).items() if x != stored['options'][name]]
+        if videos != stored['videos']:
+            changed = ['videos']
+        if not changed and config.is_file():
+            return videos, options, True
+        if changed and any((folder / 'training').glob('*.pth')):
             raise ValueError(
-                f'{folder} holds a training with {what}. Give another --out for a new training, or '
-                f'only --out to continue this one. To change its settings, edit {config}.'
+                f'{folder} holds a training with other {", ".join(changed)}. Give another --out '
+                f'for a new training, or only --out to continue this one. To change its settings, '
+                f'edit {config}.'
             )
-        if not sources:
-            asked['videos'] = stored['videos']
-            if options == type(options)():
-                asked['options'] = stored['options']
     elif any(not path.name.startswith('.') for path in folder.iterdir()):
         raise ValueError(f'{folder} holds other files and no training; choose a new folder.')
-    if not asked['videos']:
+    if not videos:
         raise ValueError(f'{folder} holds no training to continue; give the videos to train on.')
     config.unlink(missing_ok=True)
     with replacing(note) as part:
-        part.write_text(json.dumps(asked, indent=2) + '\n', encoding='utf-8')
-    return asked['videos'], type(options)(**asked['options']), False
+        command = dict(videos=videos, options=asdict(options))
+        part.write_text(json.dumps(command, indent=2) + '\n', encoding='utf-8')
+    return videos, options, False
 
 
 def read_command(folder: Path, kind: type[Options] = Options) -> dict:
@@ -235,14 +233,14 @@ def encode_videos(
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     feats: dict[str, list[Tensor]] = {name: [] for name in encoders}
     failed = {}
-    for path in paths:
-        try:
-            clips = next(iter(encoders.values())).transform(path, NUM_CLIPS)
-        except (OSError, UnreadableVideoError) as error:
-            failed[path] = error.reason if isinstance(error, UnreadableVideoError) else str(error)
+    videos = VideoClips(paths, next(iter(encoders.values())).clip_input, NUM_CLIPS)
+    for i, path in enumerate(paths):
+        sample = videos[i]
+        if 'error' in sample:
+            failed[path] = sample['error']
             continue
         for name, encoder in encoders.items():
-            feats[name].append(encoder.to(device).features(clips).mean(0).cpu())
+            feats[name].append(encoder.to(device).features(sample['inputs']).mean(0).cpu())
     if len(failed) == len(paths):
         path, reason = next(iter(failed.items()))
         raise ValueError(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,11 @@ from torch import Tensor
 
 from ..evaluation.encoder import Encoder
 from ..evaluation.extraction import VideoClips
-from ..evaluation.features import FeatureStore
+from ..evaluation.features import FeatureStore, files_sha256
 from ..evaluation.knn import knn_classify
 from ..evaluation.linear_probe import linear_predictions
 from ..io import evenly_spaced, printable, progress, replacing
-from ..visualization.curves import plot_curves, read_curves
+from ..visualization.curves import PANELS, plot_curves, read_curves
 from .folder import AFTER, BEFORE, FEATURES, NUM_CLIPS, Lists, Trained, read_command, read_encoders
 from .page import write_feature_page
 from .plan import MIN_TO_HOLD_OUT
@@ -34,6 +35,7 @@ MAX_NEIGHBOURS = 20
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
 EASY = 90.0  # accuracy of an untrained encoder in percent, above which little can be gained
 MAX_RANKED = 1000  # videos, for time
+CURVES = ('loss', 'accuracy', 'lr', 'representation/knn_top1')
 WITH_LABELS = (
     'Accuracy: classifiers on the features, tested on {tested} and fitted to the others. The '
     'folders are used as classes only for this. Videos that are split at random may share persons '
@@ -68,11 +70,9 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     encoders[AFTER].meta.pop('cfg', None)  # it is beside the encoder, and has the user's paths
     (folder / FEATURES).unlink(missing_ok=True)  # never those of another encoder
     encoders[AFTER].save(folder / 'encoder.safetensors')
-    state = checkpoint.stat()
     basis = dict(
         clips=encoders[AFTER].clip_input.to_dict(),
-        names=lists.names,
-        checkpoint=[state.st_size, state.st_mtime_ns],
+        files=files_sha256([checkpoint, *(lists.root / name for name in lists.names)]),
     )
     key = hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:16]
     store = FeatureStore(checkpoint.with_name(f'features_{key}'), basis)
@@ -84,7 +84,8 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         np.savez(part, names=np.array(names), feats=after, feats_untrained=before)
     unseen, labels = lists.held_out(names), lists.labels_of(names)
     curves = {'training': read_curves(cfg.work_dir)}
-    plot_curves(curves, folder / 'curves.png', _panels(bool(unseen)))
+    panels = [panel for panel in PANELS if panel[2][0] in CURVES]
+    plot_curves(curves, folder / 'curves.png', panels)
     console.print('Measuring and drawing …')
     measures = {when: measure(x, unseen, labels) for when, x in feats.items()}
     table = [['', 'untrained', 'trained', *(['chance'] if labels else [])]]
@@ -101,7 +102,8 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     with replacing(folder / 'report.md') as part:  # a report marks a finished training
         part.write_text(_report(headline, notes, table), encoding='utf-8')
-    store.remove()
+    for unfinished in checkpoint.parent.glob('features_*'):  # also those of replaced videos
+        shutil.rmtree(unfinished)
     console.print(headline, markup=False)
     if failed:
         console.print(notes[-1], markup=False)
@@ -316,7 +318,9 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
         is_clear = max(higher, lower) >= SURE
         found = 'it is not clear whether the encoder is better or worse'
         if is_clear:
-            found = f'the encoder has become {"better" if higher > lower else "worse"}'
+            # Without labels, the measure is only a sign
+            sure = 'has' if new.chance is not None else 'has probably'
+            found = f'the encoder {sure} become {"better" if higher > lower else "worse"}'
         sentences.append(
             f'By {new.title}, {new.value:.1f} after and {old.value:.1f} before the training, '
             f'{found} (higher on {100 * higher:g} % and lower on {100 * lower:g} % of '
@@ -331,17 +335,6 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
                 'cvrl probe OUT --groups PATTERN keeps apart.'
             )
     return ' '.join(sentences)
-
-
-def _panels(held_out: bool) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return the panels of the curves: title, unit and scalars."""
-    whose = 'held-out' if held_out else 'training'
-    return [
-        ('contrastive loss', 'nats', ('loss',)),
-        ('accuracy in the batch', '%', ('accuracy',)),
-        ('learning rate', '', ('lr',)),
-        (f'k-NN by folder, {whose} videos', '%', ('representation/knn_top1',)),
-    ]
 
 
 def _notes(

@@ -1,6 +1,7 @@
 """Pre-train on a user's own videos: inspection, settings, training and results."""
 
 import gc
+import logging
 import math
 import os
 import re
@@ -37,7 +38,7 @@ from ..convert.description import ClipInput
 from ..datasets.lists import gather_videos
 from ..engine.runtime import print_warnings_only
 from ..evaluation.encoder import load_encoder
-from ..io import cores_per_process, locked, progress, replacing, usable_cores
+from ..io import cores_per_process, locked, printable, progress, replacing, usable_cores
 from .config import INIT, render, write_inputs, write_lists
 from .folder import COMMAND, claim
 from .inspect import Inspection, inspect
@@ -134,7 +135,8 @@ def run(
                 gather_videos(sources)  # a wrong path is reported before anything is written
             folder.mkdir(parents=True, exist_ok=True)
             locks.enter_context(locked(folder))
-            videos, chosen, has_config = claim(folder, sources, chosen)
+            given = any(value is not None for value in options.values())
+            videos, chosen, has_config = claim(folder, sources, chosen, given)
             if not has_config:
                 start = _copy_start(chosen.init, folder)  # fails early, before videos are opened
                 found = _inspect(folder, videos, task, chosen)
@@ -310,7 +312,11 @@ def time_step(config_file: Path) -> float:
     """
     with tempfile.TemporaryDirectory() as folder:
         cfg = _read(config_file)
-        untimed, timed = steps_to_time(cfg.train_dataloader.num_workers)
+        # Batches arrive in bursts of one per worker, as these start together: whole rounds are
+        # timed, after the two batches per worker that are loaded in advance
+        workers = max(1, cfg.train_dataloader.num_workers)
+        timed = workers * max(2, math.ceil(MIN_TIMED_STEPS / workers))
+        untimed = UNTIMED_STEPS + 2 * workers
         cfg.merge_from_dict({'train_cfg.max_iters': untimed + timed, 'work_dir': folder})
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
         cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'RepresentationHook']
@@ -324,24 +330,6 @@ def time_step(config_file: Path) -> float:
             handler.close()  # the log file is deleted with the folder
     broadcast_object_list(seconds)
     return seconds[0]
-
-
-def steps_to_time(workers: int) -> tuple[int, int]:
-    """Choose the steps of a time measurement.
-
-    The workers of a loader start together, so that batches arrive in bursts of one per worker.
-    The timed steps are therefore whole rounds of the workers, after the two batches per worker
-    that are loaded in advance.
-
-    Args:
-        workers: Number of loading processes; 0 if the training process loads.
-
-    Returns:
-        Number of untimed first steps and of timed steps.
-    """
-    workers = max(1, workers)
-    rounds = math.ceil(max(MIN_TIMED_STEPS, 2 * workers) / workers)
-    return UNTIMED_STEPS + 2 * workers, rounds * workers
 
 
 def _read(config_file: Path) -> Config:
@@ -358,8 +346,16 @@ class QuietRunner(Runner):
     def build_logger(self, *args: Any, **kwargs: Any) -> MMLogger:
         """Build the logger and restrict its terminal output to warnings."""
         logger = super().build_logger(*args, **kwargs)
+        logger.addFilter(_clean)
         print_warnings_only(logger)
         return logger
+
+
+def _clean(record: logging.LogRecord) -> bool:
+    """Escape names from outside, and drop mmengine's remarks on what mmengine itself calls."""
+    record.msg = '\n'.join(map(printable, record.getMessage().split('\n')))
+    record.args = ()
+    return 'will be deprecated in future' not in record.msg
 
 
 class RemeasureHook(Hook):

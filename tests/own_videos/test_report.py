@@ -94,13 +94,15 @@ def test_verdict_follows_random_halves_of_the_videos(
     before: list[int], after: list[int], said: str
 ):
     measures = [
-        Measure.of('accuracy', np.array(hits), lambda x: 100 * x.mean()) for hits in (before, after)
+        Measure.of('accuracy', np.array(hits), lambda x: 100 * x.mean(), 50)
+        for hits in (before, after)
     ]
     text = verdict(measures[:1], measures[1:])
     assert said in text and f'{measures[1].value:.1f} after' in text
     ranks = [Measure('rank', value, np.full(HALVES, value)) for value in (1, 2)]
     both = verdict([measures[0], *ranks[:1]], [measures[1], *ranks[1:]])
     assert ('By rank, 2.0 after' in both) == ('not clear' in text)
+    assert ('has probably become better' in both) == ('not clear' in text)  # without labels
 
 
 @pytest.mark.parametrize('before', [0.5, 0.95])
