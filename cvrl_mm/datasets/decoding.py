@@ -46,9 +46,6 @@ class VideoFileInit(BaseTransform):
         results['avg_fps'] = reader.rate
         return results
 
-    def __repr__(self) -> str:
-        return f'{self.__class__.__name__}(io_backend={self.io_backend!r})'
-
 
 @TRANSFORMS.register_module()
 class VideoFileDecode(BaseTransform):
@@ -76,9 +73,6 @@ class VideoFileDecode(BaseTransform):
         results['video_reader'] = None
         add_frames(results, imgs)
         return results
-
-    def __repr__(self) -> str:
-        return f'{self.__class__.__name__}()'
 
 
 def add_frames(results: dict, imgs: list[np.ndarray]) -> None:

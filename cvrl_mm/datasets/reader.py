@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from errno import EINVAL
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from threading import Thread
 from typing import BinaryIO, TypeVar, cast
@@ -148,16 +148,6 @@ class VideoFile:
         """
         return self._times if self._times is not None else np.arange(self.num_frames) / self.rate
 
-    @cached_property
-    def size(self) -> tuple[int, int]:
-        """Width and height of the upright frames in pixels."""
-        with self._errors():
-            frame = next(self.frames(), None)
-            if frame is None:
-                raise ValueError('none of its frames can be decoded')
-            height, width = self.to_image(frame).shape[:2]
-            return width, height
-
     def read(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
         """Decode frames; each distinct frame is decoded once.
 
@@ -242,21 +232,14 @@ class VideoFile:
             return ((numbers[f.pts], f) for f in self.frames() if f.pts in numbers)
         return enumerate(self.frames())
 
-    def to_image(self, frame: av.VideoFrame, format: str = 'rgb24') -> np.ndarray:
-        """Convert a stored frame into an upright image.
-
-        Args:
-            frame: A frame of :meth:`frames`.
-            format: 'rgb24' or 'bgr24'.
-
-        Returns:
-            (H, W, 3) uint8.
+    def to_image(self, frame: av.VideoFrame) -> np.ndarray:
+        """Convert a frame of :meth:`frames` into an upright image, (H, W, 3) RGB uint8.
 
         Raises:
             ValueError: The rotation of the video is not a multiple of 90 degrees.
         """
         size = self._stored_size = self._stored_size or (frame.width, frame.height)
-        image = self._reformatter.reformat(frame, *size, format, **ONE_THREAD).to_ndarray()
+        image = self._reformatter.reformat(frame, *size, 'rgb24', **ONE_THREAD).to_ndarray()
         turns = quarter_turns(frame)
         return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
 
@@ -295,14 +278,9 @@ class VideoFile:
 
     def _read_by_count(self, wanted: list[int]) -> dict[int, np.ndarray]:
         """Decode frames from the start; return those that could be decoded, by frame number."""
-        found: dict[int, np.ndarray] = {}
-        left = set(wanted)
-        for n, frame in enumerate(self.frames()):
-            if n in left:
-                found[n] = self.to_image(frame)
-            if n == wanted[-1]:
-                break
-        return found
+        places = set(wanted)
+        frames = islice(self.frames(), wanted[-1] + 1)
+        return {n: self.to_image(frame) for n, frame in enumerate(frames) if n in places}
 
     def _read_by_time(self, index: FrameIndex, wanted: list[int]) -> dict[int, np.ndarray]:
         """Decode frames from their key frames; return those that could be decoded."""

@@ -6,7 +6,6 @@ from types import ModuleType
 import numpy as np
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
-from mmengine.utils import is_seq_of
 
 # A random state, or the module numpy.random, whose functions use the global random state.
 RandomSource = np.random.RandomState | ModuleType
@@ -22,7 +21,7 @@ CDFS: dict[str, Callable[[float | np.ndarray, float, float], float | np.ndarray]
 
 def _check_counts(**counts: int) -> None:
     for name, value in counts.items():
-        if not is_seq_of([value], int) or value < 1:
+        if not isinstance(value, int) or value < 1:
             raise ValueError(f'{name} must be an integer of at least 1, got {value!r}.')
 
 
@@ -278,6 +277,3 @@ class VideoWindow(BaseTransform):
         results['start_index'] = results.get('start_index', 0) + results['label'] % windows * frames
         results['total_frames'] = frames
         return results
-
-    def __repr__(self) -> str:
-        return f'{self.__class__.__name__}(window_frames={self.window_frames})'

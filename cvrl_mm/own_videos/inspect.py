@@ -192,7 +192,8 @@ def probe(filename: str) -> tuple[int, int, int, float, bool] | str:
                 return 'its frame rate is unknown'
             # The middle frame, because videos fade from and to black
             grey = all(map(is_grey, ends)) and is_grey(video.read([video.num_frames // 2])[0])
-            return *video.size, video.num_frames, video.rate, grey
+            height, width = ends[0].shape[:2]
+            return width, height, video.num_frames, video.rate, grey
     except UnreadableVideoError as error:
         return error.reason
 

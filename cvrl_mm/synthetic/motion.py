@@ -168,45 +168,24 @@ TRANSFER_CLASSES = MotionClasses(tuple(PATHS)[8:], tuple(STRUCTURES)[8:])
 SETS = {'motion': CLASSES, 'transfer': TRANSFER_CLASSES}
 
 
-@dataclass(frozen=True)
-class Camera:
-    """Colour and noise of a camera, equal in all frames of a video and independent of its class.
+def draw_camera(rng: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+    """Draw a function that gives images, (H, W, 3) float32 RGB, the colour and noise of a camera.
 
-    They are a shortcut for the contrastive loss (Eq. 1), which augmentation must remove.
-
-    Attributes:
-        gain: Factor of all values.
-        contrast: Factor of the difference from mid-grey.
-        saturation: Factor of the saturation in HSV.
-        hue: Rotation of the hue in turns.
-        noise: Fixed-pattern noise in grey levels, (H, W).
+    They are equal in all frames of a video and independent of its class: a shortcut for the
+    contrastive loss (Eq. 1), which augmentation must remove.
     """
+    gain, contrast = rng.uniform(0.82, 1.18), rng.uniform(0.82, 1.18)
+    saturation, turns = rng.uniform(0.8, 1.2), rng.uniform(-0.05, 0.05)
+    noise = (rng.uniform(0, 7.5) * rng.standard_normal((SIZE, SIZE))).astype(np.float32)
 
-    gain: float
-    contrast: float
-    saturation: float
-    hue: float
-    noise: np.ndarray
-
-    @classmethod
-    def draw(cls, rng: np.random.Generator) -> 'Camera':
-        """Draw a camera."""
-        return cls(
-            gain=rng.uniform(0.82, 1.18),
-            contrast=rng.uniform(0.82, 1.18),
-            saturation=rng.uniform(0.8, 1.2),
-            hue=rng.uniform(-0.05, 0.05),
-            noise=(rng.uniform(0, 7.5) * rng.standard_normal((SIZE, SIZE))).astype(np.float32),
-        )
-
-    def apply(self, image: np.ndarray) -> np.ndarray:
-        """Apply the camera to an image, (H, W, 3) float32 RGB, from 0 to 255."""
+    def camera(image: np.ndarray) -> np.ndarray:
         hsv = cv2.cvtColor(np.clip(image, 0, 255) / 255, cv2.COLOR_RGB2HSV)  # hue in degrees
-        hsv[..., 0] = (hsv[..., 0] + 360 * self.hue) % 360
-        hsv[..., 1] = np.clip(hsv[..., 1] * self.saturation, 0, 1)
+        hsv[..., 0] = (hsv[..., 0] + 360 * turns) % 360
+        hsv[..., 1] = np.clip(hsv[..., 1] * saturation, 0, 1)
         image = 255 * cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)
-        image = self.gain * (128 + self.contrast * (image - 128)) + self.noise[..., None]
-        return np.clip(image, 0, 255)
+        return np.clip(gain * (128 + contrast * (image - 128)) + noise[..., None], 0, 255)
+
+    return camera
 
 
 @dataclass(frozen=True)
@@ -224,7 +203,7 @@ class MotionScene:
         palette: Index into ``PALETTES``.
         texture: Index of one of the ``NUM_TEXTURES`` backgrounds.
         texture_shift: Shift of the texture, (y, x) in pixels, wrapped around the edges.
-        camera: The camera.
+        camera: Gives an image the colour and noise of the camera (:func:`draw_camera`).
     """
 
     path: str
@@ -237,7 +216,7 @@ class MotionScene:
     palette: int
     texture: int
     texture_shift: tuple[int, ...]
-    camera: Camera
+    camera: Callable[[np.ndarray], np.ndarray]
 
     @classmethod
     def draw(
@@ -263,7 +242,7 @@ class MotionScene:
             palette=label // 2 if related else palette,
             texture=int(rng.integers(NUM_TEXTURES)),
             texture_shift=tuple(int(shift) for shift in rng.integers(SIZE, size=2)),
-            camera=Camera.draw(rng),
+            camera=draw_camera(rng),
         )
 
     def centres(self, num_frames: int) -> np.ndarray:
@@ -295,8 +274,8 @@ class MotionScene:
         background, colour = PALETTES[self.palette]
         texture = np.roll(_textures()[self.texture], self.texture_shift, axis=(0, 1))
         # The camera acts on single pixels, so it can be applied to both layers before mixing.
-        background = self.camera.apply(background + texture[..., None])  # (H, W, 3)
-        colour = self.camera.apply(np.broadcast_to(colour, background.shape))
+        background = self.camera(background + texture[..., None])  # (H, W, 3)
+        colour = self.camera(np.broadcast_to(colour, background.shape))
         cover = self.cover(num_frames)[..., None]  # (T, H, W, 1)
         return np.rint(background + cover * (colour - background)).astype(np.uint8)
 

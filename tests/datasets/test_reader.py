@@ -134,8 +134,7 @@ def test_rotated_frames_are_upright(tmp_path: Path, degrees: int):
     turn(path, degrees)
     assert_exact(path)
     with VideoFile(path) as video:
-        assert video.size == ((48, 64) if degrees % 180 else (64, 48))
-        assert video.read([3])[0].shape[:2] == video.size[::-1]
+        assert video.read([3])[0].shape[:2] == ((64, 48) if degrees % 180 else (48, 64))
 
 
 def test_a_matrix_without_an_angle_does_not_rotate(tmp_path: Path):
@@ -159,7 +158,6 @@ def test_frames_of_another_size_are_scaled(tmp_path: Path, order: str):
     first = decode_all(parts[order[0]])
     with VideoFile(path) as video:
         images = video.read(range(video.num_frames))
-        assert video.size == first[0].shape[1::-1]
     assert len(images) == 2 * len(first)
     assert {image.shape for image in images} == {first[0].shape}
     np.testing.assert_array_equal(images[: len(first)], first)
@@ -355,7 +353,6 @@ def test_a_decoder_that_hangs_in_its_own_code_is_given_up():
     assert all(t.daemon for t in left_behind)  # the process can end without it
 
 
-@pytest.mark.parametrize('timeout_seconds', [None, 5])
 @pytest.mark.parametrize(
     ('raised', 'expected'),
     [
@@ -367,7 +364,7 @@ def test_a_decoder_that_hangs_in_its_own_code_is_given_up():
     ],
 )
 def test_errors_are_of_the_file_or_the_pipeline_and_keep_no_file_open(
-    raised: Exception, expected: type, timeout_seconds: float | None
+    raised: Exception, expected: type
 ):
     class Reader:
         pass
@@ -382,7 +379,7 @@ def test_errors_are_of_the_file_or_the_pipeline_and_keep_no_file_open(
     gc.disable()
     try:
         with pytest.raises(expected):
-            read(Transform(fail), dict(filename='a.mp4'), timeout_seconds)
+            read(Transform(fail), dict(filename='a.mp4'), None)
         raised.__traceback__ = None  # the test holds it
         assert opened[0]() is None
     finally:
