@@ -11,8 +11,9 @@ from mmaction.registry import DATASETS
 from mmengine.logging import print_log
 
 from ..io import evenly_spaced, printable
+from .decoding import HangingVideoError, read, reads_files
 from .lists import VideoList
-from .reader import HangingVideoError, UnreadableVideoError, read, reads_files
+from .reader import UnreadableVideoError
 from .seeding import SampleIndex, seeded_draws
 from .storage import Storage
 

@@ -1,13 +1,31 @@
-"""Open and decode videos in a pipeline."""
+"""Open and decode videos in a pipeline, with a time limit."""
 
+from collections.abc import Callable
 from io import BytesIO
+from threading import Thread
+from typing import TypeVar
 
 import numpy as np
+from mmaction.datasets.transforms import loading
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
-from .reader import VideoFile
+from ..io import one_line
+from .reader import UnreadableVideoError, VideoFile
 from .storage import Storage
+
+Loaded = TypeVar('Loaded', bound=dict | None)
+
+# Errors of opening and decoding a broken file. KeyError, TypeError and AttributeError are not among
+# them, because they indicate a mistake in a config.
+FILE_ERRORS = (
+    *(OSError, RuntimeError, ValueError, IndexError),
+    *(StopIteration, AssertionError, MemoryError),
+)
+
+
+class HangingVideoError(UnreadableVideoError):
+    """A video file at which the decoder hangs."""
 
 
 @TRANSFORMS.register_module()
@@ -82,3 +100,61 @@ def add_frames(results: dict, imgs: list[np.ndarray]) -> None:
     for key in ('gt_bboxes', 'proposals'):
         if results.get(key) is not None:
             results[key] = np.float32(results[key] * [width, height, width, height])
+
+
+def reads_files(transform: Callable[[dict], dict | None]) -> bool:
+    """Return whether a transform opens or decodes a file.
+
+    This is the case for the loading transforms of MMAction2 and of this package.
+    """
+    return getattr(transform, 'reads_files', False) or any(
+        base.__module__ == loading.__name__ for base in type(transform).__mro__
+    )
+
+
+def read(
+    transform: Callable[[dict], Loaded], results: dict, timeout_seconds: float | None
+) -> Loaded:
+    """Run a transform that opens or decodes a file, with a time limit.
+
+    A hanging decoder cannot be interrupted by an exception or a signal. The transform therefore
+    runs in its own thread, which is abandoned after the time limit. Loading transforms draw no
+    random numbers, so an abandoned thread does not change later samples.
+
+    Args:
+        transform: A loading transform.
+        results: The sample in the pipeline, with ``filename``.
+        timeout_seconds: Time limit. None means no limit.
+
+    Returns:
+        The result of the transform.
+
+    Raises:
+        UnreadableVideoError: The file is broken or missing.
+        HangingVideoError: The decoder hangs.
+    """
+    filename = str(results['filename'])
+    outcome: list[Loaded | Exception] = []
+
+    def run() -> None:
+        try:
+            outcome.append(transform(results))
+        except Exception as error:
+            outcome.append(error)
+
+    thread = Thread(target=run, daemon=True, name=f'read {filename}')
+    thread.start()
+    thread.join(timeout_seconds)
+    if not outcome:
+        raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
+    loaded = outcome.pop()
+    if not isinstance(loaded, Exception):
+        return loaded
+    try:
+        # decord is optional, and its errors are in decord._ffi.base
+        is_of_file = isinstance(loaded, FILE_ERRORS) or 'decord' in type(loaded).__module__
+        if is_of_file and not isinstance(loaded, UnreadableVideoError):
+            raise UnreadableVideoError(filename, one_line(loaded)) from loaded
+        raise loaded
+    finally:
+        del loaded  # its traceback refers to this frame; the cycle would keep the file open

@@ -2,24 +2,20 @@
 
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from errno import EINVAL
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from threading import Thread
-from typing import BinaryIO, TypeVar, cast
+from typing import BinaryIO, cast
 
 import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
-from mmaction.datasets.transforms import loading
 
 from ..io import one_line, printable
 from .frame_index import FrameIndex, index_frames
-
-Loaded = TypeVar('Loaded', bound=dict | None)
 
 # FFmpeg's formats that hold video. Others, such as playlists, can name further files to open.
 FORMATS = (
@@ -36,12 +32,6 @@ PAUSE_SECONDS = 10
 # PyAV before version 17 converts colours in one thread and does not have this argument.
 ONE_THREAD = dict(threads=1) if int(av.__version__.split('.')[0]) >= 17 else {}
 NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
-# Errors of opening and decoding a broken file. KeyError, TypeError and AttributeError are not among
-# them, because they indicate a mistake in a config.
-FILE_ERRORS = (
-    *(OSError, RuntimeError, ValueError, IndexError),
-    *(StopIteration, AssertionError, MemoryError),
-)
 
 
 class UnreadableVideoError(RuntimeError):
@@ -62,10 +52,6 @@ class UnreadableVideoError(RuntimeError):
             f'{printable(self.filename)} cannot be read: {printable(self.reason)}. '
             'cvrl check writes a list without such files.'
         )
-
-
-class HangingVideoError(UnreadableVideoError):
-    """A video file at which the decoder hangs."""
 
 
 class VideoFile:
@@ -450,61 +436,3 @@ def quarter_turns(frame: av.VideoFrame) -> int:
             'with ffmpeg'
         )
     return turns % 4
-
-
-def reads_files(transform: Callable[[dict], dict | None]) -> bool:
-    """Return whether a transform opens or decodes a file.
-
-    This is the case for the loading transforms of MMAction2 and of this package.
-    """
-    return getattr(transform, 'reads_files', False) or any(
-        base.__module__ == loading.__name__ for base in type(transform).__mro__
-    )
-
-
-def read(
-    transform: Callable[[dict], Loaded], results: dict, timeout_seconds: float | None
-) -> Loaded:
-    """Run a transform that opens or decodes a file, with a time limit.
-
-    A hanging decoder cannot be interrupted by an exception or a signal. The transform therefore
-    runs in its own thread, which is abandoned after the time limit. Loading transforms draw no
-    random numbers, so an abandoned thread does not change later samples.
-
-    Args:
-        transform: A loading transform.
-        results: The sample in the pipeline, with ``filename``.
-        timeout_seconds: Time limit. None means no limit.
-
-    Returns:
-        The result of the transform.
-
-    Raises:
-        UnreadableVideoError: The file is broken or missing.
-        HangingVideoError: The decoder hangs.
-    """
-    filename = str(results['filename'])
-    outcome: list[Loaded | Exception] = []
-
-    def run() -> None:
-        try:
-            outcome.append(transform(results))
-        except Exception as error:
-            outcome.append(error)
-
-    thread = Thread(target=run, daemon=True, name=f'read {filename}')
-    thread.start()
-    thread.join(timeout_seconds)
-    if not outcome:
-        raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
-    loaded = outcome.pop()
-    if not isinstance(loaded, Exception):
-        return loaded
-    try:
-        # decord is optional, and its errors are in decord._ffi.base
-        is_of_file = isinstance(loaded, FILE_ERRORS) or 'decord' in type(loaded).__module__
-        if is_of_file and not isinstance(loaded, UnreadableVideoError):
-            raise UnreadableVideoError(filename, one_line(loaded)) from loaded
-        raise loaded
-    finally:
-        del loaded  # its traceback refers to this frame; the cycle would keep the file open

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from ..convert.description import ClipInput
-from ..datasets.reader import UnreadableVideoError, read, reads_files
+from ..datasets.decoding import read, reads_files
+from ..datasets.reader import UnreadableVideoError
 from ..io import is_current, locked, one_line, printable, replacing
 from .encoder import DECODE, OPEN, Encoder, clip_steps
 from .features import (

@@ -1,9 +1,19 @@
+import ctypes
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from mmaction.registry import TRANSFORMS
 
 from cvrl_mm.datasets import VideoFileDecode, VideoFileInit
+from cvrl_mm.datasets.decoding import HangingVideoError, read, reads_files
+from cvrl_mm.datasets.reader import UnreadableVideoError
 from tests.encoding import X264, encode
+from tests.videos import write_broken, write_odd
 
 DRAWS = [[20, 22, 24, 10, 12, 14], [6, 8, 10, 8, 10, 12], [3, 3, 3, 3, 0, 0]]
 
@@ -33,3 +43,87 @@ def test_boxes_become_pixels(video: str):
     results = VideoFileDecode()({**results, 'frame_inds': np.array([[0, 1]])})
     np.testing.assert_array_equal(results['gt_bboxes'], [[0, 24, 64, 48]])
     assert results['proposals'] is None and results['frame_inds'].shape == (2,)
+
+
+@pytest.fixture(params=['VideoFile', 'Decord'])
+def load(request: pytest.FixtureRequest) -> Callable[[Path], dict]:
+    if request.param == 'Decord':
+        pytest.importorskip('decord')
+    steps = [TRANSFORMS.build(dict(type=f'{request.param}{step}')) for step in ('Init', 'Decode')]
+
+    def load(path: Path) -> dict:
+        """Open a file and decode 8 frames from its beginning to its end."""
+        results = read(steps[0], dict(filename=str(path)), 60)
+        results['frame_inds'] = np.linspace(0, results['total_frames'] - 1, 8).astype(int)
+        return read(steps[1], results, 60)
+
+    return load
+
+
+def test_unusual_files_are_read(load: Callable[[Path], dict], tmp_path: Path):
+    files = write_odd(tmp_path)
+    shapes = {path.stem: (len(out := load(path)['imgs']), *out[0].shape) for path in files}
+    assert shapes.pop('4K') == (8, 2160, 3840, 3)
+    assert shapes.pop('rotated') == (8, 64, 32, 3)
+    assert list(shapes.values()) == 5 * [(8, 32, 64, 3)]
+
+
+def test_broken_files_are_named_with_a_reason(load: Callable[[Path], dict], tmp_path: Path):
+    reasons = {}
+    for path in write_broken(tmp_path):
+        with pytest.raises(UnreadableVideoError) as error:
+            load(path)
+        assert error.value.filename == str(path)
+        reasons[path.stem] = error.value.reason
+    assert len(reasons) == 9 and reasons['vanished'] == 'No such file or directory'
+    assert not any('\n' in reason or 'github' in reason for reason in reasons.values())
+
+
+def test_a_decoder_that_hangs_in_its_own_code_is_given_up():
+    def hang(results: dict) -> None:
+        ctypes.CDLL(None).sleep(3)  # without the lock of Python
+
+    with pytest.raises(HangingVideoError, match=r'hangs\.mp4'):
+        read(hang, dict(filename='hangs.mp4'), 0.1)
+    left_behind = [t for t in threading.enumerate() if t.name == 'read hangs.mp4']
+    assert all(t.daemon for t in left_behind)  # the process can end without it
+
+
+@pytest.mark.parametrize(
+    ('raised', 'expected'),
+    [
+        (OSError('x'), UnreadableVideoError),
+        (StopIteration(), UnreadableVideoError),
+        (UnreadableVideoError('a.mp4', 'cut'), UnreadableVideoError),
+        (KeyError('frame_inds'), KeyError),  # a mistake in the pipeline
+        (TypeError(), TypeError),
+    ],
+)
+def test_errors_are_of_the_file_or_the_pipeline_and_keep_no_file_open(
+    raised: Exception, expected: type
+):
+    class Reader:
+        pass
+
+    opened: list[weakref.ref] = []
+
+    def fail(results: dict) -> None:
+        reader = Reader()
+        opened.append(weakref.ref(reader))
+        raise raised
+
+    gc.disable()
+    try:
+        with pytest.raises(expected):
+            read(fail, dict(filename='a.mp4'), None)
+        raised.__traceback__ = None  # the test holds it
+        assert opened[0]() is None
+    finally:
+        gc.enable()
+
+
+def test_only_loading_transforms_are_watched():
+    watched = ('VideoFileInit', 'VideoFileDecode', 'RawFrameDecode')
+    for name in (*watched, 'DecordInit', 'DecordDecode', 'PyAVInit'):
+        assert reads_files(TRANSFORMS.build(dict(type=name)))
+    assert not reads_files(TRANSFORMS.build(dict(type='Flip')))

@@ -1,9 +1,5 @@
-import ctypes
 import gc
 import os
-import threading
-import weakref
-from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -12,19 +8,15 @@ import av
 import numpy as np
 import psutil
 import pytest
-from mmaction.registry import TRANSFORMS
 
-from cvrl_mm.datasets import VideoFile, VideoFileInit, reader
+from cvrl_mm.datasets import VideoFile, reader
 from cvrl_mm.datasets.frame_index import FrameIndex
 from cvrl_mm.datasets.reader import (
-    HangingVideoError,
     UnreadableVideoError,
     quarter_turns,
-    read,
-    reads_files,
 )
 from tests.encoding import OPEN_GOP, PYRAMID, X264, decode_all, encode, pack_b_frames
-from tests.videos import encode_sound, turn, write_broken, write_odd
+from tests.videos import encode_sound, turn
 
 QUICK = dict(preset='ultrafast')
 VPX = {'deadline': 'realtime', 'cpu-used': '8'}
@@ -234,40 +226,6 @@ def test_times_after_the_last_key_frame_and_after_the_end(tmp_path: Path, name: 
             np.testing.assert_array_equal(video.read_at([seconds])[0], last)
 
 
-@pytest.fixture(params=['VideoFile', 'Decord'])
-def load(request: pytest.FixtureRequest) -> Callable[[Path], dict]:
-    if request.param == 'Decord':
-        pytest.importorskip('decord')
-    steps = [TRANSFORMS.build(dict(type=f'{request.param}{step}')) for step in ('Init', 'Decode')]
-
-    def load(path: Path) -> dict:
-        """Open a file and decode 8 frames from its beginning to its end."""
-        results = read(steps[0], dict(filename=str(path)), 60)
-        results['frame_inds'] = np.linspace(0, results['total_frames'] - 1, 8).astype(int)
-        return read(steps[1], results, 60)
-
-    return load
-
-
-def test_unusual_files_are_read(load: Callable[[Path], dict], tmp_path: Path):
-    files = write_odd(tmp_path)
-    shapes = {path.stem: (len(out := load(path)['imgs']), *out[0].shape) for path in files}
-    assert shapes.pop('4K') == (8, 2160, 3840, 3)
-    assert shapes.pop('rotated') == (8, 64, 32, 3)
-    assert list(shapes.values()) == 5 * [(8, 32, 64, 3)]
-
-
-def test_broken_files_are_named_with_a_reason(load: Callable[[Path], dict], tmp_path: Path):
-    reasons = {}
-    for path in write_broken(tmp_path):
-        with pytest.raises(UnreadableVideoError) as error:
-            load(path)
-        assert error.value.filename == str(path)
-        reasons[path.stem] = error.value.reason
-    assert len(reasons) == 9 and reasons['vanished'] == 'No such file or directory'
-    assert not any('\n' in reason or 'github' in reason for reason in reasons.values())
-
-
 def test_damage_harms_no_other_group_of_frames(tmp_path: Path):
     path = encode(tmp_path / 'a.mp4', options=X264, gop_size=10)
     expected = decode_all(path)
@@ -332,62 +290,3 @@ def test_other_formats_are_refused(tmp_path: Path):
         for source in (tmp_path / name, BytesIO(data)):
             with pytest.raises(UnreadableVideoError, match=name):
                 VideoFile(source, name).read([0])
-
-
-class Transform(VideoFileInit):
-    """Call a function in place of opening a file."""
-
-    def __init__(self, call: Callable[[dict], object]) -> None:
-        self.call = call
-
-    def transform(self, results: dict) -> dict:
-        self.call(results)
-        return results
-
-
-def test_a_decoder_that_hangs_in_its_own_code_is_given_up():
-    hanging = Transform(lambda results: ctypes.CDLL(None).sleep(3))  # without the lock of Python
-    with pytest.raises(HangingVideoError, match=r'hangs\.mp4'):
-        read(hanging, dict(filename='hangs.mp4'), 0.1)
-    left_behind = [t for t in threading.enumerate() if t.name == 'read hangs.mp4']
-    assert all(t.daemon for t in left_behind)  # the process can end without it
-
-
-@pytest.mark.parametrize(
-    ('raised', 'expected'),
-    [
-        (OSError('x'), UnreadableVideoError),
-        (StopIteration(), UnreadableVideoError),
-        (UnreadableVideoError('a.mp4', 'cut'), UnreadableVideoError),
-        (KeyError('frame_inds'), KeyError),  # a mistake in the pipeline
-        (TypeError(), TypeError),
-    ],
-)
-def test_errors_are_of_the_file_or_the_pipeline_and_keep_no_file_open(
-    raised: Exception, expected: type
-):
-    class Reader:
-        pass
-
-    opened: list[weakref.ref] = []
-
-    def fail(results: dict) -> None:
-        reader = Reader()
-        opened.append(weakref.ref(reader))
-        raise raised
-
-    gc.disable()
-    try:
-        with pytest.raises(expected):
-            read(Transform(fail), dict(filename='a.mp4'), None)
-        raised.__traceback__ = None  # the test holds it
-        assert opened[0]() is None
-    finally:
-        gc.enable()
-
-
-def test_only_loading_transforms_are_watched():
-    watched = ('VideoFileInit', 'VideoFileDecode', 'RawFrameDecode')
-    for name in (*watched, 'DecordInit', 'DecordDecode', 'PyAVInit'):
-        assert reads_files(TRANSFORMS.build(dict(type=name)))
-    assert not reads_files(TRANSFORMS.build(dict(type='Flip')))
