@@ -46,7 +46,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
     try:
         with naming(path):
             os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            mode = part.stat().st_mode  # as the umask has it; safetensors makes a file of its own
             yield part
+            part.chmod(mode)
             with part.open('rb+') as file:
                 os.fsync(file.fileno())
             part.replace(path)

@@ -4,6 +4,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
+from safetensors.torch import save_file
 
 from cvrl_mm.io import (
     evenly_spaced,
@@ -28,6 +29,13 @@ def test_a_file_is_replaced_at_once_or_not_at_all(tmp_path: Path) -> None:
         part.write_text('new')
     assert [p.name for p in tmp_path.iterdir()] == ['a.txt']
     assert path.read_text() == 'new'
+
+
+def test_others_may_read_what_the_umask_allows(tmp_path: Path) -> None:
+    (tmp_path / 'plain').touch()
+    with replacing(tmp_path / 'new.safetensors') as part:
+        save_file({}, part)  # which makes a file of its own, for its user alone
+    assert (tmp_path / 'new.safetensors').stat().st_mode == (tmp_path / 'plain').stat().st_mode
 
 
 def test_the_error_of_a_full_disk_names_the_file(tmp_path: Path) -> None:
