@@ -113,9 +113,7 @@ def run(args: argparse.Namespace) -> None:
         return
     print(f'{len(paths) - len(failed)} of {len(paths)} videos: {args.out}')
     for path, reason in failed.items():
-        print(f'unreadable: {printable(path)}: {reason}')
-    if failed:
-        print(f'{len(failed)} unreadable, left out of {args.out}.')
+        print(f'left out: {printable(path)}: {reason}')
 
 
 def main() -> None:

@@ -94,6 +94,8 @@ class VideoFile:
         self._last_error = ''  # in the last call of _decode, in brackets
         self._reformatter = VideoReformatter()
         self._stored_size: tuple[int, int] | None = None  # width and height of all images
+        # What is done with each image as it is decoded, such as resizing, to hold less memory
+        self.prepare: Callable[[np.ndarray], np.ndarray] = np.ascontiguousarray
         with self._errors():
             self._open()
 
@@ -226,8 +228,7 @@ class VideoFile:
         """
         size = self._stored_size = self._stored_size or (frame.width, frame.height)
         image = self._reformatter.reformat(frame, *size, 'rgb24', **ONE_THREAD).to_ndarray()
-        turns = quarter_turns(frame)
-        return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
+        return self.prepare(np.rot90(image, quarter_turns(frame)))
 
     def close(self) -> None:
         """Close the file."""

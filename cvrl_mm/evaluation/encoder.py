@@ -6,7 +6,7 @@
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,38 +24,51 @@ from ..datasets.reader import UnreadableVideoError, VideoFile
 from ..datasets.sampling import ClipSample
 from ..io import one_line
 from ..models.backbone import global_average_pool
-from .features import (
-    UNTRAINED,
-    build_recognizer,
-)
-
-OPEN, DECODE = dict(type='VideoFileInit'), dict(type='VideoFileDecode')
+from .features import UNTRAINED, build_recognizer
 
 
-def clip_steps(clip_input: ClipInput, num_clips: int) -> list[dict]:
-    """Configure sampling and cropping of clips (Section 4.1: 10 clips of 32 frames, stride 2).
+class CropFrames:
+    """Resize the short side of each frame to the size of the clips and crop the centre.
 
-    The short side of each frame is resized to the size of the crop, and the centre is cropped.
+    In a pipeline before the decoding, it lets the reader do so with each frame as it is decoded:
+    only the crops are kept, however large the frames are.
+    """
+
+    def __init__(self, size: int) -> None:
+        steps = dict(type='Resize', scale=(-1, size)), dict(type='CenterCrop', crop_size=size)
+        self.steps = [TRANSFORMS.build(step) for step in steps]
+
+    def __call__(self, results: dict) -> dict:
+        """Make the reader crop."""
+        results['video_reader'].prepare = self.crop
+        return results
+
+    def crop(self, image: np.ndarray) -> np.ndarray:
+        """Return the crop of a frame, (size, size, 3)."""
+        results = dict(imgs=[image], img_shape=image.shape[:2], modality='RGB')
+        for step in self.steps:
+            results = step(results)
+        return results['imgs'][0].copy()  # not a view of the whole resized frame
+
+
+def clip_pipeline(clip_input: ClipInput, num_clips: int) -> list[Callable[[dict], dict]]:
+    """Build the pipeline from a file to clips (Section 4.1: 10 clips of 32 frames, stride 2).
 
     Args:
         clip_input: Length, frame interval and size of the clips.
         num_clips: Number of evenly spaced clips per video.
 
     Returns:
-        Configs of transforms; the first one is the sampling.
+        Transforms that open the file, choose the frames, crop and decode them, and pack the clips.
     """
+    chosen = {k: getattr(clip_input, k) for k in ('clip_len', 'frame_interval', 'fps')}
     return [
-        dict(
-            type='EvenClipSample',
-            clip_len=clip_input.clip_len,
-            frame_interval=clip_input.frame_interval,
-            num_clips=num_clips,
-            fps=clip_input.fps,
-        ),
-        dict(type='Resize', scale=(-1, clip_input.size)),
-        dict(type='CenterCrop', crop_size=clip_input.size),
-        dict(type='FormatShape', input_format='NCTHW'),
-        dict(type='PackActionInputs'),
+        TRANSFORMS.build(dict(type='VideoFileInit')),
+        TRANSFORMS.build(dict(type='EvenClipSample', num_clips=num_clips, **chosen)),
+        CropFrames(clip_input.size),
+        TRANSFORMS.build(dict(type='VideoFileDecode')),
+        TRANSFORMS.build(dict(type='FormatShape', input_format='NCTHW')),
+        TRANSFORMS.build(dict(type='PackActionInputs')),
     ]
 
 
@@ -161,13 +174,12 @@ class Encoder(nn.Module):
             UnreadableVideoError: The file cannot be decoded.
             ValueError: The frames have a wrong shape or data type.
         """
-        sample, *crop = (TRANSFORMS.build(step) for step in clip_steps(self.clip_input, num_clips))
+        load, sample, crop, decode, *pack = clip_pipeline(self.clip_input, num_clips)
         results: dict = dict(label=-1, start_index=0, modality='RGB')
         if isinstance(video, str | Path):
             if not Path(video).is_file():
                 raise FileNotFoundError(f'There is no video {video}.')
-            opened = TRANSFORMS.build(OPEN)(dict(results, filename=str(video)))
-            results = TRANSFORMS.build(DECODE)(sample(opened))
+            results = decode(crop(sample(load(dict(results, filename=str(video))))))
         else:
             frames = np.asarray(video)
             if frames.ndim != 4 or frames.shape[3] != 3 or 0 in frames.shape:
@@ -175,9 +187,9 @@ class Encoder(nn.Module):
             if frames.dtype != np.uint8:
                 raise ValueError(f'Frames must be uint8 from 0 to 255, got {frames.dtype}.')
             results = sample(dict(results, total_frames=len(frames)))
-            results |= dict(imgs=[frames[i] for i in results['frame_inds']])
-            results |= dict(original_shape=frames.shape[1:3], img_shape=frames.shape[1:3])
-        for step in crop:
+            cropped = CropFrames(self.size).crop
+            results['imgs'] = [cropped(frames[i]) for i in results['frame_inds']]
+        for step in pack:
             results = step(results)
         return results['inputs']
 
@@ -186,10 +198,10 @@ class Encoder(nn.Module):
     ) -> Iterator[tuple[Tensor, np.ndarray]]:
         """Sample one clip at regular times of a video; each frame is decoded once.
 
-        The clips start every ``every_seconds`` and lie completely in the video. If the frame rate
-        varies, they are chosen at its average, so that their distance varies too; the returned
-        times are those of the file. Memory is needed for the frames of one clip and for the clips
-        of a batch, however long the video is.
+        The clips start every ``every_seconds`` and lie completely in the video; a video that is
+        shorter than a clip has none. If the frame rate varies, they are chosen at its average, so
+        that their distance varies too; the returned times are those of the file. Memory is needed
+        for the frames of one clip and for the clips of a batch, however long the video is.
 
         Args:
             video: Path of a file.
@@ -202,15 +214,14 @@ class Encoder(nn.Module):
 
         Raises:
             FileNotFoundError: The file does not exist.
-            UnreadableVideoError: A frame of a clip cannot be decoded or resized, the frame rate is
-                unknown, or the video is shorter than a clip.
+            UnreadableVideoError: A frame of a clip cannot be decoded or resized, or the frame rate
+                is unknown.
             ValueError: ``every_seconds`` is not a positive number.
         """
         if not 0 < every_seconds < np.inf:
             raise ValueError(f'every_seconds must be a positive number, got {every_seconds!r}.')
         if not Path(video).is_file():
             raise FileNotFoundError(f'There is no video {video}.')
-        _, resize, crop, *_ = (TRANSFORMS.build(step) for step in clip_steps(self.clip_input, 1))
         with VideoFile(video) as reader:
             if not reader.rate > 0:
                 raise UnreadableVideoError(str(video), 'its frame rate is unknown')
@@ -218,7 +229,8 @@ class Encoder(nn.Module):
             sampler = _RegularClipSample(self.clip_input, every_seconds, reader.rate)
             chosen = sampler(counts)['frame_inds'].reshape(-1, self.clip_len)  # (T, clip_len)
             if not len(chosen):
-                raise UnreadableVideoError(str(video), 'it is shorter than a clip')
+                return
+            reader.prepare = CropFrames(self.size).crop
             wanted = set(chosen.ravel().tolist())
             bounds = np.append(reader.times, reader.times[-1] + 1 / reader.rate)
             images: dict[int, np.ndarray] = {}  # of the clips that are not complete
@@ -227,9 +239,7 @@ class Encoder(nn.Module):
             for number, frame in reader.numbered_frames():
                 if number in wanted:
                     try:
-                        image = reader.to_image(frame)
-                        results = dict(imgs=[image], img_shape=image.shape[:2], modality='RGB')
-                        images[number] = crop(resize(results))['imgs'][0]
+                        images[number] = reader.to_image(frame)
                     except Exception as error:  # of many kinds for unusual frames
                         raise UnreadableVideoError(str(video), one_line(error)) from error
                 if number < chosen[done, -1]:

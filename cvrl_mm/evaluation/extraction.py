@@ -6,7 +6,6 @@ from os.path import abspath, commonpath
 from pathlib import Path
 
 import numpy as np
-from mmaction.registry import TRANSFORMS
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -14,7 +13,7 @@ from ..convert.description import ClipInput
 from ..datasets.decoding import read, reads_files
 from ..datasets.reader import UnreadableVideoError
 from ..io import is_current, locked, one_line, printable, replacing
-from .encoder import DECODE, OPEN, Encoder, clip_steps
+from .encoder import Encoder, clip_pipeline
 from .features import (
     FeatureStore,
     check_features_path,
@@ -43,8 +42,7 @@ class VideoClips(Dataset):
     ) -> None:
         self.paths = paths
         self.timeout_seconds = timeout_seconds
-        sample, *crop = clip_steps(clip_input, num_clips)
-        self.pipeline = [TRANSFORMS.build(step) for step in (OPEN, sample, DECODE, *crop)]
+        self.pipeline = clip_pipeline(clip_input, num_clips)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -146,7 +144,6 @@ def extract_over_time(
     paths: Sequence[str],
     folder: str | Path,
     every_seconds: float,
-    batch_size: int = 8,
     rank: int = 0,
     size: int = 1,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
@@ -163,14 +160,13 @@ def extract_over_time(
         paths: Paths of the videos.
         folder: Output folder.
         every_seconds: Distance between the starts of two clips.
-        batch_size: Number of clips that are encoded together.
         rank: Rank of this process; it encodes every ``size``-th video.
         size: Number of processes that share the list.
         on_progress: Called with the number of finished videos and the number of all videos of
             this process.
 
     Returns:
-        The unreadable videos of this process, as ``{path: reason}``.
+        The videos of this process that are left out, as ``{path: reason}``.
 
     Raises:
         ValueError: Two videos have the same NAME, or the folder holds other features.
@@ -197,21 +193,45 @@ def extract_over_time(
     failed = {}
     share = list(zip(paths, names, strict=True))[rank::size]
     for done, (path, name) in enumerate(share, 1):
-        targets = {kind: folder / kind / f'{name}.npy' for kind in ('times', 'feats')}
-        try:
-            if not is_current(Path(path), targets['feats']):
-                parts = [
-                    (encoder.features(clips).cpu().numpy(), times)
-                    for clips, times in encoder.windows(path, every_seconds, batch_size)
-                ]
-                feats, times = map(np.concatenate, zip(*parts, strict=True))
-                for kind, values in dict(times=times, feats=feats).items():
-                    targets[kind].parent.mkdir(parents=True, exist_ok=True)
-                    with replacing(targets[kind]) as part:
+        targets = [folder / kind / f'{name}.npy' for kind in ('feats', 'times')]
+        if not all(is_current(Path(path), target) for target in targets):
+            found = over_time(encoder, encoder.features, path, every_seconds)
+            if isinstance(found, str):
+                failed[path] = found
+            else:
+                for target, values in zip(targets, found, strict=True):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with replacing(target) as part:
                         np.save(part, values)
-        except UnreadableVideoError as error:
-            failed[path] = error.reason
-        except FileNotFoundError:
-            failed[path] = 'it does not exist'
         on_progress(done, len(share))
     return failed
+
+
+def over_time(
+    encoder: Encoder, encode: Callable[[Tensor], Tensor], video: str, every_seconds: float
+) -> tuple[np.ndarray, np.ndarray] | str:
+    """Apply a function to clips at regular times of a video; see :meth:`Encoder.windows`.
+
+    Args:
+        encoder: The encoder whose clips are taken.
+        encode: From clips, (n, 3, T, H, W), to (n, C).
+        video: Path of the file.
+        every_seconds: Distance between the starts of two clips.
+
+    Returns:
+        The results, (T, C), and the start and end of each clip in seconds, (T, 2); or the reason
+        why the video has none.
+    """
+    try:
+        parts = [
+            (encode(clips).cpu().numpy(), times)
+            for clips, times in encoder.windows(video, every_seconds)
+        ]
+    except UnreadableVideoError as error:
+        return error.reason
+    except FileNotFoundError:
+        return 'it does not exist'
+    if not parts:
+        return 'it is shorter than a clip'
+    values, times = zip(*parts, strict=True)
+    return np.concatenate(values), np.concatenate(times)

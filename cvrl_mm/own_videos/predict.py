@@ -17,9 +17,8 @@ from torch.utils.data import DataLoader
 from ..convert.description import ClipInput, build_backbone, read_config_text
 from ..convert.export import extract_backbone
 from ..convert.files import CLASSIFIER, load_weights, save_weights
-from ..datasets.reader import UnreadableVideoError
 from ..evaluation.encoder import Encoder
-from ..evaluation.extraction import VideoClips
+from ..evaluation.extraction import VideoClips, over_time
 
 NUM_CLIPS = 4  # per video, evenly spaced
 HEADS = ('LinearProbeHead', 'I3DHead')  # a linear layer fc_cls on pooled features
@@ -184,12 +183,8 @@ def predict(
                 yield Prediction(video, probs.mean(0, keepdim=True))
         return
     for video in videos:
-        try:
-            parts = [
-                (classifier.probabilities(batch), times)
-                for batch, times in encoder.windows(video, every_seconds)
-            ]
-            probs, times = zip(*parts, strict=True)
-            yield Prediction(video, torch.cat(probs), np.concatenate(times))
-        except (UnreadableVideoError, OSError) as error:
-            yield Prediction(video, none, error=getattr(error, 'reason', str(error)))
+        found = over_time(encoder, classifier.probabilities, video, every_seconds)
+        if isinstance(found, str):
+            yield Prediction(video, none, error=found)
+        else:
+            yield Prediction(video, torch.from_numpy(found[0]), found[1])

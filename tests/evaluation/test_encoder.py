@@ -1,3 +1,4 @@
+import tracemalloc
 from pathlib import Path
 
 import av
@@ -144,6 +145,20 @@ def test_transform_takes_files_and_frames(tmp_path, net):
     (clip,) = encoder.transform(whole, num_clips=1)
     assert torch.equal(clip[:, 0], torch.from_numpy(whole[0]).permute(2, 0, 1))
     assert torch.equal(clip[:, 1], torch.from_numpy(whole[2]).permute(2, 0, 1))
+
+
+def test_large_frames_need_no_memory(tmp_path, net):
+    encode(path := tmp_path / 'a.mp4', num_frames=40, size=(1280, 720))
+    encoder = encoder_module.Encoder(net, ClipInput(4, 1, 32))
+    tracemalloc.start()
+    try:
+        clips = encoder.transform(path, num_clips=10)
+        assert tracemalloc.get_traced_memory()[1] < 4 * 1280 * 720 * 3  # of 40 chosen frames
+    finally:
+        tracemalloc.stop()
+    with encoder_module.VideoFile(path) as video:
+        frames = np.stack(video.read(range(40)))
+    assert torch.equal(clips, encoder.transform(frames, num_clips=10))
 
 
 def test_half_precision_stays_close(tmp_path, net):
