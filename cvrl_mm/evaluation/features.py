@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import torch
@@ -190,7 +190,7 @@ class FeatureStore:
     """
 
     def __init__(self, folder: str | Path, meta: Mapping[str, Any]) -> None:
-        self.folder = Path(folder)
+        self.folder, self.note = Path(folder), Path(folder, 'meta.json')
         self.meta: dict = json.loads(json.dumps(meta))  # in the form in which it is read back
 
     def fill(
@@ -220,8 +220,12 @@ class FeatureStore:
         Raises:
             ValueError: The folder holds other features.
         """
-        num_videos = len(dataset)  # type: ignore[arg-type]
-        self._claim(num_videos)
+        num_videos = self.meta['num_videos'] = len(dataset)  # type: ignore[arg-type]
+        if not self.note.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with replacing(self.note) as note:
+                note.write_text(json.dumps(self.meta))
+        self._compare()
         parts, share = map(_read, self._blocks()), range(rank, num_videos, size)
         finished = {i for part in parts for i in (*part.indices.tolist(), *part.errors)}
         left = [i for i in share if i not in finished]
@@ -241,18 +245,18 @@ class FeatureStore:
                 self._write(block)
 
     def load(self) -> Features:
-        """Read all features.
+        """Read all features, after :meth:`fill`.
 
         Raises:
             FileNotFoundError: Features of some videos are missing.
             ValueError: The folder holds other features, or a file is damaged.
         """
-        num_videos = self._claim(None)
+        self._compare()
         found = join_features(map(_read, self._blocks()))
-        if (missing := num_videos - len(found)) > 0:
+        if (missing := self.meta['num_videos'] - len(found)) > 0:
             raise FileNotFoundError(
-                f'{self.folder} lacks the features of {missing} of {num_videos} videos; run the '
-                'extraction again, which computes only these.'
+                f'{self.folder} lacks the features of {missing} videos; run the extraction again, '
+                'which computes only these.'
             )
         return found
 
@@ -262,23 +266,14 @@ class FeatureStore:
             path.unlink()
         shutil.rmtree(self.folder)
 
-    def _claim(self, num_videos: int | None) -> int:
-        """Write or compare meta.json; return the number of videos."""
-        path = self.folder / 'meta.json'
-        if num_videos is not None and not path.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as part:
-                part.write_text(json.dumps(dict(self.meta, num_videos=num_videos)))
-        if not path.exists():
-            raise FileNotFoundError(f'{self.folder} holds no features.')
-        written = json.loads(path.read_text())
-        wanted = self.meta | dict(num_videos=num_videos or written['num_videos'])
-        if differing := [k for k in {**wanted, **written} if wanted.get(k) != written.get(k)]:
+    def _compare(self) -> None:
+        """Refuse the folder if its features depend on other things than the wanted ones."""
+        written = json.loads(self.note.read_text())
+        if differing := [k for k in written | self.meta if written.get(k) != self.meta.get(k)]:
             raise ValueError(
                 f'{self.folder} holds features with other {", ".join(differing)}; finish that run, '
                 'remove the folder, or choose another output.'
             )
-        return written['num_videos']
 
     def _blocks(self) -> list[Path]:
         return sorted(self.folder.glob('feats_*.npz'))
@@ -315,17 +310,34 @@ def _encode(
         )
 
 
+def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """Read a file of ``np.savez``, which may come from elsewhere, into memory of about its size.
+
+    Raises:
+        ValueError: The file is compressed or claims more than it holds, or has Python objects.
+        BadZipFile, EOFError, MemoryError: The file is damaged.
+    """
+    with ZipFile(path) as archive:
+        size = Path(path).stat().st_size
+        if sum(item.file_size for item in archive.infolist()) > size:
+            raise ValueError('it is compressed, or claims more than it holds')
+    with np.load(path, allow_pickle=False) as data:
+        arrays = {name: data[name] for name in data}
+    if any(x.size > size for x in arrays.values()):  # of items without a size
+        raise ValueError('it claims more than it holds')
+    return arrays
+
+
 def _read(path: Path) -> Features:
     """Read a file of the store."""
     try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = {name: data[name] for name in data}
+        arrays = read_arrays(path)
         errors = {int(i): str(why) for i, why in json.loads(str(arrays.pop('errors'))).items()}
         tensors = {name: torch.from_numpy(x) for name, x in arrays.items()}
         indices, labels = tensors.pop('indices'), tensors.pop('labels')
         if any(len(x) != len(indices) for x in (labels, *tensors.values())):
             raise ValueError('its arrays are of different numbers of videos')
-    except (ValueError, TypeError, KeyError, EOFError, BadZipFile, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, EOFError, BadZipFile, MemoryError) as error:
         raise ValueError(f'{path} is damaged ({error}); remove it and run again.') from error
     feats = {name.removeprefix('feats.'): x for name, x in tensors.items()}
     return Features(feats, indices, labels, errors)
@@ -386,13 +398,13 @@ def list_features(
         views=views,
         average=average,
     )
+    videos, how = _SeededViews(DATASETS.build(data), views), (loader.batch_size, loader.num_workers)
     store = FeatureStore(folder, meta)
 
     def encode(clips: Tensor) -> dict[str, Tensor]:
         feats = encode_clips(model, clips)
         return dict(backbone=(feats.mean(1, keepdim=True) if average else feats).half())
 
-    videos, how = _SeededViews(DATASETS.build(data), views), (loader.batch_size, loader.num_workers)
     with progress(f'Features of {data.ann_file}', disable=not is_main_process()) as on_progress:
         store.fill(videos, encode, *how, get_rank(), get_world_size(), on_progress)
     barrier()

@@ -7,7 +7,6 @@ from functools import cached_property
 from os.path import abspath, realpath
 from pathlib import Path
 
-import numpy as np
 import torch
 from mmengine.config import Config
 from torch import Tensor
@@ -16,7 +15,7 @@ from ..convert.description import ClipInput, architecture_of
 from ..datasets.lists import read_lines, read_video_list
 from ..evaluation.encoder import Encoder, load_encoder
 from ..evaluation.extraction import VideoClips
-from ..evaluation.features import build_recognizer
+from ..evaluation.features import build_recognizer, read_arrays
 from ..io import printable, replacing
 from .config import INPUTS
 from .plan import Options
@@ -176,9 +175,9 @@ class Trained:
         if not path.is_file():
             raise FileNotFoundError(f'There is no {path}. {again}')
         try:
-            with np.load(path) as data:
-                names = data['names'].tolist()
-                both = [torch.from_numpy(data[key]).float() for key in ('feats', 'feats_untrained')]
+            data = read_arrays(path)
+            names = data['names'].tolist()
+            both = [torch.from_numpy(data[key]).float() for key in ('feats', 'feats_untrained')]
             for x in both:
                 if x.ndim != 2 or len(x) != len(set(names)) or not x.isfinite().all():
                     raise ValueError('it must have one unique name and finite vectors per video')

@@ -68,7 +68,7 @@ def fill(folder: Path, rank: int = 0, size: int = 1, **change) -> Encoders:
 
 
 def load(folder: Path) -> Features:
-    return FeatureStore(folder, dict(weights='a')).load()
+    return FeatureStore(folder, dict(weights='a', num_videos=NUM_VIDEOS)).load()
 
 
 def check(found: Features) -> None:
@@ -127,7 +127,7 @@ def test_other_features_are_not_mixed_in(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ValueError, match='other weights;'):
         fill(tmp_path, weights='b')
     with pytest.raises(ValueError, match='other weights;'):
-        FeatureStore(tmp_path, dict(weights='b')).load()
+        FeatureStore(tmp_path, dict(weights='b', num_videos=NUM_VIDEOS)).load()
     monkeypatch.setattr(Videos, '__len__', lambda self: 5)
     with pytest.raises(ValueError, match='other num_videos;'):
         fill(tmp_path)
@@ -142,7 +142,7 @@ class Trap:
 
 
 @pytest.mark.parametrize(
-    'damage', ['hostile', 'empty', 'cut off', 'array', 'fewer labels', 'other arrays']
+    'damage', ['hostile', 'empty', 'cut off', 'array', 'fewer labels', 'other arrays', 'bomb', 'U0']
 )
 def test_a_damaged_file_is_named(damage: str, tmp_path: Path):
     fill(tmp_path / 'store')
@@ -153,6 +153,10 @@ def test_a_damaged_file_is_named(damage: str, tmp_path: Path):
     elif damage == 'array':
         with path.open('wb') as file:
             np.save(file, np.zeros(3))
+    elif damage == 'bomb':
+        np.savez_compressed(path, **arrays | dict(labels=np.zeros(10**6)))
+    elif damage == 'U0':  # items without a size
+        np.savez(path, **arrays | dict(indices=np.zeros(10**6, [('', 'U0')])))
     elif damage == 'fewer labels':
         np.savez(path, **arrays | dict(labels=np.zeros(1)))
     elif damage == 'other arrays':

@@ -175,6 +175,7 @@ WHOLE = dict(names=['a', 'b'], feats=FEATS, feats_untrained=FEATS)
     [
         b'junk',
         'cut',
+        'compressed',
         dict(feats=FEATS),
         dict(WHOLE, names=np.array(['a', 'b'], object)),
         dict(WHOLE, names=['a', 'a']),
@@ -187,6 +188,8 @@ def test_damaged_features_are_named(tmp_path: Path, content: dict | bytes | str)
     path = out / FEATURES
     if isinstance(content, dict):
         np.savez(path, **content)
+    elif content == 'compressed':  # a small file that would fill the memory
+        np.savez_compressed(path, **WHOLE | dict(feats=np.zeros((2, 10**5), np.float32)))
     else:
         path.write_bytes(path.read_bytes()[:300] if content == 'cut' else content)
     with pytest.raises(ValueError, match=r'features\.npz is damaged'):
