@@ -82,15 +82,16 @@ def export_encoder(
     Normalisation and pooling are part of the graph. Batch size, time, height and width are
     dynamic, with at least 4 frames and more than 32 pixels per side. The input ``clips`` is
     (N, 3, T, H, W) uint8, the output ``features`` is (N, C) float32. The output of a classifier is
-    ``probabilities``, (N, K).
+    ``probabilities``, (N, K). The clips that the encoder expects (:class:`ClipInput`) are stored
+    as JSON under the name ``input``: in the metadata of an ONNX file, as an extra file of a
+    ``.pt2`` file.
 
     Args:
         encoder: An :class:`Encoder`, or the ``network`` of a classifier; it is not modified.
         out: A file name that ends in ``.onnx`` or ``.pt2``.
         dtype: Type of the weights and of the computation: ``float32``, ``float16`` or, in a
             ``.pt2`` file, ``bfloat16``.
-        classes: Names of the classes of a classifier. They are stored as a JSON list under the name
-            ``classes``: in the metadata of an ONNX file, as an extra file of a ``.pt2`` file.
+        classes: Names of the classes of a classifier, which are stored likewise as ``classes``.
 
     Returns:
         The largest absolute difference from the eager float32 encoder on a random clip of another
@@ -147,7 +148,10 @@ def run_graph(path: str | Path, clips: Tensor) -> Tensor:
 def _write_graph(
     encoder: nn.Module, out: Path, dtype: torch.dtype, classes: Sequence[str] | None
 ) -> None:
-    texts = {} if classes is None else dict(classes=json.dumps(list(classes)))
+    clips: Any = next(m.clip_input for m in encoder.modules() if hasattr(m, 'clip_input'))
+    texts = dict(input=json.dumps(clips.to_dict()))
+    if classes is not None:
+        texts['classes'] = json.dumps(list(classes))
     module = _Uint8Encoder(_with_dynamic_padding(copy.deepcopy(encoder).cpu()).to(dtype))
     sizes = {axis: torch.export.Dim.DYNAMIC for axis in (0, 2, 3, 4)}
     example = torch.zeros(EXAMPLE, dtype=torch.uint8)

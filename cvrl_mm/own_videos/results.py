@@ -17,7 +17,7 @@ from mmaction.evaluation import ConfusionMatrix, top_k_accuracy
 from rich.console import Console
 
 from ..datasets.lists import gather_videos
-from ..io import printable, replacing
+from ..io import one_line, printable, replacing
 from ..visualization.pages import HEAD, STYLE, preview, text
 from .predict import Prediction, load_classifier, predict
 
@@ -181,9 +181,14 @@ def print_predictions(
             # A hash of the path, so that videos of other folders and calls keep their pictures
             digest = sha256(os.fsencode(os.path.abspath(found.video))).hexdigest()[:8]
             stem = printable(Path(found.video).stem)[:MOST_CHARACTERS]
-            picture = Path(path) / 'predictions' / f'{stem}_{digest}.png'
-            plot_over_time(found, classifier.classes, picture)
-            print(f'The classes over time: {printable(picture)}', file=sys.stderr)
+            name = f'{stem}_{digest}_every_{every_seconds:g}.png'
+            picture = Path(path) / 'predictions' / name
+            note = f'The classes over time: {printable(picture)}'
+            try:
+                plot_over_time(found, classifier.classes, picture)
+            except (OSError, ValueError) as error:  # such as a folder that is read-only
+                note = f'{printable(picture)} cannot be drawn: {one_line(error)}'
+            print(note, file=sys.stderr)
     if form == 'json':
         print(json.dumps(listed, indent=2))
     print(*failed, sep='\n', end='\n' if failed else '', file=sys.stderr)

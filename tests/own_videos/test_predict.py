@@ -98,6 +98,13 @@ def test_the_command_prints_lines_json_and_csv(tmp_path: Path, videos: Path, cap
     cvrl_cli.main(['predict', folder, str(videos), '--csv', '--every', '0.5'])
     assert len({row[0] for row in csv.reader(capsys.readouterr().out.splitlines())}) == 4
     assert len([*(path.parent / 'predictions').iterdir()]) == 3
+    cvrl_cli.main(['predict', folder, str(videos / 'long.mp4'), '--every', '0.4'])
+    assert len([*(path.parent / 'predictions').iterdir()]) == 4  # other windows, another picture
+    shutil.rmtree(path.parent / 'predictions')
+    (path.parent / 'predictions').touch()
+    cvrl_cli.main(['predict', folder, str(videos), '--every', '0.5'])
+    out, notes = capsys.readouterr()
+    assert notes.count('cannot be drawn') == 3 and out.count('s: ') > 3  # all videos are classified
     with pytest.raises(SystemExit, match='None'):
         cvrl_cli.main(['predict', folder, str(videos / 'text.mp4')])
 
@@ -144,12 +151,13 @@ def test_the_graph_of_a_classifier_has_its_classes(tmp_path: Path, monkeypatch, 
         pytest.importorskip('onnxscript')
     run_script(monkeypatch, 'convert_checkpoint.py', 'export', path, out)
     if suffix == '.onnx':
-        names = runtime.InferenceSession(out).get_modelmeta().custom_metadata_map['classes']
+        told = runtime.InferenceSession(out).get_modelmeta().custom_metadata_map
     else:
-        files = dict(classes='')
-        torch.export.load(out, extra_files=files)
-        names = files['classes']
-    assert json.loads(names) == CLASSES
+        told = dict(classes='', input='')
+        torch.export.load(out, extra_files=told)
+    assert json.loads(told['classes']) == CLASSES
+    clip_input = json.loads(told['input'])
+    assert (clip_input['clip_len'], clip_input['frame_interval'], clip_input['fps']) == (4, 2, None)
     clips = torch.randint(0, 256, (2, 3, 5, 40, 48), dtype=torch.uint8)
     expected = cvrl_mm.load_classifier(path).probabilities(clips)
     torch.testing.assert_close(run_graph(out, clips), expected, rtol=1e-4, atol=1e-5)
