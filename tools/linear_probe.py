@@ -1,8 +1,7 @@
 r"""Linear evaluation on cached features.
 
 The features of several views of each video are computed once, and linear classifiers are trained on
-them with several learning rates. A run that was interrupted continues where it
-stopped.
+them with several learning rates. A run that was interrupted continues where it stopped.
 
 Example:
     python tools/linear_probe.py configs/linear/linear_k400.py \
@@ -16,35 +15,21 @@ import argparse
 from cvrl_cli import evaluation_parser, run_tool
 
 
-def parse_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = evaluation_parser(__doc__)
-    parser.add_argument(
-        '--train-views',
-        type=int,
-        default=2,
-        help='augmented clips per training video (%(default)s)',
-    )
-    parser.add_argument(
-        '--evaluate-on',
-        choices=('test', 'val'),
-        default='test',
-        help='loader of the test views: "test" has 10 clips x 3 crops in configs/linear, "val" '
-        'one view (%(default)s)',
-    )
-    parser.add_argument(
-        '--lr',
-        type=float,
-        nargs='+',
-        help='learning rates to try (1/4, 1/2, 1, 2 and 4 times that of the config)',
-    )
-    return parser.parse_args()
+def run(args: argparse.Namespace) -> None:
+    """Run the probe, and print the accuracies and the chosen learning rate."""
+    from mmengine.dist import is_main_process
 
+    from cvrl_mm.cli import start_evaluation
+    from cvrl_mm.engine.runtime import print_warnings_only
+    from cvrl_mm.evaluation.linear_probe import cached_linear_probe
 
-def show(result: dict, evaluated: str) -> None:
-    """Print the accuracies and the chosen learning rate."""
+    cfg, out = start_evaluation(args, 'model')
+    print_warnings_only()
+    result = cached_linear_probe(cfg, args.checkpoint, out, args.train_views)
+    if not is_main_process():
+        return
     print(f'Linear probe ({result["protocol"]})')
-    for name, title in (('train', 'train'), ('val', evaluated)):
+    for name, title in (('train', 'train'), ('val', 'test')):
         scores = result[name]
         print(f'{title:<6} top-1 {scores["top1"]:.2%}  top-5 {scores["top5"]:.2%}')
     held_out = result['held_out_top1']
@@ -54,31 +39,12 @@ def show(result: dict, evaluated: str) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> None:
-    """Run the probe and show its result."""
-    from mmengine.dist import is_main_process
-
-    from cvrl_mm.cli import start_evaluation
-    from cvrl_mm.engine.runtime import print_warnings_only
-    from cvrl_mm.evaluation.linear_probe import cached_linear_probe
-
-    cfg, out = start_evaluation(args, 'model')
-    print_warnings_only()
-    result = cached_linear_probe(
-        cfg,
-        args.checkpoint,
-        out,
-        train_views=args.train_views,
-        evaluate_on=args.evaluate_on,
-        lrs=args.lr,
-    )
-    if is_main_process():
-        show(result, args.evaluate_on)
-
-
 def main() -> None:
     """Read the command line and work."""
-    run_tool(run, parse_args())
+    parser = evaluation_parser(__doc__)
+    views = 'augmented clips per training video (%(default)s)'
+    parser.add_argument('--train-views', type=int, default=2, help=views)
+    run_tool(run, parser.parse_args())
 
 
 if __name__ == '__main__':

@@ -24,8 +24,8 @@ from rich.table import Table
 from cvrl_mm.cli import plain_errors
 from cvrl_mm.engine.runtime import print_warnings_only
 from cvrl_mm.evaluation.features import build_recognizer
+from cvrl_mm.evaluation.knn import NUM_NEIGHBOURS
 from cvrl_mm.evaluation.linear_probe import frozen_accuracy
-from cvrl_mm.evaluation.retrieval import NUM_NEIGHBOURS
 from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.own_videos.train import ProgressHook, QuietRunner
 from cvrl_mm.synthetic.motion import CLASSES, write_motion_videos

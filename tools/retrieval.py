@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> None:
 
     from cvrl_mm.cli import start_evaluation
     from cvrl_mm.engine.runtime import print_warnings_only
-    from cvrl_mm.evaluation.retrieval import retrieval
+    from cvrl_mm.evaluation.knn import retrieval
 
     cfg, out = start_evaluation(
         args, 'model', 'train_dataloader', 'test_dataloader', 'feature_pipeline'

@@ -1,12 +1,26 @@
 """Nearest neighbours in feature space: k-NN classification and retrieval."""
 
+import json
+import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from mmengine.config import Config, ConfigDict
+from mmengine.device import get_device
+from mmengine.dist import is_main_process
+from mmengine.logging import print_log
 from torch import Tensor
 
+from ..datasets.lists import check_labels, video_list
+from ..io import printable
+from .features import build_recognizer, list_features
+
 CHUNK_SIZE = 1024  # number of queries that are compared with the gallery at a time
+RECALLS = (1, 5, 10, 20, 50)
+NUM_NEIGHBOURS = 20  # number of neighbours that vote
+TEMPERATURE = 0.07  # of the vote; a lower one gives more weight to the nearest neighbours
 
 
 def nearest_neighbours(queries: Tensor, gallery: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -15,21 +29,11 @@ def nearest_neighbours(queries: Tensor, gallery: Tensor, k: int) -> tuple[Tensor
     Args:
         queries: Features, (Q, C).
         gallery: Features, (G, C).
-        k: Number of neighbours per query.
+        k: Number of neighbours per query, at most G.
 
     Returns:
         Similarities and indices into the gallery, both (Q, k), in descending order of similarity.
-
-    Raises:
-        ValueError: The features differ in size, or the gallery has fewer than ``k`` features.
     """
-    if queries.ndim != 2 or gallery.ndim != 2 or queries.shape[1] != gallery.shape[1]:
-        raise ValueError(
-            'Features must be (Q, C) and (G, C), '
-            f'got {tuple(queries.shape)} and {tuple(gallery.shape)}.'
-        )
-    if not 1 <= k <= len(gallery):
-        raise ValueError(f'k must be between 1 and the gallery size {len(gallery)}, got {k}.')
     gallery = F.normalize(gallery, dim=1)
     found = [
         (F.normalize(chunk, dim=1) @ gallery.T).topk(k)  # (CHUNK_SIZE, G) -> (CHUNK_SIZE, k)
@@ -44,13 +48,10 @@ def leave_one_out(feats: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
     Args:
         feats: Features, (N, C).
-        k: Number of neighbours per feature.
+        k: Number of neighbours per feature, less than N.
 
     Returns:
         Similarities and indices, both (N, k), in descending order of similarity.
-
-    Raises:
-        ValueError: There are fewer than ``k`` other features.
     """
     sims, indices = nearest_neighbours(feats, feats, k + 1)
     itself = indices == torch.arange(len(feats), device=indices.device)[:, None]
@@ -60,49 +61,37 @@ def leave_one_out(feats: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def knn_classify(
-    queries: Tensor,
-    gallery: Tensor,
-    gallery_labels: Tensor,
-    k: int = 20,
-    temperature: float = 0.07,
+    queries: Tensor, gallery: Tensor, gallery_labels: Tensor, k: int = NUM_NEIGHBOURS
 ) -> Tensor:
     """Classify queries by a weighted vote of their nearest neighbours.
 
-    The weight of a neighbour is exp(similarity / temperature), as in Wu et al., *Unsupervised
+    The weight of a neighbour is exp(similarity / 0.07), as in Wu et al., *Unsupervised
     Feature Learning via Non-Parametric Instance Discrimination* (CVPR 2018), Section 3.4.
 
     Args:
         queries: Features, (Q, C).
         gallery: Features with known labels, (G, C).
-        gallery_labels: Non-negative labels, (G,).
+        gallery_labels: Labels, (G,).
         k: Number of neighbours that vote.
-        temperature: A lower temperature gives more weight to the nearest neighbours.
 
     Returns:
         Predicted labels, (Q,).
-
-    Raises:
-        ValueError: Features and labels do not match, or ``k`` or ``temperature`` is out of range.
     """
-    if not temperature > 0:  # also rejects NaN
-        raise ValueError(f'temperature must be > 0, got {temperature}.')
-    _check_labels(gallery, gallery_labels)
     sims, indices = nearest_neighbours(queries, gallery, k)
-    return vote(sims, gallery_labels[indices], temperature)
+    return vote(sims, gallery_labels[indices])
 
 
-def vote(sims: Tensor, labels: Tensor, temperature: float = 0.07) -> Tensor:
+def vote(sims: Tensor, labels: Tensor) -> Tensor:
     """Classify queries by their given neighbours; see :func:`knn_classify`.
 
     Args:
         sims: Similarities of the neighbours, (Q, k).
         labels: Labels of the neighbours, (Q, k).
-        temperature: A lower temperature gives more weight to the nearest neighbours.
 
     Returns:
         Predicted labels, (Q,).
     """
-    weights = (sims / temperature).softmax(1)  # normalisation does not change the vote
+    weights = (sims / TEMPERATURE).softmax(1)  # normalisation does not change the vote
     values, labels = labels.unique(return_inverse=True)  # labels may be large numbers
     votes = weights.new_zeros(len(sims), len(values))
     return values[votes.scatter_add_(1, labels, weights).argmax(1)]
@@ -130,9 +119,72 @@ def neighbour_hits(
     return hits
 
 
-def _check_labels(feats: Tensor, labels: Tensor) -> None:
-    if labels.shape != feats.shape[:1] or (labels < 0).any():
-        raise ValueError(
-            f'Each feature needs a non-negative label; got features {tuple(feats.shape)} and '
-            f'labels {tuple(labels.shape)} with minimum {labels.min() if len(labels) else "none"}.'
+def neighbour_report(
+    queries: Tensor, query_labels: Tensor, gallery: Tensor, gallery_labels: Tensor
+) -> dict[str, float]:
+    """Compute retrieval recall and k-NN accuracy of test videos among training videos.
+
+    Args:
+        queries: Features of the test videos, (Q, C).
+        query_labels: Labels of the test videos, (Q,).
+        gallery: Features of the training videos, (G, C).
+        gallery_labels: Labels of the training videos, (G,).
+
+    Returns:
+        ``R@k`` for k from 1 to 50, at most the size of the gallery: the share of queries with a
+        video of the same class among the k nearest. ``knn_top1``: accuracy of the weighted vote
+        of the 20 nearest neighbours with temperature 0.07.
+
+    Raises:
+        ValueError: The gallery has fewer than 20 videos.
+    """
+    if len(gallery) < NUM_NEIGHBOURS:
+        raise ValueError(f'k-NN needs {NUM_NEIGHBOURS} training videos, got {len(gallery)}.')
+    ks = [k for k in RECALLS if k <= len(gallery)]
+    sims, indices = nearest_neighbours(queries, gallery, ks[-1])
+    hits = neighbour_hits(sims, gallery_labels[indices], query_labels, ks, NUM_NEIGHBOURS)
+    return {name: hit.double().mean().item() for name, hit in hits.items()}
+
+
+def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
+    """Evaluate retrieval and k-NN classification. All ranks must call this function.
+
+    Args:
+        cfg: Config with ``feature_pipeline`` and lists of training and test videos.
+        checkpoint: A file with ``backbone.…`` weights, or ``'untrained'``.
+        out: Folder for the features and the result.
+
+    Returns:
+        The content of ``retrieval.json``; see :func:`neighbour_report`.
+
+    Raises:
+        OSError, ValueError: The checkpoint cannot be used, or a video has no label.
+    """
+    loader = cfg.test_dataloader
+    datasets = dict(train=cfg.train_dataloader.dataset, test=loader.dataset)
+    for dataset in datasets.values():
+        check_labels(dataset, None)
+    _warn_about_overlap(**datasets)
+    model = build_recognizer(cfg, checkpoint).to(get_device()).eval()
+    sets = {}
+    for name, dataset in datasets.items():
+        loader.dataset = ConfigDict({**dataset, 'pipeline': cfg.feature_pipeline})
+        feats, labels = list_features(model, cfg, loader, out / f'{name}_mean', average=True)
+        sets[name] = feats[:, 0].float(), labels
+    result = dict(checkpoint=checkpoint, **neighbour_report(*sets['test'], *sets['train']))
+    if is_main_process():
+        (out / 'retrieval.json').write_text(json.dumps(result, indent=2) + '\n')
+    return result
+
+
+def _warn_about_overlap(train: ConfigDict, test: ConfigDict) -> None:
+    """Warn if test videos are also training videos, because each of them retrieves itself."""
+    train_paths, test_paths = ({v['filename'] for v in video_list(d)} for d in (train, test))
+    if shared := train_paths & test_paths:
+        print_log(
+            f'{len(shared)} of {len(test_paths)} videos of {test.ann_file} are also in '
+            f'{train.ann_file}, such as {printable(min(shared))}. Each of them retrieves itself, '
+            'so that the results are too high.',
+            logger='current',
+            level=logging.WARNING,
         )

@@ -5,8 +5,9 @@
 """
 
 import json
+import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from mmaction.models import BaseRecognizer
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.dist import is_main_process
+from mmengine.logging import print_log
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -26,7 +28,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from ..datasets.lists import check_labels
 from ..io import progress
 from .features import build_recognizer, extract_features, list_features
-from .retrieval import neighbour_report
+from .knn import neighbour_report
 
 HELD_OUT = 0.1  # share of the training videos on which learning rates are compared
 LR_FACTORS = (0.25, 0.5, 1, 2, 4)
@@ -90,8 +92,18 @@ class ProbeSchedule:
     epochs: int
     warmup_epochs: float
     batch_size: int
-    l2_normalize: bool = True
-    seed: int = 0
+
+    @classmethod
+    def from_config(cls, cfg: Config, num_videos: int) -> 'ProbeSchedule':
+        """Return the schedule of online linear evaluation on ``num_videos`` training videos."""
+        batch_size = cfg.auto_scale_lr.base_batch_size
+        steps_per_epoch = max(1, num_videos // batch_size)
+        warmup_epochs = sum(
+            s['end'] / (1 if s.get('by_epoch', True) else steps_per_epoch)
+            for s in cfg.param_scheduler
+            if s['type'] == 'LinearLR'
+        )
+        return cls(cfg.train_cfg.max_epochs, warmup_epochs, batch_size)
 
     def lr_factor(self, step: int, steps_per_epoch: int) -> float:
         """Return the factor of the learning rate: warm-up times a cosine that starts at step 0."""
@@ -102,12 +114,7 @@ class ProbeSchedule:
 
 
 def train_probes(
-    feats: Tensor,
-    labels: Tensor,
-    num_classes: int,
-    lrs: Sequence[float],
-    schedule: ProbeSchedule,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    feats: Tensor, labels: Tensor, num_classes: int, lrs: Sequence[float], schedule: ProbeSchedule
 ) -> list[nn.Linear]:
     """Train one linear classifier per learning rate, simultaneously on the same batches.
 
@@ -120,13 +127,12 @@ def train_probes(
         num_classes: Number of classes.
         lrs: Learning rates.
         schedule: Schedule of all classifiers.
-        on_progress: Called with the number of finished epochs and of all epochs.
 
     Returns:
         The classifiers, in the order of the learning rates.
     """
     device = feats.device
-    generator = torch.Generator().manual_seed(schedule.seed)
+    generator = torch.Generator().manual_seed(0)
     batch_size = min(schedule.batch_size, len(feats))
     steps_per_epoch = len(feats) // batch_size
     start = nn.Linear(feats.shape[-1], num_classes)
@@ -136,66 +142,50 @@ def train_probes(
     groups = [dict(params=p.parameters(), lr=lr) for p, lr in zip(probes, lrs, strict=True)]
     optimizer = torch.optim.SGD(groups, momentum=0.9)
     scheduler = LambdaLR(optimizer, lambda step: schedule.lr_factor(step, steps_per_epoch))
-    for epoch in range(schedule.epochs):
-        order = torch.randperm(len(feats), generator=generator)
-        for rows in order[: steps_per_epoch * batch_size].split(batch_size):
-            views = torch.randint(feats.shape[1], rows.shape, generator=generator)
-            x = _prepare(feats[rows.to(device), views.to(device)], schedule.l2_normalize)
-            y = labels[rows.to(device)]
-            loss = torch.stack([F.cross_entropy(probe(x), y) for probe in probes]).sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            scheduler.step()
-        on_progress(epoch + 1, schedule.epochs)
+    title = f'Training with {len(lrs)} learning rates' if len(lrs) > 1 else 'Training'
+    with progress(title, disable=not is_main_process()) as on_progress:
+        for epoch in range(schedule.epochs):
+            order = torch.randperm(len(feats), generator=generator)
+            for rows in order[: steps_per_epoch * batch_size].split(batch_size):
+                views = torch.randint(feats.shape[1], rows.shape, generator=generator)
+                x = feats[rows.to(device), views.to(device)].float()
+                y = labels[rows.to(device)]
+                loss = torch.stack([F.cross_entropy(probe(x), y) for probe in probes]).sum()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                scheduler.step()
+            on_progress(epoch + 1, schedule.epochs)
     return probes
 
 
 @torch.no_grad()
-def accuracy(
-    probe: nn.Linear, feats: Tensor, labels: Tensor, l2_normalize: bool = True
-) -> dict[str, float]:
+def accuracy(probe: nn.Linear, feats: Tensor, labels: Tensor) -> dict[str, float]:
     """Compute the accuracy of a classifier, with probabilities averaged over views.
 
     Args:
         probe: The classifier.
         feats: Features, (N, V, C).
         labels: Labels, (N,).
-        l2_normalize: Whether the classifier was trained on l2-normalised features.
 
     Returns:
         ``top1`` and ``top5``, from 0 to 1.
     """
     hits = torch.zeros(2)
     for x, y in zip(feats.split(1024), labels.split(1024), strict=True):
-        probs = probe(_prepare(x, l2_normalize)).softmax(-1).mean(1)  # (n, classes)
+        probs = probe(x.float()).softmax(-1).mean(1)  # (n, classes)
         best = probs.topk(min(5, probs.shape[1])).indices == y[:, None]
         hits += torch.stack([best[:, 0].sum(), best.sum()]).cpu()
     top1, top5 = (hits / len(labels)).tolist()
     return dict(top1=top1, top5=top5)
 
 
-def _prepare(x: Tensor, l2_normalize: bool) -> Tensor:
-    return F.normalize(x.float(), dim=-1) if l2_normalize else x.float()
-
-
 def sweep(
-    feats: Tensor,
-    labels: Tensor,
-    num_classes: int,
-    lrs: Sequence[float],
-    schedule: ProbeSchedule,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    feats: Tensor, labels: Tensor, num_classes: int, lrs: Sequence[float], schedule: ProbeSchedule
 ) -> dict[float, float]:
     """Compare learning rates on a held-out tenth of the training videos.
 
-    Args:
-        feats: Features of the training videos, (N, V, C).
-        labels: Labels, (N,).
-        num_classes: Number of classes.
-        lrs: Learning rates to compare.
-        schedule: Schedule of all classifiers.
-        on_progress: Called with the number of finished epochs and of all epochs.
+    The arguments are those of :func:`train_probes`.
 
     Returns:
         Top-1 accuracy on the held-out videos by learning rate, the best one first.
@@ -206,39 +196,27 @@ def sweep(
     num_held_out = int(HELD_OUT * len(feats))
     if num_held_out < 1:
         raise ValueError(f'A probe needs at least 10 training videos, got {len(feats)}.')
-    order = torch.randperm(len(feats), generator=torch.Generator().manual_seed(schedule.seed))
+    order = torch.randperm(len(feats), generator=torch.Generator().manual_seed(0))
     held_out, kept = (part.to(feats.device) for part in order.tensor_split([num_held_out]))
-    probes = train_probes(feats[kept], labels[kept], num_classes, lrs, schedule, on_progress)
-    tried = {
-        lr: accuracy(probe, feats[held_out], labels[held_out], schedule.l2_normalize)['top1']
-        for lr, probe in zip(lrs, probes, strict=True)
-    }
-    return dict(sorted(tried.items(), key=lambda item: (-item[1], item[0])))
+    probes = train_probes(feats[kept], labels[kept], num_classes, lrs, schedule)
+    scores = [accuracy(probe, feats[held_out], labels[held_out])['top1'] for probe in probes]
+    return dict(sorted(zip(lrs, scores, strict=True), key=lambda tried: (-tried[1], tried[0])))
 
 
-def cached_linear_probe(
-    cfg: Config,
-    checkpoint: str,
-    out: Path,
-    train_views: int = 2,
-    evaluate_on: str = 'test',
-    lrs: Sequence[float] | None = None,
-) -> dict:
+def cached_linear_probe(cfg: Config, checkpoint: str, out: Path, train_views: int = 2) -> dict:
     """Train a linear classifier on stored features. All ranks must call this function.
 
     Online linear evaluation (Section 4.1) draws new augmentations in every epoch. This protocol
     uses ``train_views`` fixed augmented clips per training video. The number of epochs, the
-    warm-up, the batch size and the middle of the learning rates are those of the config. The
-    learning rates are compared on a tenth of the training videos, and a classifier is trained with
-    the best one on all of them.
+    warm-up, the batch size and the middle of five learning rates, from 1/4 to 4 times it, are those
+    of the config. The learning rates are compared on a tenth of the training videos, and a
+    classifier is trained with the best one on all of them.
 
     Args:
         cfg: A config of linear evaluation, with any backbone of MMAction2.
         checkpoint: A file with ``backbone.…`` weights, or ``'untrained'``.
         out: Folder for the features and the result.
         train_views: Number of augmented clips per training video.
-        evaluate_on: Data loader of the config that provides the test views, 'test' or 'val'.
-        lrs: Learning rates to try. Default: 1/4 to 4 times the learning rate of the config.
 
     Returns:
         The content of ``cached_probe.json``: the protocol, ``top1`` and ``top5`` of ``train`` and
@@ -251,51 +229,40 @@ def cached_linear_probe(
     """
     if train_views < 1:
         raise ValueError(f'train_views must be at least 1, got {train_views}.')
-    head, loaders = cfg.model.cls_head, (cfg.train_dataloader, cfg[f'{evaluate_on}_dataloader'])
-    classes, _ = (check_labels(loader.dataset, head.num_classes) for loader in loaders)
+    head, loaders = cfg.model.cls_head, (cfg.train_dataloader, cfg.test_dataloader)
+    classes, tested = (check_labels(loader.dataset, head.num_classes) for loader in loaders)
     if len(classes) == 1:
         raise ValueError(
             f'All videos of {loaders[0].dataset.ann_file} have the label {min(classes)}; a '
             'classifier needs training videos of at least two classes.'
         )
+    if lacking := tested - classes:
+        print_log(
+            f'{loaders[0].dataset.ann_file} has no videos of {len(lacking)} of the {len(tested)} '
+            f'tested classes, such as {min(lacking)}; none of their videos can be classified.',
+            logger='current',
+            level=logging.WARNING,
+        )
     model = build_recognizer(cfg, checkpoint).to(get_device()).eval()
     loaders[0].batch_size = max(1, loaders[0].batch_size // train_views)
     train = list_features(model, cfg, loaders[0], out / 'train', views=train_views)
-    val = list_features(model, cfg, loaders[1], out / evaluate_on)
-
-    schedule = _schedule(cfg, len(train[0]))
-    lrs = lrs or [factor * cfg.optim_wrapper.optimizer.lr for factor in LR_FACTORS]
-    hidden = not is_main_process()
-    with progress('Trying learning rates', disable=hidden) as on_progress:
-        tried = sweep(*train, head.num_classes, lrs, schedule, on_progress)
+    val = list_features(model, cfg, loaders[1], out / 'test')
+    if cfg.model.cls_head.get('l2_normalize', True):
+        train, val = ((F.normalize(feats, dim=-1), labels) for feats, labels in (train, val))
+    schedule = ProbeSchedule.from_config(cfg, len(train[0]))
+    lrs = [factor * cfg.optim_wrapper.optimizer.lr for factor in LR_FACTORS]
+    tried = sweep(*train, head.num_classes, lrs, schedule)
     lr = next(iter(tried))
-    with progress('Training with the best one', disable=hidden) as on_progress:
-        (probe,) = train_probes(*train, head.num_classes, [lr], schedule, on_progress)
+    (probe,) = train_probes(*train, head.num_classes, [lr], schedule)
     result = dict(
         protocol=f'cached: {train_views} fixed views of each training video, '
         f'{val[0].shape[1]} views of each test video; not the online protocol',
         checkpoint=checkpoint,
-        train=accuracy(probe, *train, schedule.l2_normalize),
-        val=accuracy(probe, *val, schedule.l2_normalize),
+        train=accuracy(probe, *train),
+        val=accuracy(probe, *val),
         lr=lr,
         held_out_top1={str(lr): top1 for lr, top1 in tried.items()},
     )
     if is_main_process():
         (out / 'cached_probe.json').write_text(json.dumps(result, indent=2) + '\n')
     return result
-
-
-def _schedule(cfg: Config, num_videos: int) -> ProbeSchedule:
-    """Return the schedule of online linear evaluation on ``num_videos`` training videos."""
-    batch_size = cfg.auto_scale_lr.base_batch_size
-    steps_per_epoch = max(1, num_videos // batch_size)
-    return ProbeSchedule(
-        epochs=cfg.train_cfg.max_epochs,
-        warmup_epochs=sum(
-            s['end'] / (1 if s.get('by_epoch', True) else steps_per_epoch)
-            for s in cfg.param_scheduler
-            if s['type'] == 'LinearLR'
-        ),
-        batch_size=batch_size,
-        l2_normalize=cfg.model.cls_head.get('l2_normalize', True),
-    )

@@ -9,7 +9,6 @@ from torch import nn
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.linear_probe import (
     ProbeSchedule,
-    _schedule,
     accuracy,
     frozen_accuracy,
     linear_probe,
@@ -58,7 +57,7 @@ def test_a_warmup_in_steps_is_converted_to_epochs(scheduler: dict, warmup_epochs
     cfg = linear_config('', '')
     cfg.auto_scale_lr.base_batch_size = 32
     cfg.param_scheduler = [dict(type='LinearLR', **scheduler), dict(type='CosineAnnealingLR')]
-    assert _schedule(cfg, 10 * 32 + 31).warmup_epochs == warmup_epochs
+    assert ProbeSchedule.from_config(cfg, 10 * 32 + 31).warmup_epochs == warmup_epochs
 
 
 def test_probes_trained_together_are_those_trained_alone_and_generalise():
@@ -76,8 +75,7 @@ def test_probabilities_are_averaged_over_views():
     with torch.no_grad():
         probe.weight.copy_(torch.tensor([[1.0], [0.0]]))
     feats = torch.tensor([[[9.0], [-1.0], [-1.0]]])  # probabilities 1.00, 0.27, 0.27 of class 0
-    assert accuracy(probe, feats, torch.tensor([0]), l2_normalize=False)['top1'] == 1
-    assert accuracy(probe, feats, torch.tensor([0]), l2_normalize=True)['top1'] == 0
+    assert accuracy(probe, feats, torch.tensor([0]))['top1'] == 1
 
 
 def test_the_sweep_prefers_what_learns():

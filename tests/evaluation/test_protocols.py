@@ -10,9 +10,9 @@ from mmaction.registry import MODELS
 from mmaction.utils import register_all_modules
 from mmengine.config import ConfigDict
 
-from cvrl_mm.evaluation import retrieval as retrieval_module
+from cvrl_mm.evaluation import knn, linear_probe
+from cvrl_mm.evaluation.knn import retrieval
 from cvrl_mm.evaluation.linear_probe import cached_linear_probe
-from cvrl_mm.evaluation.retrieval import retrieval
 from cvrl_mm.models.weights import CheckpointMisfitError
 from tests.ranks import run_ranks
 from tests.tiny import linear_config, save_backbone
@@ -36,7 +36,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
 def both(motion_set: str, lists: str, checkpoint: str, out: str) -> tuple[dict, dict]:
     register_all_modules()
     cfg = linear_config(motion_set, lists)
-    probe = cached_linear_probe(cfg, checkpoint, Path(out), lrs=[0.1, 32.0, 64.0])
+    probe = cached_linear_probe(cfg, checkpoint, Path(out))
     return probe, retrieval(linear_config(motion_set, lists), checkpoint, Path(out))
 
 
@@ -49,7 +49,7 @@ def test_two_ranks_equal_one_process(
     assert '6 views of each test video; not the online protocol' in probe['protocol']
     for scores in (probe['train'], probe['val']):
         assert 0 <= scores['top1'] <= scores['top5'] <= 1
-    assert set(probe['held_out_top1']) == {'0.1', '32.0', '64.0'}
+    assert list(map(float, sorted(probe['held_out_top1'], key=float))) == [8, 16, 32, 64, 128]
     assert json.loads((out / 'cached_probe.json').read_text()) == probe
     assert json.loads((out / 'retrieval.json').read_text()) == neighbours
     feats = np.load(out / 'train/feats_000000000.npz')['feats.backbone']
@@ -83,6 +83,16 @@ def test_mistakes_are_found_before_the_work(lists: Path, checkpoint: str, tmp_pa
     assert not (tmp_path / 'out').exists()
 
 
+def test_test_classes_without_training_videos_are_reported(tmp_path: Path, monkeypatch):
+    lines: list[str] = []
+    monkeypatch.setattr(linear_probe, 'print_log', lambda line, **kwargs: lines.append(line))
+    for name, videos in (('train', 'a 1\nb 3\n'), ('test', 'a 1\nc 2\nd 4\n')):
+        (tmp_path / f'{name}.txt').write_text(videos)
+    with pytest.raises(FileNotFoundError, match='missing'):
+        cached_linear_probe(linear_config('', str(tmp_path)), 'missing.pth', tmp_path)
+    assert '2 of the 3' in lines[0] and 'such as 2' in lines[0]
+
+
 def test_features_of_other_pixels_videos_or_weights_are_not_mixed_in(
     motion_set: Path, lists: Path, checkpoint: str, tmp_path: Path
 ):
@@ -114,7 +124,7 @@ def test_features_of_other_pixels_videos_or_weights_are_not_mixed_in(
 
 def test_test_videos_among_the_training_videos_are_reported(tmp_path: Path, monkeypatch):
     lines: list[str] = []
-    monkeypatch.setattr(retrieval_module, 'print_log', lambda line, **kwargs: lines.append(line))
+    monkeypatch.setattr(knn, 'print_log', lambda line, **kwargs: lines.append(line))
     (tmp_path / 'train.txt').write_text('a.mp4 0\nb.mp4 1\n')
     (tmp_path / 'test.txt').write_text('b.mp4,1\nc.mp4,0\nd.mp4,0\n')
     train, test = (
@@ -122,10 +132,10 @@ def test_test_videos_among_the_training_videos_are_reported(tmp_path: Path, monk
         for name in ('train', 'test')
     )
     test.delimiter = ','
-    retrieval_module._warn_about_overlap(train, test)
+    knn._warn_about_overlap(train, test)
     assert '1 of 3 videos' in lines[0] and 'videos/b.mp4' in lines[0]
     test.data_prefix.video = None
-    retrieval_module._warn_about_overlap(train, test)
+    knn._warn_about_overlap(train, test)
     assert len(lines) == 1
 
 

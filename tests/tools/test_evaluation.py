@@ -7,8 +7,8 @@ import pytest
 
 from cvrl_cli import evaluation_parser
 from cvrl_mm.cli import start_evaluation
+from cvrl_mm.evaluation.knn import retrieval
 from cvrl_mm.evaluation.linear_probe import cached_linear_probe
-from cvrl_mm.evaluation.retrieval import retrieval
 from tests.script import run_script
 
 CONFIG = str(Path(__file__).parents[2] / 'configs/miniature/linear_motion.py')
@@ -19,17 +19,16 @@ def test_linear_probe(tmp_path: Path, monkeypatch, capsys):
     result = dict(protocol='cached', train=scores, val=scores, lr=8.0, held_out_top1={'8.0': 0.75})
     probe = create_autospec(cached_linear_probe, return_value=result)
     monkeypatch.setattr('cvrl_mm.evaluation.linear_probe.cached_linear_probe', probe)
-    options = ['--train-views', 3, '--lr', 8, '--out', tmp_path]
+    options = ['--train-views', 3, '--out', tmp_path]
     run_script(monkeypatch, 'linear_probe.py', CONFIG, 'untrained', *options)
     shown = capsys.readouterr().out
     assert '25.00%' in shown and '50.00%' in shown and '75.00%' in shown
-    assert probe.call_args.args[1:] == ('untrained', tmp_path)
-    assert probe.call_args.kwargs == dict(train_views=3, evaluate_on='test', lrs=[8.0])
+    assert probe.call_args.args[1:] == ('untrained', tmp_path, 3)
 
 
 def test_retrieval(tmp_path: Path, monkeypatch, capsys):
     found = create_autospec(retrieval, return_value={'checkpoint': 'untrained', 'R@1': 0.5})
-    monkeypatch.setattr('cvrl_mm.evaluation.retrieval.retrieval', found)
+    monkeypatch.setattr('cvrl_mm.evaluation.knn.retrieval', found)
     run_script(monkeypatch, 'retrieval.py', CONFIG, 'untrained', '--out', tmp_path)
     assert 'R@1 50.00%' in capsys.readouterr().out
     assert found.call_args.args[1:] == ('untrained', tmp_path)
