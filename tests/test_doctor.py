@@ -67,11 +67,24 @@ def test_learning_rate(ranks: int, steps: int, scaling: dict, status: str, words
     assert finding.status == status and words in str(finding)
 
 
-def test_more_workers_than_cores_are_told(motion_set: Path, monkeypatch):
+@pytest.mark.parametrize(
+    ('workers', 'has_gpu', 'status', 'words'),
+    [
+        (2, False, 'ok', 'on 2 cores per rank'),
+        (3, False, 'note', 'fewer cores than workers (2 x 3)'),
+        (2, True, 'note', 'cores and workers per rank are needed; repack'),
+    ],
+)
+def test_the_loader_is_compared_with_cores_and_gpu(
+    workers: int, has_gpu: bool, status: str, words: str, motion_set: Path, monkeypatch
+):
     monkeypatch.setattr(doctor, 'usable_cores', lambda: 4)
+    monkeypatch.setattr(doctor.torch.cuda, 'is_available', lambda: has_gpu)
+    monkeypatch.setattr(doctor, 'STEP_SECONDS_PER_VIDEO', 1e-6)  # the GPU is always faster
     config = Config.fromfile(ROOT / 'configs/miniature/cvrl_motion.py')
+    config.model.backbone.depth = 50
     config.train_dataloader.dataset.ann_file = str(motion_set / 'train.txt')
     config.train_dataloader.dataset.data_prefix = dict(video=str(motion_set))
-    for workers, status in ((2, 'ok'), (3, 'note')):
-        config.train_dataloader.num_workers = workers
-        assert doctor.check_loader(config, ranks=2).status == status
+    config.train_dataloader.num_workers = workers
+    finding = doctor.check_loader(config, ranks=2)
+    assert finding.status == status and words in str(finding)

@@ -22,7 +22,7 @@ from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..io import printable
+from ..io import one_line, printable
 from ..models import R3DSlow
 from ..models.weights import CheckpointMisfitError, check_fit, is_counter
 
@@ -40,7 +40,7 @@ PATHWAY = 'resnet3d'  # the type of SlowFast's pathways, which is not registered
 IMPORTING = ('_scope_', 'padding_mode')  # keys besides type whose values MMAction2 imports
 # Limits of a description; real ones stay far below
 LARGEST_TEXT = 1_000_000
-LARGEST_INTEGER = 100_000
+LARGEST_INTEGER = 10_000
 CALLS_PER_TENSOR = 100  # calls of torch that build and initialise a layer, per weight of the file
 
 # Names of the first convolution in files of SlowFast and of 2D ResNets
@@ -321,7 +321,7 @@ def build_backbone(
             'trained with.'
         ) from error
     except Exception as error:  # constructors raise many kinds of errors
-        why = f'cannot be built: {printable(error)}'
+        why = f'cannot be built: {printable(one_line(error))}'
         raise ValueError(f'{name}: {short(backbone)} {why}') from error
     return network
 
