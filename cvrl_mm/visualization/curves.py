@@ -46,11 +46,9 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
             if not line.endswith(b'\n'):  # the last one may just be being written
                 continue
             try:
-                scalars = json.loads(line)
-                if wrong := [k for k, v in scalars.items() if type(v) not in (int, float)]:
-                    raise ValueError(f'{wrong[0]} is not a number')
+                scalars = {name: float(value) for name, value in json.loads(line).items()}
                 step = int(scalars.pop('step'))
-            except (ValueError, AttributeError, KeyError) as error:
+            except (ValueError, TypeError, AttributeError, KeyError) as error:
                 raise ValueError(
                     f'{path}, line {number} is damaged ({error!r}); correct or remove this line.'
                 ) from None

@@ -24,56 +24,8 @@ HEAD = (
     '<!doctype html>\n<html lang="en"><meta charset="utf-8">\n'
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
 )
-STYLE = """
-body {font: clamp(15px, 11px + .4vw, 22px)/1.5 system-ui, sans-serif; margin: 1.5rem auto;
-  max-width: 96rem; padding: 0 1rem; overflow-wrap: anywhere}
-table {border-collapse: collapse}
-td, th {padding: .3rem .7rem; text-align: right; vertical-align: top; font-weight: normal}
-th {white-space: nowrap}
-td:first-child, th:first-child {text-align: left}
-img {border: 2px solid #888; border-radius: .3rem; box-sizing: border-box; max-width: 100%}
-small {display: block; color: #444; font-size: .8em}
-.row {display: grid; gap: .7rem; margin: 1rem 0; padding: .7rem 0 0; border-top: 1px solid #ccc;
-  grid-template-columns: repeat(auto-fill, minmax(max(9rem, 15%), 1fr))}
-figure {margin: 0}
-figure img {display: block; width: 100%}
-.query img {border: 4px solid #222}
-.right img {border-color: #2a9d4a}
-.wrong img {border-color: #c8373c}
-.right .mark {color: #1d7a37}
-.wrong .mark {color: #c8373c}
-#tip {position: fixed; display: none; background: #fff; border: 1px solid #777; padding: .4rem;
-  pointer-events: none; width: min(22rem, 80vw)}
-#tip img {display: block; width: 100%}
-"""
-TIP = """
-<div id="tip" role="tooltip"></div>
-<script>
-const tip = document.getElementById('tip');
-function show(event, picture, name) {
-  tip.replaceChildren();
-  if (picture) {
-    const image = document.createElement('img');
-    image.src = picture;
-    tip.append(image);
-  }
-  tip.append(name);
-  const box = event.target.getBoundingClientRect();
-  tip.style.display = 'block';
-  tip.style.left = Math.max(0, Math.min(box.right + 8, innerWidth - tip.offsetWidth)) + 'px';
-  tip.style.top = Math.max(0, Math.min(box.bottom + 8, innerHeight - tip.offsetHeight)) + 'px';
-}
-function explain(element, picture, name) {
-  element.tabIndex = 0;
-  for (const on of ['mouseenter', 'focus'])
-    element.addEventListener(on, event => show(event, picture, name));
-  for (const off of ['mouseleave', 'blur'])
-    element.addEventListener(off, () => { tip.style.display = 'none'; });
-}
-for (const image of document.querySelectorAll('img[data-motion]'))
-  explain(image, image.dataset.motion, image.alt);
-</script>
-"""
+STYLE = Path(__file__).with_name('page.css').read_text(encoding='utf-8')
+TIP = Path(__file__).with_name('tip.html').read_text(encoding='utf-8')  # pictures that move
 
 
 @dataclass(frozen=True)
@@ -166,7 +118,7 @@ def write_neighbour_page(
 
 def neighbour_rows(queries: Sequence[Query]) -> tuple[str, list[str]]:
     """Return a row of HTML per query and the videos that cannot be read."""
-    videos = dict.fromkeys(v for query in queries for v in (query.video, *_paths(query)))
+    videos = dict.fromkeys(v for q in queries for v in (q.video, *(n.video for n in q.neighbours)))
     shown = {video: pictures(video) for video in videos}
     rows = []
     for query in queries:
@@ -182,10 +134,6 @@ def neighbour_rows(queries: Sequence[Query]) -> tuple[str, list[str]]:
 def text(value: object) -> str:
     """Return text from outside as HTML without control characters."""
     return html.escape(printable(value))
-
-
-def _paths(query: Query) -> list[str]:
-    return [neighbour.video for neighbour in query.neighbours]
 
 
 def _figure(

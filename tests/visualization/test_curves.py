@@ -32,19 +32,7 @@ def test_a_resumed_run_is_one_curve(tmp_path: Path):
     assert curves == expected and list(curves['loss']) == [10, 15, 20]
 
 
-@pytest.mark.parametrize(
-    'line',
-    [
-        b'{"step" 2}',
-        b'',
-        b'\xff\xfe',
-        b'[1]',
-        b'{"loss": 1.0}',
-        b'{"step": "2"}',
-        b'{"step": 2, "loss": "3.0"}',
-        b'{"step": 2, "loss": null}',
-    ],
-)
+@pytest.mark.parametrize('line', [b'{"step" 2}', b'[1]', b'{"loss": 1.0}', b'{"step": null}'])
 def test_a_damaged_log_is_named(tmp_path: Path, line: bytes):
     path = log(tmp_path, '20260101_000000', [dict(step=10, loss=3.0)], rest=line + b'\n')
     with pytest.raises(ValueError, match=rf'{path}, line 2 is damaged'):
