@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os.path import abspath
 from pathlib import Path
@@ -108,6 +108,7 @@ class FineTuning(Task):
 
     options = FinetuneOptions
     usage = 'classifier = cvrl_mm.load_classifier({!r})'
+    folders_are_classes = False  # the labels may be those of a list
     epochs, min_steps = 50, 300
 
     def inspect(
@@ -134,10 +135,6 @@ class FineTuning(Task):
                     f'labels {first} and {second}.'
                 )
         return found
-
-    def describe(self, found: Inspection) -> Iterator[str]:
-        """Yield the lines of a report on the videos; the folders may be no classes."""
-        return found.describe(with_classes=False)
 
     def choose(
         self,

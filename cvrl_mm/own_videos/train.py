@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from os.path import abspath
@@ -69,17 +69,15 @@ class Task:
 
     options: type[Options] = Options
     usage = 'encoder = cvrl_mm.load_encoder({!r})'
+    folders_are_classes = True
     epochs, min_steps = EPOCHS, MIN_STEPS
+    render: Callable[[Inspection, Plan, Any], str] = staticmethod(render)
 
     def inspect(
         self, sources: Sequence[str], options: Any, on_progress: Callable[[int, int], None]
     ) -> Inspection:
         """Open all videos."""
         return inspect(sources, usable_cores(), on_progress)
-
-    def describe(self, found: Inspection) -> Iterator[str]:
-        """Yield the lines of a report on the videos."""
-        return found.describe()
 
     def choose(
         self, found: Inspection, options: Any, machine: Machine, folder: Path, start: Network | None
@@ -88,10 +86,6 @@ class Task:
         plan = choose(found, options, machine, start)
         write_lists(found, plan, folder / 'lists')
         return plan
-
-    def render(self, found: Inspection, plan: Plan, options: Any) -> str:
-        """Return the text of the config."""
-        return render(found, plan, options)
 
     def write_results(self, folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
         """Write the results, ``report.md`` last."""
@@ -139,7 +133,10 @@ def run(
             videos, chosen, has_config = claim(folder, sources, chosen, given)
             if not has_config:
                 start = _copy_start(chosen.init, folder)  # fails early, before videos are opened
-                found = _inspect(folder, videos, task, chosen)
+                with progress('Opening videos', console) as on_progress:
+                    found = task.inspect(videos, chosen, on_progress)
+                found.write(folder / 'videos.tsv')
+                _say(*found.describe(task.folders_are_classes))
         if 'RANK' in os.environ and not is_distributed():
             backend = 'nccl' if torch.cuda.is_available() else 'gloo'
             init_dist('pytorch', backend=backend, timeout=ALONE_SECONDS)
@@ -176,15 +173,6 @@ def _copy_start(init: str | None, folder: Path) -> Network | None:
     same = (given.mean, given.std) == (default.mean, default.std)
     scale = {} if same else dict(mean=list(given.mean), std=list(given.std))
     return Network(backbone, channels, 224 if backbone.get('depth', 50) >= 50 else 112, scale)
-
-
-def _inspect(folder: Path, videos: Sequence[str], task: Task, options: Options) -> Inspection:
-    """Open all videos and print a report."""
-    with progress('Opening videos', console) as on_progress:
-        found = task.inspect(videos, options, on_progress)
-    found.write(folder / 'videos.tsv')
-    _say(*task.describe(found))
-    return found
 
 
 def _write_config(

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cvrl_mm.own_videos.inspect import Inspection, Video, find_copies, inspect, is_grey, probe
+from cvrl_mm.own_videos.inspect import Inspection, Video, inspect, is_grey, probe
 from cvrl_mm.synthetic.motion import encode as write_frames
 from tests.videos import encode, encode_sound, turn
 
@@ -19,30 +19,39 @@ def test_finds_videos_copies_and_broken_files(tmp_path: Path):
     encode(tmp_path / 'a.mp4', num_frames=10)
     encode(tmp_path / 'b/deep/c d.mp4', num_frames=12)
     shutil.copy(tmp_path / 'a.mp4', tmp_path / 'b/copy.mp4')
+    whole = (tmp_path / 'a.mp4').read_bytes()
+    (tmp_path / 'b/other.mp4').write_bytes(whole + b'0')  # of equal size, but no copies
+    (tmp_path / 'b/third.mp4').write_bytes(whole + b'1')
     (tmp_path / 'broken.mp4').write_bytes(b'no video')
     (tmp_path / 'notes.md').touch()
     calls = []
     found = inspect([tmp_path, tmp_path / 'a.mp4'], 2, lambda *x: calls.append(x))
-    assert found.root == tmp_path and calls[-1] == (4, 4)
-    assert [video.name for video in found.videos] == ['a.mp4', 'b/deep/c d.mp4']
+    assert found.root == tmp_path and calls[-1] == (6, 6)
+    names = ['a.mp4', 'b/deep/c d.mp4', 'b/other.mp4', 'b/third.mp4']
+    assert [video.name for video in found.videos] == names
     assert found.copies == {'b/copy.mp4': 'a.mp4'} and list(found.unreadable) == ['broken.mp4']
     text = '\n'.join(found.describe())
-    for part in ('2 videos', '64x32 (2)', 'broken.mp4: ', 'b/copy.mp4'):
+    for part in ('4 videos', '64x32 (4)', 'broken.mp4: ', 'b/copy.mp4'):
         assert part in text
     found.write(tmp_path / 'videos.tsv')
     lines = (tmp_path / 'videos.tsv').read_text().splitlines()
-    assert len(lines) == 5 and lines[1].split('\t')[:4] == ['a.mp4', '64', '32', '10']
+    assert len(lines) == 7 and lines[1].split('\t')[:4] == ['a.mp4', '64', '32', '10']
     assert lines[-1].endswith('copy of a.mp4')
 
 
-def test_names_are_relative_to_the_folder_that_all_share(tmp_path: Path):
-    for name in ('x/fight/1.mp4', 'x/calm/2.mp4'):
+def test_names_are_those_that_the_user_sees(tmp_path: Path):
+    """They are relative to the folder that all share, and links keep their own names."""
+    for name in ('x/fight/1.mp4', 'x/calm/2.mp4', 'dive/3.mp4', 'store.mkv'):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         encode(tmp_path / name, num_frames=5 + len(name))
-    for sources in ([tmp_path], [tmp_path / 'x/fight', tmp_path / 'x/calm']):
+    for sources in ([tmp_path / 'x'], [tmp_path / 'x/fight', tmp_path / 'x/calm']):
         found = inspect(sources, 1)
         assert found.root == tmp_path / 'x'
         assert [video.folder for video in found.videos] == ['calm', 'fight']
+    (tmp_path / 'x/fight/2.mp4').symlink_to(tmp_path / 'store.mkv')
+    (tmp_path / 'x/jump').symlink_to(tmp_path / 'dive')
+    names = [video.name for video in inspect([tmp_path / 'x'], 1).videos]
+    assert names == ['calm/2.mp4', 'fight/1.mp4', 'fight/2.mp4', 'jump/3.mp4']
 
 
 def test_nothing_usable_is_an_error(tmp_path: Path):
@@ -70,40 +79,29 @@ def test_what_a_list_cannot_hold_and_what_is_no_file_is_left_out(tmp_path: Path)
     assert '\n'.join(found.describe()).encode()
 
 
-def test_links_keep_their_own_names(tmp_path: Path):
-    encode(tmp_path / 'store.mkv', num_frames=9)
-    (tmp_path / 'set/fight').mkdir(parents=True)
-    (tmp_path / 'dive').mkdir()
-    (tmp_path / 'set/fight/1.mp4').symlink_to(tmp_path / 'store.mkv')
-    encode(tmp_path / 'dive/3.mp4', num_frames=10)
-    (tmp_path / 'set/jump').symlink_to(tmp_path / 'dive')
-    found = inspect([tmp_path / 'set'], 1)
-    assert [video.name for video in found.videos] == ['fight/1.mp4', 'jump/3.mp4']
+FIGHTS, CALM = ([f'{name}/{i}.mp4' for i in range(5)] for name in ('fight', 'calm'))
+SPLITS = [f'{s}/{c}/{i}/a.mp4' for s in ('Train', 'val') for c in ('calm', 'fight') for i in '123']
 
 
-def test_folders_of_some_videos_each_are_classes():
-    """Stray files and small folders have no class."""
-    fights, calm = ([f'{name}/{i}.mp4' for i in range(5)] for name in ('fight', 'calm'))
-    assert made(*fights, *calm).classes == ['calm', 'fight']
-    stray = made(*fights, *calm, *'abcde', 'few/a.mp4')
-    assert stray.classes == ['calm', 'fight'] and '6 videos' in '\n'.join(stray.describe())
-    assert made(*fights, *calm[:4]).classes == []  # one class
-    assert made(*fights, *calm, *'abcdefghijk').classes == []  # most have no class
-    assert made(*(f'{i}/a.mp4' for i in range(9))).classes == []  # one folder per video
-    names = [f'{s}/{c}/{i}.mp4' for s in ('Train', 'val') for c in ('calm', 'fight') for i in '123']
-    assert made(*names).classes == ['calm', 'fight']
-    assert [made(name).videos[0].folder for name in ('train/a', 'b', 'x/train/a')] == ['', '', 'x']
+@pytest.mark.parametrize(
+    ('names', 'classes'),
+    [
+        (FIGHTS + CALM, ['calm', 'fight']),
+        ([*FIGHTS, *CALM, *'abcde', 'few/a.mp4'], ['calm', 'fight']),  # 6 have no class
+        (FIGHTS + CALM[:4], []),  # one class
+        ([*FIGHTS, *CALM, *'abcdefghijk'], []),  # most have no class
+        ([f'{i}/a.mp4' for i in range(9)], []),  # one folder per video
+        (SPLITS, ['calm', 'fight']),  # the folders below them, such as persons, do not count
+        ([f'{i % 2}/train/{i}.mp4' for i in range(10)], ['0', '1']),
+    ],
+)
+def test_folders_of_some_videos_each_are_classes(names: list[str], classes: list[str]):
+    assert made(*names).classes == classes
 
 
 def test_large_videos_are_mentioned():
     assert 'repack' in '\n'.join(made('a.mp4', size=(1920, 1080)).describe())
     assert 'repack' not in '\n'.join(made('a.mp4').describe())
-
-
-def test_only_equal_bytes_are_copies(tmp_path: Path):
-    for name, content in dict(a=b'12', b=b'34', c=b'12', d=b'123').items():
-        (tmp_path / name).write_bytes(content)
-    assert find_copies(tmp_path, ['a', 'b', 'c', 'd']) == {'c': 'a'}
 
 
 def test_properties(tmp_path: Path):
