@@ -170,14 +170,6 @@ def test_half_precision_stays_close(tmp_path, net):
     assert torch.cosine_similarity(half, expected).min() > 0.99
 
 
-def test_a_folder_is_loaded(tmp_path, net):
-    path = save(tmp_path / 'model' / 'encoder.safetensors', net, **TOLD)
-    assert equal_weights(load_encoder(path.parent), net)
-    (tmp_path / 'empty').mkdir()
-    with pytest.raises(FileNotFoundError, match=r'encoder\.safetensors'):
-        load_encoder(tmp_path / 'empty')
-
-
 @pytest.mark.parametrize(
     ('meta', 'message'),
     [
@@ -185,14 +177,11 @@ def test_a_folder_is_loaded(tmp_path, net):
         (dict(backbone=dict(type='Runner')), 'Runner'),
         (dict(backbone=dict(type='CVRL')), 'cannot be built'),
         (dict(backbone=dict(type='R3DSlow', widht=1)), 'widht'),
-        (dict(backbone=dict(type='R3DSlow', depth=18, width='a')), 'cannot be built'),
         (dict(backbone=dict(type='R3DSlow', depth=18, width=4)), 'does not fit R3DSlow'),
         (dict(TOLD, input=[1]), 'input'),
         (dict(TOLD, input=dict(clip_len=0)), 'clip_len'),
-        (dict(TOLD, input=dict(clip_len=True)), 'clip_len'),
         (dict(TOLD, input=dict(frames=8)), 'frames'),
         (dict(TOLD, input=dict(std=[1, 0, 1])), 'std'),
-        (dict(TOLD, input=dict(mean=[1, 2])), 'mean'),
         (dict(cfg='a = ('), 'config is not Python source'),
         (dict(cfg='import os\nmodel = os.mkdir("pwned")'), 'does not describe'),
     ],
@@ -228,7 +217,6 @@ def test_weights_that_cannot_be_used_are_refused(tmp_path, net):
 @pytest.mark.parametrize(
     ('call', 'argument', 'error', 'message'),
     [
-        ('features', torch.zeros(3, 4, 32, 32), ValueError, r'\(N, 3, T, H, W\)'),
         ('features', torch.zeros(1, 4, 3, 32, 32), ValueError, r'\(N, 3, T, H, W\)'),
         ('features', torch.full((1, 3, 4, 32, 32), 255.0), ValueError, 'divide by 255'),
         ('features', torch.full((1, 3, 4, 32, 32), float('nan')), ValueError, 'divide by 255'),

@@ -1,3 +1,4 @@
+import copy
 import re
 from pathlib import Path
 
@@ -21,26 +22,18 @@ def batch(num: int, clips: int, seed: int) -> dict:
 
 
 def test_features_are_means_over_clips_in_the_order_of_the_loader():
-    model = build_recognizer(CONFIG)
+    model = build_recognizer(CONFIG).train()
+    before = copy.deepcopy(model.state_dict())
     batches = [batch(3, clips=2, seed=1), batch(1, clips=2, seed=2)]
     feats, labels = extract_features(model, batches)
     assert labels.tolist() == [10, 11, 12, 20]
     assert feats.shape == (4, 64)
+    assert model.training and all(torch.equal(x, before[k]) for k, x in model.state_dict().items())
     model.eval()
     videos = [video for each in batches for video in each['inputs']]
     for video, feat in zip(videos, feats, strict=True):
         by_clip = [model.backbone(clip[None] / 255).mean((0, 2, 3, 4)) for clip in video]
         torch.testing.assert_close(feat, (by_clip[0] + by_clip[1]) / 2, rtol=1e-4, atol=1e-6)
-
-
-def test_extraction_leaves_the_model_as_it_was():
-    model = build_recognizer(CONFIG)
-    model.train()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    extract_features(model, [batch(2, clips=1, seed=1)])
-    assert model.training
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, before[name]), name
 
 
 @pytest.mark.parametrize('checkpoint', [None, 'untrained'])
@@ -60,15 +53,6 @@ def test_a_checkpoint_brings_its_backbone(tmp_path):
     loaded = build_recognizer(CONFIG, path)
     for name, value in loaded.backbone.state_dict().items():
         assert torch.equal(value, trained.backbone.state_dict()[name]), name
-
-
-def test_a_checkpoint_of_another_network_is_refused(tmp_path):
-    model = build_recognizer(CONFIG)
-    weights = model.state_dict()
-    del weights['backbone.conv1.conv.weight']
-    torch.save(dict(state_dict=weights), tmp_path / 'lame.pth')
-    with pytest.raises(RuntimeError, match=r'conv1\.conv\.weight'):
-        build_recognizer(CONFIG, str(tmp_path / 'lame.pth'))
 
 
 @pytest.mark.parametrize(
