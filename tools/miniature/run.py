@@ -1,7 +1,7 @@
 """Run the paper's comparisons on generated videos, in several seeds, and write one report.
 
 Started again, it continues where it stopped. The report is rewritten after every run:
-miniature.csv, and miniature.md with each table that has results in two rows or more.
+miniature.csv and miniature.md.
 
 Examples:
     python tools/miniature/run.py                                  # everything
@@ -9,7 +9,6 @@ Examples:
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -18,20 +17,20 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from mmengine.config import Config
 from rich.console import Console
 
 from cvrl_mm.cli import exit_on_sigterm, plain_errors
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.lists import draw_subset
 from cvrl_mm.io import progress, replacing, usable_cores
-from cvrl_mm.synthetic.motion import VERSION, write_motion_videos
+from cvrl_mm.synthetic.motion import write_motion_videos
 
 from report import write_report
-from runs import REPOSITORY, Run
+from runs import Run
 from tables import TABLES, measures_by_run
 
 CORES = usable_cores()
+VIDEOS = (960, 1920)  # for training, held out
 console = Console()
 
 
@@ -51,36 +50,24 @@ def parse_args() -> argparse.Namespace:
         default=max(1, CORES // 4) if torch.cuda.is_available() else CORES,
         help='runs at the same time (one per core; with a GPU, one per four cores)',
     )
-    parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
-    parser.add_argument('--test', type=int, default=1920, help='test videos (%(default)s)')
-    parser.add_argument(
-        '--budget', type=float, default=1.0, help="factor on the configs' steps (%(default)s)"
-    )
     parser.add_argument('--only', nargs=2, help=argparse.SUPPRESS)  # for a process of this program
-    args = parser.parse_args()
-    if not 0 < args.budget <= 1000 or min(args.train, args.test) < 16 or min(args.seeds) < 0:
-        parser.error(
-            '--budget must be above 0 and at most 1000, --train and --test at least 16, one video '
-            'per class, and --seeds at least 0'
-        )
-    return args
+    return parser.parse_args()
 
 
 def main() -> None:
     """Write the videos, execute the missing runs and write the report."""
     args = parse_args()
     args.out = args.out.resolve()
+    args.out.mkdir(parents=True, exist_ok=True)
     runs = make_runs(args)
     if args.only:
         next(run for run in runs if [run.name, str(run.seed)] == args.only).execute()
         return
     exit_on_sigterm()  # and end the runs
-    check_settings(args)
-    report(args, runs)  # a damaged result is an error before all work
+    report(args.out, runs)  # a damaged result is an error before all work
     for seed in args.seeds:
-        make_videos(args, seed)
+        make_videos(args.out, seed)
     failed = execute(args, runs)
-    report(args, runs)
     console.print(f'Wrote {args.out}/miniature.md', soft_wrap=True)
     if failed:
         console.print('\n'.join(failed), markup=False)
@@ -90,29 +77,11 @@ def main() -> None:
         )
 
 
-def check_settings(args: argparse.Namespace) -> None:
-    """Refuse to mix runs of different sizes, steps or videos in one report."""
-    args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / 'settings.json'
-    config = Config.fromfile(REPOSITORY / 'configs/miniature/cvrl_motion.py')
-    steps = config.train_cfg.max_iters
-    settings = dict(
-        train=args.train, test=args.test, budget=args.budget, steps=steps, videos=VERSION
-    )
-    if not path.is_file():
-        path.write_text(json.dumps(settings) + '\n')
-    elif (begun := path.read_text().strip()) != json.dumps(settings):
-        raise SystemExit(
-            f'{args.out} holds runs of {begun}, but you asked for {json.dumps(settings)}: use the '
-            'same settings or another --out.'
-        )
-
-
 def make_runs(args: argparse.Namespace) -> list[Run]:
     """List the runs of all tables in the order of the tables, all seeds of a run together."""
     num_workers = max(0, CORES // args.jobs - 1)
     return [
-        Run(name, seed, measures, args.out, args.budget, num_workers)
+        Run(name, seed, measures, args.out, num_workers)
         for name, measures in measures_by_run(args.tables).items()
         for seed in dict.fromkeys(args.seeds)
     ]
@@ -125,7 +94,8 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
     """
     failed, processes = [], []
 
-    def start(run: Run) -> None:
+    def start(run: Run) -> str:
+        """Return the end of the output if the run failed, else nothing."""
         run.folder.mkdir(parents=True, exist_ok=True)
         log = run.folder / 'log.txt'
         command = [sys.executable, *sys.argv, '--only', run.name, str(run.seed)]
@@ -133,20 +103,18 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
             process = subprocess.Popen(
                 command, stdout=output, stderr=output, env={**os.environ, 'OMP_NUM_THREADS': '1'}
             )
-            processes.append(process)
-        if code := process.wait():
-            raise RuntimeError(f'exit code {code}; the end of {log}:\n{log.read_text()[-2000:]}')
+        processes.append(process)
+        return f'the end of {log}:\n{log.read_text()[-2000:]}' if process.wait() else ''
 
     with ThreadPoolExecutor(args.jobs) as pool:
         futures = {pool.submit(start, run): run for run in runs if run.missing()}
         try:
             for number, future in enumerate(as_completed(futures), start=1):
-                run, error = futures[future], future.exception()
-                text = f'{run.name}, seed {run.seed}'
+                text = f'{futures[future].name}, seed {futures[future].seed}'
                 console.print(f'{number} of {len(futures)} runs: {text}')
-                if error:
+                if error := future.result():
                     failed.append(f'{text}: {error}')
-                report(args, runs)
+                report(args.out, runs)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:
@@ -155,11 +123,11 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
     return failed
 
 
-def make_videos(args: argparse.Namespace, seed: int) -> None:
+def make_videos(out: Path, seed: int, videos: tuple[int, int] = VIDEOS) -> None:
     """Write the videos of a seed, their decoded frames, and the lists that the configs name."""
-    sizes = {'motion': (args.train, args.test), 'transfer': (args.train // 2, args.test // 2)}
-    for classes, (train, test) in sizes.items():
-        root = args.out / f'videos/{classes}_seed{seed}'
+    for classes, share in (('motion', 1), ('transfer', 2)):
+        train, test = (number // share for number in videos)
+        root = out / f'videos/{classes}_seed{seed}'
         with progress(f'{classes} videos of seed {seed}', console) as on_progress:
             settings = dict(seed=seed, num_workers=CORES, on_progress=on_progress)
             write_motion_videos(root, train, test, classes=classes, **settings)
@@ -179,8 +147,8 @@ def decode(video: Path) -> None:
             np.save(part, np.stack(reader.read(range(reader.num_frames))))
 
 
-def report(args: argparse.Namespace, runs: list[Run]) -> None:
-    """Write miniature.md, miniature.csv and the plots."""
+def report(out: Path, runs: list[Run]) -> None:
+    """Write miniature.md and miniature.csv."""
     results: dict[str, dict[int, dict[str, float]]] = {}
     origins, seconds = [], 0.0
     for run in runs:
@@ -195,11 +163,10 @@ def report(args: argparse.Namespace, runs: list[Run]) -> None:
     seeds = sorted({seed for measured in results.values() for seed in measured})
     settings |= {
         'time': f'{seconds / 60:.0f} minutes, the sum of {len(origins)} runs',
-        'videos': f'{args.train} to train on, {args.test} held out, 16 classes',
+        'videos': f'{VIDEOS[0]} to train on, {VIDEOS[1]} held out, 16 classes',
         'seeds': ', '.join(map(str, seeds)),
-        'budget': f"{args.budget:g} x the configs' steps",
     }
-    write_report(args.out, args.tables, results, settings)
+    write_report(out, results, settings)
 
 
 if __name__ == '__main__':

@@ -25,8 +25,8 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from cvrl_mm.convert.inflate import inflate_weights
-from cvrl_mm.evaluation.features import build_recognizer, extract_features
-from cvrl_mm.evaluation.linear_probe import frozen_accuracy, linear_probe
+from cvrl_mm.evaluation.features import build_recognizer
+from cvrl_mm.evaluation.linear_probe import frozen_accuracy
 from cvrl_mm.io import replacing, usable_cores
 
 from tables import FROZEN
@@ -68,16 +68,16 @@ class Run:
         seed: Seed of the training and of its videos.
         measures: Measures to compute, keys of ``tables.MEASURES``.
         out: Output folder of all runs.
-        budget: Factor for the number of steps or epochs in the config.
         num_workers: Workers per data loader.
+        budget: Factor for the number of steps or epochs in the config, for tests.
     """
 
     name: str
     seed: int
     measures: set[str]
     out: Path
-    budget: float
     num_workers: int
+    budget: float = 1.0
 
     @property
     def folder(self) -> Path:
@@ -127,9 +127,7 @@ class Run:
             accuracy = frozen_accuracy(*self._frozen(weights, 'motion'))
             self._note(**{measure: accuracy[measure] for measure in FROZEN})
         if 'transfer' in missing:
-            model, *batches = self._frozen(weights, 'transfer')
-            train, test = (extract_features(model, split) for split in batches)
-            self._note(transfer=linear_probe(*train, *test))
+            self._note(transfer=frozen_accuracy(*self._frozen(weights, 'transfer'))['linear'])
         for measure in sorted(missing & set(FINE_TUNING)):
             config = self._config(FINE_TUNING[measure])
             init = dict(type='Pretrained', checkpoint=str(weights), prefix='backbone.')
@@ -188,9 +186,6 @@ class Run:
         ]
         loader.num_workers = self.num_workers
         loader.persistent_workers = self.num_workers > 0
-        if 'drop_last' in loader:  # a small set may hold fewer videos than a batch
-            videos = len(Path(dataset.ann_file).read_text().splitlines())
-            loader.batch_size = min(loader.batch_size, videos)
 
     def _note(self, **results: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -36,12 +36,14 @@ class Table:
     """A table or figure of the paper in miniature.
 
     Attributes:
-        title: Title, with the number of the table in the paper.
+        source: Its number in the paper.
+        title: What it compares.
         measures: Columns, keys of ``MEASURES``.
         rows: Rows.
         note: Differences from the paper.
     """
 
+    source: str
     title: str
     measures: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -50,18 +52,19 @@ class Table:
 
 TABLES = {
     'linear': Table(
-        'Linear evaluation (Table 2)',
+        'Table 2',
+        'linear evaluation',
         FROZEN,
         (
             Row('random', 'random'),
             Row('SimCLR inflated', 'simclr', (46.8,)),
             Row('CVRL', 'cvrl', (66.1,)),
         ),
-        'The accuracy of the same network trained with all labels is in the table of controls; '
-        'in the paper it is 76.0.',
+        'The same network trained with all labels is among the controls; in the paper it has 76.0.',
     ),
     'labels': Table(
-        'Fine-tuning with few labels and with all (Table 3)',
+        'Table 3',
+        'fine-tuning with few labels and with all',
         ('labels_1pct', 'labels_10pct', 'labels_all'),
         (
             Row('from scratch', 'random', (3.2, 39.6)),
@@ -73,14 +76,16 @@ TABLES = {
         'supervised control is trained for 60.',
     ),
     'transfer': Table(
-        'Linear evaluation on other classes (Table 4)',
+        'Table 4',
+        'linear evaluation on other classes',
         ('transfer',),
         (Row('random', 'random'), Row('SimCLR inflated', 'simclr'), Row('CVRL', 'cvrl')),
         'The networks of Table 2 on a second set, whose paths and structures do not occur in the '
         'first one. UCF-101 and HMDB-51 take its place in the paper.',
     ),
     'augmentation': Table(
-        'Temporal and spatial augmentation (Table 9)',
+        'Table 9',
+        'temporal and spatial augmentation',
         FROZEN,
         (
             Row('temporal', 'augment_temporal_only', (33.0,)),
@@ -92,14 +97,16 @@ TABLES = {
         'The last row is not in the paper.',
     ),
     'controls': Table(
-        'Controls: supervised training with all labels',
+        'Control',
+        'supervised training with all labels',
         ('top1',),
         (Row('clips', 'supervised', (76.0,)), Row('single frames', 'supervised_frame')),
         'Chance is 6.25. The shape in a frame leaves two classes, between which its colours often '
         'decide: whoever knows both is right in 80 % of the scenes. Clips show the motion as well.',
     ),
     'interval': Table(
-        'Density of the temporal interval (Figure 3)',
+        'Figure 3',
+        'density of the temporal interval',
         FROZEN,
         (
             Row('(a) decreasing, linear', 'cvrl', (63.8,)),
@@ -113,7 +120,8 @@ TABLES = {
         'of any class.',
     ),
     'hidden_layers': Table(
-        'Hidden layers of the projection (Table 6)',
+        'Table 6',
+        'hidden layers of the projection',
         FROZEN,
         (
             Row('0', 'hidden_layers_0', (54.7,)),
@@ -123,7 +131,8 @@ TABLES = {
         ),
     ),
     'batch_size': Table(
-        'Batch size (Table 7)',
+        'Table 7',
+        'batch size',
         FROZEN,
         (
             Row('16 (paper: 256)', 'batch_16', (60.2,)),
@@ -134,7 +143,8 @@ TABLES = {
         'All rows see the same number of videos; the learning rate is scaled with the batch size.',
     ),
     'steps': Table(
-        'Length of the pre-training (Table 8)',
+        'Table 8',
+        'length of the pre-training',
         FROZEN,
         (
             Row('1/4 (paper: 100 epochs)', 'steps_quarter', (58.8,)),
@@ -144,7 +154,8 @@ TABLES = {
         ),
     ),
     'data': Table(
-        'Number of videos for pre-training, with the same number of steps (Figure 4)',
+        'Figure 4',
+        'number of videos for pre-training, with the same number of steps',
         FROZEN,
         (Row('25 %', 'data_25pct'), Row('50 %', 'data_50pct'), Row('100 %', 'cvrl')),
         'The linear classifiers see the labels of all videos. The paper compares K400 with K600.',
