@@ -2,8 +2,6 @@
 # depends on the batch size; here it is proportional, 0.32 for 1024 videos.
 _base_ = '../cvrl/pretrain_k400_200e.py'
 train_dataloader = dict(batch_size=256)  # on each of 8 ranks
-model = dict(
-    backbone=dict(recompute=dict(stem=1, layer1=2, layer2='branch', layer3='last', layer4='last'))
-)
+model = dict(backbone=dict(recompute=dict(layer1=1, layer2=2, layer3='last', layer4='last')))
 optim_wrapper = dict(optimizer=dict(lr=0.64))
 auto_scale_lr = dict(base_batch_size=2048)

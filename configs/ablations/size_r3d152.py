@@ -2,6 +2,6 @@ _base_ = '../cvrl/pretrain_k400_200e.py'
 model = dict(
     backbone=dict(
         depth=152,
-        recompute=dict(stem=1, layer1=3, layer2=4, layer3='branch', layer4='last'),
+        recompute=dict(stem=1, layer1=3, layer2=4, layer3='last', layer4='last'),
     )
 )

@@ -3,7 +3,7 @@ _base_ = '../cvrl/pretrain_k400_200e.py'
 model = dict(
     backbone=dict(
         width=2,
-        recompute=dict(stem=1, layer1=2, layer2='branch', layer3='last', layer4='last'),
+        recompute=dict(layer1=1, layer2=2, layer3='last', layer4='last'),
     ),
     cls_head=dict(hidden_channels=4096, out_channels=256),
 )

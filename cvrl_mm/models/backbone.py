@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn.modules.utils import _triple
 
-from .norm import LARGEST, by_parts, recomputed
+from .norm import LARGEST, by_parts, normalised, recomputed
 from .weights import check_pretrained
 
 # Standard deviation of a standard normal distribution truncated at -2 and 2.
@@ -46,13 +46,11 @@ class R3DSlow(ResNet3dSlowOnly):
             are equal up to rounding; which layout is faster depends on the device and the
             precision. By default, the layout of the clips is kept.
         recompute: Stages of which activations are recomputed in the backward pass to save memory,
-            and how: ``dict(layer1='last', layer2='branch', layer3=2)``. The results and the running
-            statistics of batch norm do not change.
+            and how: ``dict(layer1='last', layer2=2)``. The results and the running statistics of
+            batch norm do not change.
 
             - ``'last'``: the last convolution of each block and its projection shortcut. They have
               most of the channels and few operations.
-            - ``'branch'``: in addition the batch norms and ReLUs before them, from the results of
-              the first convolutions.
             - A number: everything, in groups of so many blocks; a number above the length of the
               stage selects the whole stage. ``stem=1`` means the first convolution and the max
               pooling.
@@ -157,9 +155,9 @@ class R3DSlow(ResNet3dSlowOnly):
         together = self.recompute.get(stage)
         if together is None or not torch.is_grad_enabled():
             return blocks(x)
-        if isinstance(together, str):
+        if isinstance(together, str):  # 'last'
             for block in blocks:
-                x = _run_block(block, x, together)
+                x = _run_block(block, x)
             return x
         for start in range(0, len(blocks), together):
             group = blocks[start : start + together]
@@ -219,32 +217,22 @@ class R3DSlow(ResNet3dSlowOnly):
         stages = ('stem', *self.res_layers)
         for stage, blocks in self.recompute.items():
             is_number = isinstance(blocks, int) and blocks >= 1
-            is_part = blocks in ('last', 'branch') and stage != 'stem'
-            if stage not in stages or not (is_number or is_part):
+            is_last = blocks == 'last' and stage != 'stem'
+            if stage not in stages or not (is_number or is_last):
                 raise ValueError(
-                    f"recompute must give 'last', 'branch' or a number of blocks, at least 1, for "
-                    f'stages out of {stages}, and a number for stem; got {stage}={blocks!r}.'
+                    "recompute must give 'last' or a number of blocks, at least 1, for stages out "
+                    f'of {stages}, and a number for stem; got {stage}={blocks!r}.'
                 )
 
 
-def _run_block(block: Any, x: Tensor, part: str) -> Tensor:
-    """Run a residual block and recompute a part of it."""
+def _run_block(block: Any, x: Tensor) -> Tensor:
+    """Run a residual block without keeping the results of its last convolution and projection."""
     *first, last = (getattr(block, f'conv{i}') for i in (1, 2, 3) if hasattr(block, f'conv{i}'))
-    out, tail = x, [last.conv, last.norm]
-    if part == 'branch':
-        tail = [*first, *tail]
-    else:
-        out = nn.Sequential(*first)(x)
-    out = _recomputed_sequence(tail, out)
+    out = normalised(last.conv, last.norm, nn.Sequential(*first)(x))
     if block.downsample is not None:
-        x = _recomputed_sequence([block.downsample.conv, block.downsample.norm], x)
+        x = normalised(block.downsample.conv, block.downsample.norm, x)
     out = block.relu(out + x)
     return block.non_local_block(out) if block.non_local else out
-
-
-def _recomputed_sequence(modules: list[nn.Module], x: Tensor) -> Tensor:
-    sequence = nn.Sequential(*modules)
-    return recomputed(sequence, x, sequence, keep=True)
 
 
 def truncated_normal_(weight: Tensor) -> Tensor:

@@ -1,8 +1,7 @@
 """Batch norm over all ranks, in passes that are repeated or that see a part of the batch only."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import partial
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -10,12 +9,9 @@ import torch.distributed as dist
 from mmengine.dist import get_world_size
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils.checkpoint import (
-    CheckpointPolicy,
-    checkpoint,
-    create_selective_checkpoint_contexts,
-)
+from torch.utils.checkpoint import checkpoint
 
 LARGEST = 2**31 - 1  # elements that CUDA kernels index with 32 bits
 
@@ -66,28 +62,17 @@ class _SyncNorm(Function):
         momentum: float,
         eps: float,
         group: Any,
-        norm: nn.Module,
-        kept: '_Kept | None',
     ) -> Tensor:
         x = _dense(x)
-        if kept is None or norm not in kept:
-            found = _synchronise(x, running, momentum, eps, group)
-            if kept is not None:
-                kept[norm] = found
-            is_read = True
-        else:
-            found, is_read = kept.pop(norm), norm is not kept.last
-        mean, invstd, counts = found
+        mean, invstd, counts = _synchronise(x, running, momentum, eps, group)
         ctx.save_for_backward(x, weight, mean, invstd, counts)
         ctx.group = group
-        if not is_read:
-            return x.detach()  # of the right shape
         return by_parts(lambda x: torch.batch_norm_elemt(x, weight, bias, mean, invstd, eps), x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         x, weight, mean, invstd, counts = ctx.saved_tensors
-        grad = _dense(grads[0])
+        x, grad = _dense(x), _dense(grads[0])
         parts = zip(grad.split(_samples(x)), x.split(_samples(x)), strict=True)
         needed = ctx.needs_input_grad[:3]
         reduced = [
@@ -102,7 +87,7 @@ class _SyncNorm(Function):
             known = mean, invstd, weight, *sums.chunk(2), counts
             backward: Any = torch.batch_norm_backward_elemt
             grad_x = by_parts(lambda dy, x: backward(dy, x, *known), grad, x)
-        return grad_x, grad_weight, grad_bias, *[None] * 6
+        return grad_x, grad_weight, grad_bias, *[None] * 4
 
 
 def _dense(x: Tensor) -> Tensor:
@@ -152,31 +137,18 @@ def _total(sums: tuple[Any, ...]) -> Any:
     return sums[0] if len(sums) == 1 or sums[0] is None else torch.stack(sums).sum(0)
 
 
-class _Kept(dict[nn.Module, tuple[Tensor, Tensor, Tensor]]):
-    """Statistics of the batch by norm, from the first of two passes.
-
-    Attributes:
-        last: The norm whose output nobody reads in the second pass.
-    """
-
-    last: nn.Module
-
-
-_kept: _Kept | None = None  # of the region that runs now
 _stock_forward = nn.SyncBatchNorm.forward
 
 
 def _forward(self: nn.SyncBatchNorm, input: Tensor) -> Tensor:
     """Synchronise in training; see :class:`_SyncNorm`."""
-    if not self.training or get_world_size(self.process_group) == 1:
+    if not (self.training and dist.is_initialized()):
         return _stock_forward(self, input)
-    momentum = self.momentum
     if self.num_batches_tracked is not None:
         self.num_batches_tracked.add_(1)
-        momentum = 1 / int(self.num_batches_tracked) if momentum is None else momentum
-    settings = momentum or 0.0, self.eps, self.process_group, self, _kept
     running = self.running_mean, self.running_var
-    return _SyncNorm.apply(input, self.weight, self.bias, running, *settings)
+    settings = running, self.momentum, self.eps, self.process_group
+    return _SyncNorm.apply(input, self.weight, self.bias, *settings)
 
 
 nn.SyncBatchNorm.forward = _forward  # type: ignore[method-assign]  # to replace it
@@ -191,9 +163,7 @@ def part_of_update(network: nn.Module, index: int | None, count: int = 1) -> Ite
 
     After all ``count`` passes, the running mean is ``(1 - m) * old + m * mean``, where ``mean``
     is the average of the batch means of all passes. The same holds for the variance, and
-    ``num_batches_tracked`` is increased by one. m is the momentum, or
-    ``1 / (num_batches_tracked + 1)`` if the momentum is ``None``, as in
-    :class:`torch.nn.BatchNorm3d`.
+    ``num_batches_tracked`` is increased by one. m is the momentum.
 
     Args:
         network: The network that contains the batch norms.
@@ -214,11 +184,9 @@ def part_of_update(network: nn.Module, index: int | None, count: int = 1) -> Ite
             if index is None:
                 norm.momentum = 0.0
             else:
-                if momentum is None:  # the first pass has increased the counter already
-                    momentum = 1 / (int(counter) + (index == 0))
-                # After this pass, the old value and passes 0 to index have the total weight
+                # After passes 0 to index, the old value and these passes have the total weight
                 # (1 - m) + (index + 1) * m / count of the final result, of which this pass has
-                # m / count.
+                # m / count
                 norm.momentum = momentum / (count * (1 - momentum) + (index + 1) * momentum)
             if index != 0:
                 norm.num_batches_tracked = torch.zeros_like(counter)
@@ -228,9 +196,7 @@ def part_of_update(network: nn.Module, index: int | None, count: int = 1) -> Ite
             norm.momentum, norm.num_batches_tracked = momentum, counter
 
 
-def recomputed(
-    function: Callable[[Tensor], Tensor], x: Tensor, network: nn.Module, keep: bool = False
-) -> Tensor:
+def recomputed(function: Callable[[Tensor], Tensor], x: Tensor, network: nn.Module) -> Tensor:
     """Run a function without its activations, which are computed again in the backward pass.
 
     Args:
@@ -238,45 +204,40 @@ def recomputed(
         x: The input, which is kept.
         network: The module that contains the batch norms; these update their running statistics
             once.
-        keep: Keep the statistics of synchronised batch norm, so that ranks do not exchange them
-            again, and the results of convolutions that have no more channels than their inputs.
-            ``network`` is a sequence whose last module is a batch norm, and ``function``.
     """
     return checkpoint(
         function,
         x,
         use_reentrant=False,
         preserve_rng_state=False,
-        context_fn=partial(_contexts, network, keep),
+        context_fn=lambda: (nullcontext(), part_of_update(network, None)),
     )
 
 
-def _contexts(network: Any, keep: bool) -> tuple[AbstractContextManager, AbstractContextManager]:
-    """Return the contexts of the forward pass and of the recomputation."""
-    if not keep:
-        return nullcontext(), part_of_update(network, None)
-    kept = _Kept()
-    kept.last = network[-1]
-    first, second = create_selective_checkpoint_contexts(_policy)
-    return _keeping(kept, nullcontext(), first), _keeping(
-        kept, part_of_update(network, None), second
-    )
+def normalised(conv: nn.Module, norm: nn.Module, x: Tensor) -> Tensor:
+    """Convolve and normalise without keeping the result of the convolution.
 
+    The backward pass of batch norm needs this result, and convolves again. The statistics are kept,
+    so that ranks do not exchange them again.
 
-def _policy(ctx: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-    is_convolution = operation is torch.ops.aten.convolution.default
-    is_kept = is_convolution and args[1].shape[0] <= args[0].shape[1]
-    return CheckpointPolicy.MUST_SAVE if is_kept else CheckpointPolicy.PREFER_RECOMPUTE
+    Args:
+        conv: A convolution.
+        norm: The batch norm after it.
+        x: The input, which is kept.
+    """
+    y = conv(x)
+    shape = y.shape
+    is_cast = y.dtype != conv.weight.dtype
+    autocast = torch.autocast(y.device.type, y.dtype) if is_cast else nullcontext()
 
+    def pack(saved: Tensor) -> Tensor | None:
+        return None if saved.shape == shape else saved
 
-@contextmanager
-def _keeping(kept: _Kept, *contexts: AbstractContextManager) -> Iterator[None]:
-    global _kept
-    with ExitStack() as stack:
-        for context in contexts:
-            stack.enter_context(context)
-        _kept = kept
-        try:
-            yield
-        finally:
-            _kept = None
+    def unpack(kept: Tensor | None) -> Tensor:
+        if kept is not None:
+            return kept
+        with torch.no_grad(), autocast:
+            return conv(x)
+
+    with saved_tensors_hooks(pack, unpack):
+        return norm(y)

@@ -25,8 +25,7 @@ from tests.processes import run_program
 from tools.benchmarks.memory import GIB, _LiveStorages, sample_shape
 
 ROOT = Path(__file__).parents[2]
-MAIN, AUGMENTED = 'pretrain_k400', 'pretrain_k400_device_augment'
-VIDEOS = 128
+MAIN, AUGMENTED = 'cvrl/pretrain_k400', 'cvrl/pretrain_k400_device_augment'
 
 
 @pytest.fixture(scope='module')
@@ -55,7 +54,7 @@ def test_all_convolutions_are_channels_last(steps: dict[str, dict], name: str):
 @pytest.mark.parametrize('name, others', [(MAIN, 0), (AUGMENTED, 1)])  # the drawn parameters
 def test_only_the_batch_is_copied(steps: dict[str, dict], name: str, others: int):
     copies = steps[name]['copies']
-    assert [VIDEOS, 2, 3, 16, 224, 224] in copies and len(copies) == 1 + others
+    assert [128, 2, 3, 16, 224, 224] in copies and len(copies) == 1 + others
 
 
 def test_the_main_config_moves_few_bytes_and_fits_into_80_gb(steps: dict[str, dict]):
@@ -107,10 +106,11 @@ def run_step(name: str) -> dict:
     """Run a step as one of eight ranks. Operations that read values of the device raise."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    cfg = Config.fromfile(ROOT / f'configs/cvrl/{name}.py')
+    cfg = Config.fromfile(ROOT / f'configs/{name}.py')
     with torch.device('meta'):
-        model = MODELS.build({**cfg.model, 'data_preprocessor': None})
+        model = MODELS.build(cfg.model)
     model.data_preprocessor = MODELS.build(cfg.model.data_preprocessor)
+    model.data_preprocessor.in_chunks = model.chunk_size is not None
     model = convert_sync_batchnorm(model).train()
     with FakeTensorMode(allow_non_fake_inputs=True):
         for module in model.modules():
@@ -122,8 +122,9 @@ def run_step(name: str) -> dict:
         model.cls_head.equal_batches = True
         optim_wrapper = build_optim_wrapper(model, cfg.optim_wrapper)
         clips, *shape = sample_shape(cfg.train_dataloader.dataset.pipeline)
-        inputs = torch.empty(VIDEOS, clips, *shape, 3, dtype=torch.uint8).movedim(-1, 2)
-        samples = [ActionDataSample() for _ in range(VIDEOS)]
+        videos = cfg.train_dataloader.batch_size
+        inputs = torch.empty(videos, clips, *shape, 3, dtype=torch.uint8).movedim(-1, 2)
+        samples = [ActionDataSample() for _ in range(videos)]
         with Watch() as watch:
             for weight in model.parameters():
                 watch.add(weight)
@@ -132,7 +133,7 @@ def run_step(name: str) -> dict:
 
 
 def main() -> None:
-    """Run the steps of the named configs."""
+    """Run the steps of the named configs, such as cvrl/pretrain_k400."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     register_all_modules()
