@@ -3,8 +3,6 @@
 To read Eq. 1, start with :meth:`InfoNCEHead.contrast` and :meth:`InfoNCEHead.score`.
 """
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from mmaction.models import BaseHead
@@ -13,12 +11,9 @@ from mmaction.structures import ActionDataSample
 from mmcv.cnn import build_norm_layer
 from mmengine.model import BaseModule
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from .backbone import global_average_pool
 from .gather import gather_rows, mean_over_ranks
-
-MAX_SIMILARITIES = 2**26  # in memory at a time: 256 MiB in float32
 
 
 @MODELS.register_module()
@@ -145,16 +140,16 @@ class InfoNCEHead(BaseModule):
                     f'{num_videos}. If the last batch is smaller, set '
                     'train_dataloader.drop_last=True.'
                 )
-            sums = sum_over_blocks(self.score, q, own, k)
+            sums = self.score(q, own, k)
             means = mean_over_ranks(sums, num_videos)
         names = ('accuracy', 'accuracy_top5', 'entropy')
         return dict(loss=means[0], **dict(zip(names, means[1:].detach(), strict=True)))
 
     def score(self, q: Tensor, own: Tensor, k: Tensor) -> Tensor:
-        """Compute the loss of Eq. 1 and the metrics, summed over some videos.
+        """Compute the loss of Eq. 1 and the metrics, summed over the videos of this rank.
 
         Args:
-            q: The clips of m videos, (2m, D), l2-normalised; the two of a video are adjacent.
+            q: The clips of its m videos, (2m, D), l2-normalised; the two of a video are adjacent.
             own: Positions of these clips in ``k``, (2m,).
             k: The clips of all ranks, (2N, D), l2-normalised.
 
@@ -205,32 +200,6 @@ def normalize(z: Tensor) -> Tensor:
     """
     too_short = z.detach().norm(dim=1, keepdim=True) < 1e-6
     return F.normalize(torch.where(too_short, z.detach(), z), dim=1)
-
-
-def sum_over_blocks(
-    score: Callable[[Tensor, Tensor, Tensor], Tensor], q: Tensor, own: Tensor, k: Tensor
-) -> Tensor:
-    """Compute ``score(q, own, k)``, in blocks of rows if the similarities need much memory.
-
-    Blocks are exact because the softmax of a row depends only on this row. Each block is
-    computed again in the backward pass.
-
-    Args:
-        score: Function that returns a sum over the rows of ``q``; it computes the similarities of
-            ``q`` and ``k``, (m, N).
-        q: (m, D); rows 2i and 2i + 1 are always in the same block.
-        own: One index per row of ``q``, (m,).
-        k: (N, D).
-
-    Returns:
-        The sum over all rows of ``q``.
-    """
-    rows = max(MAX_SIMILARITIES // len(k) // 2 * 2, 2)
-    if rows >= len(q):
-        return score(q, own, k)
-    blocks = zip(q.split(rows), own.split(rows), strict=True)
-    sums = [checkpoint(score, *block, k, use_reentrant=False) for block in blocks]
-    return torch.stack(sums).sum(0)
 
 
 def retrieval_metrics(sim: Tensor, video: Tensor) -> tuple[Tensor, Tensor, Tensor]:
