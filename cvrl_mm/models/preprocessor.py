@@ -15,10 +15,9 @@ class ClipDataPreprocessor(ActionDataPreprocessor):
     """Copy a batch to the device once, as uint8, and normalise it there.
 
     The arguments and the normalised values are those of MMAction2's ``ActionDataPreprocessor``,
-    with four differences. A batch may be one tensor, as ``stack_collate`` returns it. The copy is
-    asynchronous if the batch is in page-locked memory. The data samples stay on the host. Under
-    autocast, the result has autocast's dtype, to which the first convolution would otherwise
-    cast it. The memory layout of the clips is kept.
+    with four differences. A batch may be one tensor, as ``stack_collate`` returns it. The
+    data samples stay on the host. Under autocast, the result has autocast's dtype, to which the
+    first convolution would otherwise cast it. The memory layout of the clips is kept.
 
     Args:
         kwargs: Arguments of ``ActionDataPreprocessor``: ``mean``, ``std``, ``format_shape``, …
@@ -32,7 +31,6 @@ class ClipDataPreprocessor(ActionDataPreprocessor):
         super().__init__(**kwargs)
         self.subtracts = any(kwargs.get('mean') or ())
         self.in_chunks = False
-        self._copied: tuple[Tensor, torch.cuda.Event] | None = None
 
     def forward(self, data: Any, training: bool = False) -> Any:
         """Copy a batch to the device and normalise it, or leave this to the recognizer."""
@@ -42,21 +40,14 @@ class ClipDataPreprocessor(ActionDataPreprocessor):
         return {**data, 'inputs': _stack(data['inputs'])}
 
     def cast_data(self, data: Any) -> Any:
-        """Copy the inputs of a batch to the device."""
-        if not isinstance(data, dict) or not isinstance(data.get('inputs'), Tensor | list):
+        """Copy the inputs of a batch to the device.
+
+        The copy ends before this method returns: the batch may lie in memory that the workers of
+        the loader use again.
+        """
+        if not isinstance(data, dict) or 'inputs' not in data:
             return super().cast_data(data)
-        inputs = data['inputs']
-        if not isinstance(inputs, Tensor):
-            return {**data, 'inputs': [x.to(self.device, non_blocking=True) for x in inputs]}
-        copy = inputs.to(self.device, non_blocking=True)
-        if copy.is_cuda and not inputs.is_cuda:
-            if self._copied is not None:
-                self._copied[1].synchronize()
-            # The batch on the host is kept until the copy has finished: it may lie in memory of
-            # the workers, which they would reuse
-            self._copied = inputs, torch.cuda.Event()
-            self._copied[1].record()
-        return {**data, 'inputs': copy}
+        return {**data, 'inputs': super().cast_data(data['inputs'])}
 
     def preprocess(
         self, inputs: Tensor | list[Tensor], data_samples: SampleList, training: bool = False
