@@ -1,11 +1,7 @@
 """Measure the quality of the representation during pre-training."""
 
 import math
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import numpy as np
 import torch
 from mmaction.models import BaseRecognizer
 from mmengine.dist import collect_results
@@ -13,7 +9,7 @@ from mmengine.hooks import Hook
 from mmengine.optim.scheduler.param_scheduler import LinearParamScheduler
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..datasets.seeding import SampleIndex
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
@@ -50,7 +46,8 @@ class RepresentationHook(Hook):
 
     All measures are logged and passed to the visualizer's backends as ``representation/…``.
 
-    Weights, batch-norm statistics, modes and random states are unchanged afterwards.
+    The training is the same as without this hook: its measurements change no weight and no
+    statistic of batch norm, and the seeded loops seed the draws of each step (:mod:`.loops`).
 
     Args:
         dataloader: Config of a loader of two clips per video, as
@@ -78,8 +75,7 @@ class RepresentationHook(Hook):
         Raises:
             ValueError: The list is too short.
         """
-        with untouched_state(runner.model):
-            self.loader = runner.build_dataloader(self.dataloader)
+        self.loader = runner.build_dataloader(self.dataloader)
         # VideoListDataset replaces unreadable videos and reports them only for seeded indices
         batches = self.loader.batch_sampler
         batches.sampler = [SampleIndex(i, seed=0, epoch=0) for i in batches.sampler]
@@ -135,9 +131,9 @@ class RepresentationHook(Hook):
 
     def _measure(self, runner: Runner, count: int, unit: str) -> None:
         model = unwrapped_model(runner)
-        with untouched_state(model):
-            model.eval()
-            results = self.represent(model)
+        model.eval()
+        results = self.represent(model)
+        model.train()
         if results is None:
             return
         # The first fault is that of the video itself, the others are those of its replacements
@@ -228,20 +224,3 @@ def clip_retrieval(queries: Tensor, gallery: Tensor) -> float:
         return math.nan
     _, indices = nearest_neighbours(queries, gallery, 1)
     return (indices[:, 0] == torch.arange(len(queries))).double().mean().item()
-
-
-@contextmanager
-def untouched_state(model: nn.Module) -> Iterator[None]:
-    """Restore the modes of modules and the random states after a block."""
-    modes = {module: module.training for module in model.modules()}
-    states = random.getstate(), np.random.get_state()
-    # Of all devices, torch would restore the states with a warning
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices):
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])
-            for module, training in modes.items():
-                module.training = training

@@ -17,7 +17,6 @@ from cvrl_mm.engine.knn_monitor import (
     RepresentationHook,
     clip_retrieval,
     measure,
-    untouched_state,
 )
 from cvrl_mm.visualization.curves import plot_curves, read_curves
 from tests.ranks import run_ranks
@@ -229,18 +228,3 @@ def test_separate_classes_are_found():
     assert measure(feats, feats, partly)['knn_top1'] == 1
     few = measure(feats[:4], feats[:4], labels[:4])
     assert few['R@1'] == 1 and 'R@5' not in few  # three neighbours
-
-
-def test_state_is_put_back():
-    import random
-
-    import numpy as np
-
-    model = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout())
-    model[1].eval()
-    sources = (random.random, np.random.rand, lambda: torch.rand(1).item())
-    with untouched_state(model):
-        model.eval()
-        drawn = [source() for source in sources]
-    assert [module.training for module in model.modules()] == [True, True, False]
-    assert [source() for source in sources] == drawn
