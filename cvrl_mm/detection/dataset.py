@@ -44,12 +44,12 @@ class AVAKeyframeDataset(AVADataset):
         proposal_file: File of person boxes. None for detectors that propose their own.
         use_frames: Whether to read extracted frames from one folder per movie. If False, video
             files ``MOVIE.*`` are read by ``ReadAVAClip`` in the pipeline.
-        start_index: Number of the first frame. Default: 1 for extracted frames, else 0.
         key_seconds: First and last second of the range in which, in test mode, each second is a
             key frame, annotated or not. AVA evaluates 902 to 1798 (``AVA_VALID_FRAMES``
             in SlowFast's ``ava_helper.py``) without the excluded seconds. None tests only annotated
             key frames, as in MMAction2.
-        **kwargs: Further arguments of ``AVADataset``. ``timestamp_start`` is the second of the
+        **kwargs: Further arguments of ``AVADataset``. ``start_index``, the number of the first
+            frame, is 1 for extracted frames by default, else 0. ``timestamp_start`` is the second of the
             movie at which its file starts: 900 for files that were cut at this second, 0 for whole
             movies. In test mode, a key frame without a person with a score of
             ``person_det_score_thr`` uses the best one.
@@ -64,7 +64,6 @@ class AVAKeyframeDataset(AVADataset):
         ann_file: str,
         proposal_file: str | None = None,
         use_frames: bool = True,
-        start_index: int | None = None,
         key_seconds: tuple[int, int] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -72,11 +71,8 @@ class AVAKeyframeDataset(AVADataset):
             raise ValueError(f'key_seconds={key_seconds}; give a first and last second.')
         self.key_seconds = key_seconds
         self.person_boxes = None if proposal_file is None else load_proposals(proposal_file)
-        if start_index is None:
-            start_index = int(use_frames)  # extracted frames count from 1
-        super().__init__(
-            ann_file, use_frames=use_frames, start_index=start_index, proposal_file=None, **kwargs
-        )
+        kwargs.setdefault('start_index', int(use_frames))  # extracted frames count from 1
+        super().__init__(ann_file, use_frames=use_frames, proposal_file=None, **kwargs)
 
     def __getitem__(self, idx: int) -> dict:
         """Load a key frame."""

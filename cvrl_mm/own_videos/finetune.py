@@ -118,17 +118,16 @@ class FineTuning(Task):
         on_progress: Callable[[int, int], None],
     ) -> Inspection:
         """Read the labels, and open all videos."""
-        self.labels = read_labels(sources)
-        self.held = read_labels([options.val]) if options.val else {}
-        if both := self.labels.keys() & self.held.keys():
+        labels, held = read_labels(sources), read_labels([options.val] if options.val else [])
+        if both := labels.keys() & held.keys():
             raise ValueError(
                 f'{len(both)} videos are both for training and in {options.val}, such as '
                 f'{min(both)}; held-out videos must not be trained on.'
             )
-        found = inspect([*self.labels, *self.held], usable_cores(), on_progress)
-        labels = self.labels | self.held
+        self.labels, self.held = labels | held, held.keys()
+        found = inspect([*self.labels], usable_cores(), on_progress)
         for names in found.copies.items():
-            first, second = (labels[str(found.root / name)] for name in names)
+            first, second = (self._label(found, name) for name in names)
             if first != second:
                 raise ValueError(
                     f'{" and ".join(map(printable, names))} are the same video, but have the '
@@ -163,12 +162,12 @@ class FineTuning(Task):
             plan.settings['lr'] = Setting(lr, f'for {layers}, with AdamW')
         plan.settings['encoder'] = Setting('that of the command', 'as given')
         self.clips = clips
-        classes = {self._label(found, video) for video in train}
+        classes = {self._label(found, video.name) for video in train}
         numbered = all(map(str.isdecimal, classes))
         self.classes = sorted(classes, key=int if numbered else None)
         (folder / 'lists').mkdir(parents=True, exist_ok=True)
         lists = {
-            name: [f'{v.name} {self.classes.index(self._label(found, v))}' for v in videos]
+            name: [f'{v.name} {self.classes.index(self._label(found, v.name))}' for v in videos]
             for name, videos in (('train', train), ('val', val))
         }
         for name, lines in (lists | dict(classes=self.classes)).items():
@@ -180,7 +179,7 @@ class FineTuning(Task):
         self, found: Inspection, options: FinetuneOptions
     ) -> tuple[list[Video], list[Video]]:
         """Return the training and the held-out videos, after a check of the classes."""
-        labels = [self._label(found, video) for video in found.videos]
+        labels = [self._label(found, video.name) for video in found.videos]
         held = {i for i, v in enumerate(found.videos) if str(found.root / v.name) in self.held}
         count = Counter(label for i, label in enumerate(labels) if i not in held)
         if len(count) < 2:
@@ -202,9 +201,8 @@ class FineTuning(Task):
         train = [video for i, video in enumerate(found.videos) if i not in held]
         return train, [found.videos[i] for i in sorted(held)]
 
-    def _label(self, found: Inspection, video: Video) -> str:
-        path = str(found.root / video.name)
-        return self.labels.get(path) or self.held[path]
+    def _label(self, found: Inspection, name: str) -> str:
+        return self.labels[str(found.root / name)]
 
     def render(self, found: Inspection, plan: Plan, options: FinetuneOptions) -> str:
         """Return the text of the config, without any name or path of the user."""

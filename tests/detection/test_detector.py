@@ -15,7 +15,6 @@ from torch import nn
 
 from cvrl_mm import detection
 from cvrl_mm.detection import ActionFasterRCNN
-from cvrl_mm.detection.detector import as_people
 from cvrl_mm.mmcv_ops import roi_align
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
@@ -45,14 +44,6 @@ def sample(**boxes: torch.Tensor) -> ActionDataSample:
     sample = ActionDataSample(metainfo=dict(img_shape=(64, 64)))
     sample.gt_instances = InstanceData(**{'bboxes': BOXES, 'labels': ACTIONS, **boxes})
     return sample
-
-
-def test_people_are_one_class_with_the_same_boxes():
-    people = as_people(sample())
-    assert torch.equal(people.gt_instances.bboxes, BOXES)
-    assert people.gt_instances.labels.tolist() == [0, 0]
-    assert people.gt_instances.labels.dtype == torch.int64
-    assert people.metainfo == dict(img_shape=(64, 64), pad_shape=(64, 64))
 
 
 def test_one_backbone_learns_from_both_heads(model: ActionFasterRCNN):
