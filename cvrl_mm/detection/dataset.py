@@ -49,9 +49,9 @@ class AVAKeyframeDataset(AVADataset):
             in SlowFast's ``ava_helper.py``) without the excluded seconds. None tests only annotated
             key frames, as in MMAction2.
         **kwargs: Further arguments of ``AVADataset``. ``start_index``, the number of the first
-            frame, is 1 for extracted frames by default, else 0. ``timestamp_start`` is the second of the
-            movie at which its file starts: 900 for files that were cut at this second, 0 for whole
-            movies. In test mode, a key frame without a person with a score of
+            frame, is by default 1 for extracted frames and 0 for videos. ``timestamp_start`` is
+            the second of the movie at which its file starts: 900 for files that were cut at this
+            second, 0 for whole movies. In test mode, a key frame without a person with a score of
             ``person_det_score_thr`` uses the best one.
 
     Raises:
