@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..datasets.lists import gather_videos
 from ..evaluation.encoder import load_encoder
-from ..evaluation.knn import leave_one_out, nearest_neighbours
+from ..evaluation.knn import nearest_neighbours
 from ..io import evenly_spaced, printable
 from ..visualization.pages import (
     HEAD,
@@ -32,7 +32,7 @@ TEMPLATE = Path(__file__).with_name('page.html')
 # Colours that can be distinguished with colour-blindness (Okabe & Ito)
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#999999', '#F0E442')
 SHOWN_VIDEOS, SHOWN_NEIGHBOURS = 8, 5
-SPARE_NEIGHBOURS = 5  # in place of copies of the query
+SPARE_NEIGHBOURS = 5  # in place of the query and its copies
 MAX_MAP_VIDEOS, MAX_PICTURES = 3000, 300  # dots, and those with a picture
 MAX_CLUSTERS = 8
 MAP_PIXELS = 72  # longer side of a frame
@@ -57,9 +57,7 @@ def write_feature_page(
     """
     names, lists = trained.names, trained.lists
     labels = lists.labels_of(names)
-    pool = lists.held_out(names)
-    whose = 'a held-out video' if pool else 'a video'
-    rows, _ = neighbour_rows(_queries(trained, pool, SHOWN_VIDEOS, SHOWN_NEIGHBOURS))
+    rows, _ = neighbour_rows(_held_out(trained, SHOWN_VIDEOS, SHOWN_NEIGHBOURS))
     chosen = evenly_spaced(len(names), MAX_MAP_VIDEOS)
     groups = [*lists.classes, 'no class']
     given = [labels[i] % len(groups) for i in chosen if labels]  # -1 is the last group
@@ -88,7 +86,7 @@ def write_feature_page(
         verdict=text(verdict),
         notes='\n'.join(f'<p>{text(note)}</p>' for note in notes),
         table='\n'.join([_row('th', head), *(_row('td', row) for row in body)]),
-        whose=whose,
+        whose='a held-out video' if lists.held_out(names) else 'a video',
         rows=rows,
         legend='\n'.join(legend),
         dots='\n'.join(dots),
@@ -105,33 +103,29 @@ def _colour(group: int) -> str:
     return f'hsl({137.5 * group % 360:.0f} 75% {30 + 15 * (group % 3)}%)'  # the golden angle
 
 
-def _queries(trained: Trained, pool: Sequence[int], rows: int, neighbours: int) -> list[Query]:
-    """Return some videos of a training, of all if the pool is empty, and their neighbours."""
-    pool = pool or range(len(trained.names))
+def _held_out(trained: Trained, rows: int, neighbours: int) -> list[Query]:
+    """Return some held-out videos of a training, or some of all if there are none."""
+    pool = trained.lists.held_out(trained.names) or range(len(trained.names))
     chosen = [pool[i] for i in evenly_spaced(len(pool), rows)]
-    k = min(neighbours + SPARE_NEIGHBOURS, len(trained.names) - 1)
-    sims, indices = leave_one_out(trained.feats, k)
-    paths = [trained.path(i) for i in chosen]
-    classes = [trained.class_of(i) for i in chosen]
-    return _pair(trained, paths, classes, sims[chosen], indices[chosen], neighbours)
+    paths, classes = map(trained.path, chosen), map(trained.class_of, chosen)
+    return _queries(trained, paths, classes, trained.feats[chosen], neighbours)
 
 
-def _pair(
+def _queries(
     trained: Trained,
-    paths: Sequence[str],
-    classes: Sequence[str | None],
-    sims: Tensor,
-    indices: Tensor,
+    paths: Iterable[str],
+    classes: Iterable[str | None],
+    feats: Tensor,
     neighbours: int,
 ) -> list[Query]:
-    """Put queries together with their neighbours among the videos of a training."""
+    """Put videos together with their neighbours among the videos of a training."""
+    k = min(neighbours + SPARE_NEIGHBOURS, len(trained.names))
+    sims, indices = nearest_neighbours(feats, trained.feats, k)
     queries = []
-    for path, label, found, near in zip(
-        paths, classes, indices.tolist(), sims.tolist(), strict=True
-    ):
+    for path, label, *near in zip(paths, classes, sims.tolist(), indices.tolist(), strict=True):
         others = [
             Neighbour(trained.path(i), trained.class_of(i), similarity)
-            for i, similarity in zip(found, near, strict=True)
+            for similarity, i in zip(*near, strict=True)
         ]
         queries.append(Query(path, label, others).without_copies(neighbours))
     return queries
@@ -192,17 +186,13 @@ def show_neighbours(
     if videos:
         paths = gather_videos(videos)
         paths = [str(Path(paths[i]).absolute()) for i in evenly_spaced(len(paths), rows)]
-        encoder = load_encoder(trained.folder)
-        feats, failed = encode_videos({'': encoder}, paths)
+        feats, failed = encode_videos({'': load_encoder(trained.folder)}, paths)
         read = [path for path in paths if path not in failed]
-        k = min(neighbours + SPARE_NEIGHBOURS, len(trained.names))
-        found = nearest_neighbours(feats[''], trained.feats, k)
-        queries = _pair(trained, read, [None] * len(read), *found, neighbours)
+        queries = _queries(trained, read, [None] * len(read), feats[''], neighbours)
         what = 'other videos'
     else:
-        pool = trained.lists.held_out(trained.names)
-        queries = _queries(trained, pool, rows, neighbours)
-        what = 'held-out videos' if pool else 'videos'
+        queries = _held_out(trained, rows, neighbours)
+        what = 'held-out videos' if trained.lists.held_out(trained.names) else 'videos'
     note = (
         f'{len(queries)} {what} among the {len(trained.names)} videos below {trained.lists.root}.'
     )

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from ..datasets.lists import gather_videos
 from ..io import one_line, printable, replacing
-from ..visualization.pages import HEAD, STYLE, preview, text
+from ..visualization.pages import html_page, preview, text
 from .predict import Prediction, load_classifier, predict
 
 SHOWN, SHOWN_CLASSES, SHOWN_MISTAKES = 3, 8, 12  # printed, in a figure, on the page
@@ -94,8 +94,16 @@ def write_report(
             f'<figure><img src="{preview(video)}" alt="{name}">{"<br>".join(lines)}'
             f'<small>{name}</small></figure>'
         )
-    picture = (folder / 'confusion.png').read_bytes()
-    (folder / 'index.html').write_text(_page(notes, picture, figures), encoding='utf-8')
+    picture = base64.b64encode((folder / 'confusion.png').read_bytes()).decode()
+    page = html_page(
+        'Your classifier',
+        *(f'<p>{text(note)}</p>' for note in notes),
+        f'<img alt="confusion matrix" src="data:image/png;base64,{picture}">',
+        '<h2>The worst mistakes</h2>',
+        '<p>Each video with its predicted and its true class, and their probabilities.</p>',
+        f'<div class="row">{"".join(figures)}</div>',
+    )
+    (folder / 'index.html').write_text(page, encoding='utf-8')
     numbers = accuracy | dict(chance=chance, videos=len(true), confusion=matrix.tolist())
     numbers['classified'] = [
         [printable(p.video), classes[label], classes[guess]]
@@ -105,19 +113,6 @@ def write_report(
     with replacing(folder / 'report.md') as part:  # a report marks a finished training
         part.write_text('\n\n'.join(['# Report', *notes]) + '\n', encoding='utf-8')
     console.print(*notes, sep='\n', markup=False)
-
-
-def _page(notes: Sequence[str], picture: bytes, figures: Sequence[str]) -> str:
-    """Return a page with notes, a PNG picture and figures of HTML."""
-    return (
-        f'{HEAD}<title>Your classifier</title>\n<style>{STYLE}</style>\n<h1>Your classifier</h1>\n'
-        + ''.join(f'<p>{text(note)}</p>\n' for note in notes)
-        + f'<img alt="confusion matrix" src="data:image/png;base64,'
-        f'{base64.b64encode(picture).decode()}">\n'
-        '<h2>The worst mistakes</h2>\n'
-        '<p>Each video with its predicted and its true class, and their probabilities.</p>\n'
-        f'<div class="row">{"".join(figures)}</div>\n</html>\n'
-    )
 
 
 def plot_over_time(prediction: Prediction, classes: Sequence[str], path: Path) -> None:

@@ -71,7 +71,8 @@ class Query:
 
 def _same_file(first: str, second: str) -> bool:
     try:
-        return filecmp.cmp(first, second, shallow=False)  # reads only files of equal size
+        # The content is read only if the sizes are equal
+        return first == second or filecmp.cmp(first, second, shallow=False)
     except OSError:
         return False
 
@@ -107,12 +108,8 @@ def write_neighbour_page(
     page = Path(folder) / 'index.html'
     page.parent.mkdir(parents=True, exist_ok=True)
     with replacing(page) as part:
-        part.write_text(
-            f'{HEAD}<title>{text(title)}</title>\n<style>{STYLE}</style>\n<h1>{text(title)}</h1>\n'
-            f'<p>{text(note)} {count} Point at a video to see its motion.</p>\n'
-            f'{rows}\n{TIP}</html>\n',
-            encoding='utf-8',
-        )
+        about = f'<p>{text(note)} {count} Point at a video to see its motion.</p>'
+        part.write_text(html_page(title, about, rows, TIP), encoding='utf-8')
     return page, unreadable
 
 
@@ -129,6 +126,12 @@ def neighbour_rows(queries: Sequence[Query]) -> tuple[str, list[str]]:
             cells.append(_figure(neighbour.video, neighbour.label, kind, below, shown))
         rows.append(f'<div class="row">{"".join(cells)}</div>')
     return '\n'.join(rows), [video for video, (strip, _) in shown.items() if not strip]
+
+
+def html_page(title: str, *parts: str) -> str:
+    """Return a page with a title, which is also its heading, and parts of HTML."""
+    head = f'{HEAD}<title>{text(title)}</title>\n<style>{STYLE}</style>\n<h1>{text(title)}</h1>'
+    return '\n'.join([head, *parts, '</html>\n'])
 
 
 def text(value: object) -> str:

@@ -6,7 +6,6 @@ import subprocess
 from html import unescape
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -122,21 +121,14 @@ def test_other_videos(out: Path, tmp_path: Path):
     assert str(tmp_path / 'broken.mp4') in note
 
 
-def test_what_neighbours_cannot_be_shown_of(out: Path, tmp_path: Path):
+def test_what_neighbours_cannot_be_shown_of(tmp_path: Path):
     folder = write_folder(tmp_path, CLASSED, ['a', 'b'])
     (tmp_path / 'videos' / CLASSED[0]).unlink()
     assert CLASSED[0] in show_neighbours(folder)[1][0]
-    few = np.ones((6, 5), np.float32)
-    np.savez(folder / 'features.npz', names=CLASSED, feats=few, feats_untrained=few)
     (tmp_path / 'broken').mkdir()
     (tmp_path / 'broken/x.mp4').write_bytes(b'no video')
-    for wrong in (
-        dict(rows=0),
-        dict(neighbours=0),
-        dict(videos=[tmp_path / 'broken']),
-        dict(videos=[tmp_path / 'videos' / CLASSED[1]]),  # of another encoder
-    ):
-        with pytest.raises(ValueError, match=r'rows|x\.mp4|64'):
+    for wrong in (dict(rows=0), dict(neighbours=0), dict(videos=[tmp_path / 'broken'])):
+        with pytest.raises(ValueError, match=r'rows|x\.mp4'):
             show_neighbours(folder, **wrong)
     with pytest.raises(SystemExit, match=r'cvrl neighbours: .*not the output'):
         cvrl_cli.main(['neighbours', str(tmp_path)])
