@@ -87,7 +87,8 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
         with VideoFile(target, strict=True) as outcome:
             num_frames = outcome.num_frames
             outcome.read([num_frames - 1])
-            seconds = np.array([frame.time for frame in outcome.frames()], float)
+            pts = np.array([frame.pts for frame in outcome.frames()], float)
+            seconds = pts * float(cast(Fraction, outcome.stream.time_base))
     except UnreadableVideoError as error:
         raise RepackError(error.reason) from error
     except RepackError:
@@ -120,8 +121,9 @@ def _encode(
             output.codec_context.time_base = time_base
         pts.append(cast(int, frame.pts))
         duration = frame.duration or 0
-        size = output.width, output.height
-        small = frame.reformat(*size, 'yuv420p', interpolation='BICUBIC', **ONE_THREAD)
+        small = frame.reformat(
+            output.width, output.height, output.pix_fmt, interpolation='BICUBIC', **ONE_THREAD
+        )
         writer.mux(output.encode(small))
     if output is None:
         raise RepackError('none of its frames can be decoded')
@@ -169,7 +171,8 @@ def _add_stream(
     options = {**X264, 'crf': str(settings.crf)}
     output = writer.add_stream('libx264', rate=rate, options=options)
     output.width, output.height = settings.size(frame.width, frame.height)
-    output.pix_fmt = 'yuv420p'
+    # PyAV 15 would change full-range values, but not the range that they are said to have
+    output.pix_fmt = 'yuvj420p' if frame.format.name.startswith('yuvj') else 'yuv420p'
     context = output.codec_context
     context.gop_size, context.thread_count = settings.key_frame_interval, 1
     # decoders use these for the conversion to RGB
