@@ -5,9 +5,7 @@ protobuf messages that say where each variable lies in ``PREFIX.data-…``. Bloc
 checksums.
 """
 
-import bz2
 import gzip
-import lzma
 import math
 import re
 import shutil
@@ -39,15 +37,14 @@ PARTS = {
     **{'downsample.conv': '_shortcut_conv', 'downsample.bn': '_norm0'},
 }
 NORM = dict(weight='gamma', bias='beta', running_mean='moving_mean', running_var='moving_variance')
-READABLE = {1: torch.float32, 14: torch.bfloat16}  # by number in TensorFlow's DataType
+FLOAT32 = 1  # in TensorFlow's DataType
 MAGIC = (0xDB4775248B80FB57).to_bytes(8, 'little')
 FOOTER_BYTES = 48
 VARINT, BYTES = 0, 2  # wire types of protobuf
 FIXED_BYTES = {1: 8, 5: 4}
 # What is read of a file is limited to 20 times its size and 1 MB: weights hardly compress
 LARGEST_RATIO, SMALL_BYTES = 20, 1 << 20
-OPENERS = {b'\x1f\x8b': gzip.open, b'BZh': bz2.open, b'\xfd7zXZ': lzma.open}  # by first bytes
-UNREADABLE = (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, RecursionError)
+UNREADABLE = (tarfile.TarError, zlib.error, EOFError, RecursionError, OSError)
 MEMBER_BYTES = 1 << 14  # that a file in an archive counts besides its contents
 
 
@@ -77,7 +74,7 @@ def convert_tf_checkpoint(source: str | Path) -> dict[str, Any]:
                 keys = R3DSlow(backbone['depth'], padding='tf_same').state_dict()
             names = _tf_names(backbone['depth'], [key for key in keys if not is_counter(key)])
             found = {key: name for key, name in names.items() if name in bundle.entries}
-            weights = {key: bundle.read(name).float() for key, name in found.items()}
+            weights = {key: bundle.read(name) for key, name in found.items()}
     except (IndexError, KeyError, OverflowError, TypeError) as error:
         raise ValueError(f'{source} is damaged: its index is malformed.') from error
     left_over = sorted(set(bundle.entries) - set(names.values()))
@@ -164,13 +161,9 @@ class TensorBundle:
 
     def __init__(self, prefix: Path) -> None:
         self.prefix = prefix
-        index = prefix.with_name(f'{prefix.name}.index')
-        entries = _read_table(index)
-        header = _message(entries.pop(b''))
+        entries = _read_table(prefix.with_name(f'{prefix.name}.index'))
+        self.num_shards = _message(entries.pop(b'')).get(1, [1])[0]
         self.entries = {name.decode(): entry for name, entry in entries.items()}
-        self.num_shards = header.get(1, [1])[0]
-        if header.get(2, [0])[0]:
-            raise ValueError(f'{index} is from a big-endian machine, which is not supported.')
         name = f'{prefix.name}.data-'
         self.limit = _Limit(prefix, *(x for x in prefix.parent.iterdir() if name in x.name))
 
@@ -186,19 +179,20 @@ class TensorBundle:
             name: Name of the variable, a key of ``entries``.
 
         Returns:
-            The variable in its own type, with TensorFlow's order of axes.
+            The variable, float32, with TensorFlow's order of axes.
 
         Raises:
-            ValueError: The type is not supported, or the data is truncated or damaged.
+            ValueError: The type is another one, or the data is truncated or damaged.
             OSError: The file with the variable does not exist.
         """
         fields = _message(self.entries[name])
         kind, shard, offset, num_bytes, crc = (fields.get(n, [0])[0] for n in (1, 3, 4, 5, 6))
-        dtype, shape = READABLE.get(kind), self.shape(name)
-        if dtype is None:
-            raise ValueError(f'{name} has data type {kind}; only float32 and bfloat16 can be read.')
-        if len(shape) > 5 or math.prod(shape) * dtype.itemsize != num_bytes:
-            raise ValueError(f'{name} has {num_bytes} bytes and the shape {short(shape)}.')
+        shape = self.shape(name)
+        if kind != FLOAT32 or len(shape) > 5 or 4 * math.prod(shape) != num_bytes:
+            raise ValueError(
+                f'{name} has {num_bytes} bytes, the shape {short(shape)} and the data type {kind}; '
+                'only float32 (1) can be read.'
+            )
         self.limit.take(num_bytes)
         file = f'{self.prefix.name}.data-{shard:05d}-of-{self.num_shards:05d}'
         data = np.fromfile(self.prefix.with_name(file), np.uint8, num_bytes, offset=offset)
@@ -206,7 +200,7 @@ class TensorBundle:
             raise ValueError(f'{name} is stored in {file}, which is truncated. Download it again.')
         if _masked_crc32c(data.tobytes()) != crc:
             raise ValueError(f'{name} in {file} is damaged. Download it again.')
-        return torch.from_numpy(data).view(dtype).reshape(shape)
+        return torch.from_numpy(data).view(torch.float32).reshape(shape)
 
 
 def _read_table(path: Path) -> dict[bytes, bytes]:
@@ -231,8 +225,6 @@ def _read_block(
     crc = data[offset + size + 1 : offset + size + 5]
     if _masked_crc32c(block) != int.from_bytes(crc, 'little'):
         raise ValueError(f'{limit.path} is damaged at byte {offset}. Download it again.')
-    if block[-1]:
-        raise ValueError(f'{limit.path} is compressed, which is not supported.')
     end = size - 4 * (int.from_bytes(block[-5:-1], 'little') + 1)  # of the entries
     key, at = b'', 0
     while at < end:
@@ -315,22 +307,18 @@ def _only_checkpoint(folder: Path, source: Path) -> Path:
 def _unpack(archive: Path, folder: Path) -> None:
     """Unpack the regular files of a checkpoint into one folder, whatever their paths."""
     limit = _Limit(archive, archive)
-    with archive.open('rb') as file:
-        start = file.read(6)
-    opener: Any = next((f for magic, f in OPENERS.items() if start.startswith(magic)), open)
     try:
-        with opener(archive, 'rb') as file:
+        with gzip.open(archive) as file:
             stream: Any = _Limited(file, limit)
             tar = tarfile.open(fileobj=stream, mode='r|')  # noqa: SIM115 (nothing to close)
             for member in tar:
                 limit.take(MEMBER_BYTES + member.size)
                 name = PurePosixPath(member.name).name
                 if member.isreg() and (name.endswith('.index') or '.data-' in name):
-                    packed = tar.extractfile(member)
-                    assert packed is not None, 'a regular file'
+                    packed: Any = tar.extractfile(member)
                     with packed, (folder / name).open('xb') as out:
                         shutil.copyfileobj(packed, out)
-    except (*UNREADABLE, OSError) as error:
+    except UNREADABLE as error:
         raise ValueError(
             f'{archive} is no readable archive: {error}. Download it again.'
         ) from error

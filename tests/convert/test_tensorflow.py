@@ -13,7 +13,7 @@ import torch
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.convert.tensorflow import TensorBundle, _masked_crc32c
 from cvrl_mm.models import R3DSlow
-from tests.convert.tf_files import Variable, number, write_checkpoint, write_table
+from tests.convert.tf_files import Variable, write_checkpoint, write_table
 
 DATA = Path(__file__).parents[1] / 'data' / 'released_backbone'
 NAME = 'r3d_50_w0.125_backbone-1'
@@ -78,16 +78,6 @@ def test_the_archive_as_downloaded(tmp_path, converted):
         assert torch.equal(again['state_dict'][key], tensor), key
 
 
-def test_float32_and_bfloat16(tmp_path):
-    a, b = torch.rand(2, 3), torch.tensor([1.5, -2.0], dtype=torch.bfloat16)
-    variables = dict(
-        a=Variable.of(a.numpy()), b=Variable(b.view(torch.uint8).numpy().tobytes(), (2,), 14)
-    )
-    write_checkpoint(tmp_path / 'model.v1-7', variables)
-    bundle = TensorBundle(tmp_path / 'model.v1-7')
-    assert torch.equal(bundle.read('a'), a) and torch.equal(bundle.read('b'), b)
-
-
 @pytest.mark.parametrize(
     ('data', 'crc'),
     [
@@ -145,55 +135,54 @@ STEM = f'{LAYER}0/kernel{SUFFIX}'
 
 
 @pytest.mark.parametrize(
-    ('changes', 'header', 'seen'),
+    ('changes', 'seen'),
     [
-        ({f'{LAYER}5/_norm0/beta{SUFFIX}': None}, b'', r'layer1\.3\.|layer2\.0\.downsample\.bn'),
-        ({KERNEL: Variable(bytes(4 * 128 * 32), (1, 1, 1, 128, 32))}, b'', 'layer3.1.conv1'),
-        ({STEM: None, 'a\x1b[2J': Variable(bytes(4), (1,))}, b'', r'a\\x1b'),
-        ({STEM: Variable(bytes(4), ())}, b'', 'a stem of'),
-        ({STEM: Variable(b'', (5, 7, 7, 3, 2**40))}, b'', STEM),
-        ({KERNEL: Variable(bytes(8), (1,), dtype=2)}, b'', KERNEL),
-        ({KERNEL: Variable(bytes(4), (2,))}, b'', KERNEL),
-        ({KERNEL: Variable(bytes(4), (2**60,), num_bytes=2**62)}, b'', 'refused'),
-        ({}, number(2, 1), 'big-endian'),
+        ({f'{LAYER}5/_norm0/beta{SUFFIX}': None}, r'layer1\.3\.|layer2\.0\.downsample\.bn'),
+        ({KERNEL: Variable(bytes(4 * 128 * 32), (1, 1, 1, 128, 32))}, 'layer3.1.conv1'),
+        ({STEM: None, 'a\x1b[2J': Variable(bytes(4), (1,))}, r'a\\x1b'),
+        ({STEM: Variable(bytes(4), ())}, 'a stem of'),
+        ({STEM: Variable(b'', (5, 7, 7, 3, 2**40))}, STEM),
+        ({KERNEL: Variable(bytes(8), (1,), dtype=2)}, KERNEL),
+        ({KERNEL: Variable(bytes(4), (2,))}, KERNEL),
+        ({KERNEL: Variable(bytes(4), (2**60,), num_bytes=2**62)}, 'refused'),
     ],
 )
-def test_what_is_no_r3d_is_refused(tmp_path, variables, changes, header, seen):
+def test_what_is_no_r3d_is_refused(tmp_path, variables, changes, seen):
     kept = {k: v for k, v in (variables | changes).items() if v is not None}
-    write_checkpoint(tmp_path / 'x', kept, header)
+    write_checkpoint(tmp_path / 'x', kept)
     with pytest.raises(ValueError, match=seen):
         convert_tf_checkpoint(tmp_path / 'x')
 
 
-def archive(folder: Path, members: dict[str, bytes], kind: str = 'gz') -> Path:
-    with tarfile.open(folder / 'x.tar', f'w:{kind}') as tar:
+def archive(folder: Path, members: dict[str, bytes]) -> Path:
+    with tarfile.open(folder / 'x.tar.gz', 'w:gz') as tar:
         for name, content in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
-    return folder / 'x.tar'
+    return folder / 'x.tar.gz'
 
 
 def link(folder: Path) -> Path:
-    with tarfile.open(folder / 'x.tar', 'w') as tar:
+    with tarfile.open(folder / 'x.tar.gz', 'w:gz') as tar:
         member = tarfile.TarInfo('x.index')
         member.type, member.linkname = tarfile.SYMTYPE, '/etc/passwd'
         tar.addfile(member)
-    return folder / 'x.tar'
+    return folder / 'x.tar.gz'
 
 
 def truncated(folder: Path) -> Path:
-    path = archive(folder, {'x.index': np.random.default_rng(0).bytes(10_000)}, 'xz')
+    path = archive(folder, {'x.index': np.random.default_rng(0).bytes(10_000)})
     path.write_bytes(path.read_bytes()[:-100])
     return path
 
 
 def large_header(folder: Path) -> Path:
-    with tarfile.open(folder / 'x.tar', 'w:gz') as tar:
+    with tarfile.open(folder / 'x.tar.gz', 'w:gz') as tar:
         header = tarfile.TarInfo('x.index')
         header.type, header.size = tarfile.XHDTYPE, 30 << 20
         tar.addfile(header, io.BytesIO(bytes(header.size)))
-    return folder / 'x.tar'
+    return folder / 'x.tar.gz'
 
 
 def two_checkpoints(folder: Path) -> Path:
@@ -207,10 +196,9 @@ def two_checkpoints(folder: Path) -> Path:
     [
         ([(min(i, 1) * i, b'a', b'') for i in range(20_000)], {}),  # growing keys
         ([(0, bytes(10**6), b'')], dict(repeats=3000)),  # one block many times
-        ([(0, b'', b'')], dict(compression=1)),
         ([(0, b'', b'\x0b\xff')], {}),
     ],
-    ids=['growing', 'repeated', 'compressed', 'malformed'],
+    ids=['growing', 'repeated', 'malformed'],
 )
 def test_hostile_tables_are_refused(tmp_path, entries, more):
     write_table(tmp_path / 'x.index', entries, **more)
@@ -249,4 +237,4 @@ def test_nothing_is_written_outside_of_the_temporary_folder(tmp_path, monkeypatc
     members = {'../../evil.index': b'x', '/tmp/evil.data-0': b'x', 'a/' * 200 + 'b.index': b'x'}
     with pytest.raises(ValueError, match=r'x\.tar'):
         convert_tf_checkpoint(archive(tmp_path, members))
-    assert sorted(path.name for path in tmp_path.rglob('*')) == ['temp', 'x.tar']
+    assert sorted(path.name for path in tmp_path.rglob('*')) == ['temp', 'x.tar.gz']

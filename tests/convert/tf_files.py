@@ -38,29 +38,27 @@ class Variable:
         return cls(array.astype('<f4').tobytes(), array.shape)
 
 
-def block(entries: list[tuple[int, bytes, bytes]], compression: int = 0) -> bytes:
+def block(entries: list[tuple[int, bytes, bytes]]) -> bytes:
     """A block of a table: the bytes shared with the previous key, the rest of a key, a value."""
     content = b''
     for shared, key, value in entries:
         content += varint(shared) + varint(len(key)) + varint(len(value)) + key + value
-    content += (0).to_bytes(4, 'little') + (1).to_bytes(4, 'little') + bytes([compression])
+    content += (0).to_bytes(4, 'little') + (1).to_bytes(4, 'little') + b'\0'  # not compressed
     return content + _masked_crc32c(content).to_bytes(4, 'little')
 
 
-def write_table(
-    path: Path, entries: list[tuple[int, bytes, bytes]], compression: int = 0, repeats: int = 1
-) -> None:
+def write_table(path: Path, entries: list[tuple[int, bytes, bytes]], repeats: int = 1) -> None:
     """Write a table of one block, which its index names once or several times."""
-    data = block(entries, compression)
+    data = block(entries)
     handle = varint(0) + varint(len(data) - 5)
     index = block([(0, b'~', handle)] * repeats)
     footer = varint(0) + varint(0) + varint(len(data)) + varint(len(index) - 5)
     path.write_bytes(data + index + footer.ljust(40, b'\0') + MAGIC)
 
 
-def write_checkpoint(prefix: Path, variables: dict[str, Variable], header: bytes = b'') -> None:
+def write_checkpoint(prefix: Path, variables: dict[str, Variable]) -> None:
     """Write ``prefix.index`` and ``prefix.data-00000-of-00001``."""
-    entries, data = [(0, b'', number(1, 1) + header)], b''
+    entries, data = [(0, b'', number(1, 1))], b''
     for name, v in sorted(variables.items()):
         shape = b''.join(message(2, number(1, size)) for size in v.shape)
         entry = number(1, v.dtype) + message(2, shape) + number(4, len(data))
