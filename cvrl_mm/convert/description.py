@@ -308,9 +308,7 @@ def build_backbone(
             with _AtMost(most_calls), torch.device('meta'):
                 network = MODELS.build(dict(backbone))
             check_fit(network, dict(checkpoint), name, PREFIX)
-        except CheckpointMisfitError:
-            raise
-        except (NotImplementedError, RuntimeError):  # raised by backbones that compute values
+        except RuntimeError:  # raised by backbones that compute values
             pass
         with _AtMost(most_calls):
             network = MODELS.build(dict(backbone))
@@ -384,14 +382,11 @@ def described(
         ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source`` and ``backbone``.
 
     Raises:
-        ValueError: Weights are missing or have wrong shapes.
+        CheckpointMisfitError: Weights are missing or have wrong shapes.
     """
     with torch.device('meta'):
         network = MODELS.build(dict(backbone))
-    try:
-        check_fit(network, dict(weights), str(source))
-    except CheckpointMisfitError as error:
-        raise ValueError(str(error)) from error
+    check_fit(network, dict(weights), str(source))
     state = {
         f'{PREFIX}{key}': torch.tensor(0) if is_counter(key) else weights[key]
         for key in network.state_dict()

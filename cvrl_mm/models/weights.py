@@ -27,7 +27,7 @@ NUM_SHOWN = 3
 TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
 
 
-class CheckpointMisfitError(RuntimeError):
+class CheckpointMisfitError(ValueError):
     """Raised if a checkpoint does not hold the weights of a network."""
 
 
