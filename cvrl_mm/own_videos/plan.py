@@ -18,7 +18,6 @@ MIN_BATCH = 8  # if there are at least 16 videos
 WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 MIN_STEPS, EPOCHS = 2000, 100
-SHORT_HOURS = 1.0
 SAME_RATE = 1.05  # if rates differ by a larger factor, frames are counted at the median rate
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
@@ -31,7 +30,7 @@ class Network:
     Attributes:
         backbone: Fields of the backbone's config, except for the type.
         channels: Number of channels of the features.
-        size: Default side length of the frames on a GPU, in pixels.
+        size: Default side length of the frames, in pixels; see ``Recipe.max_size``.
         preprocessor: Fields of the data preprocessor's config.
     """
 
@@ -43,7 +42,7 @@ class Network:
 
 SMALL = dict(depth=18, stage_blocks=(1, 1, 1, 1), channels_last=True)
 ENCODERS = {
-    'tiny': Network(SMALL | dict(width=0.25, conv1_kernel=(3, 5, 5)), 128, 64),
+    'tiny': Network(SMALL | dict(width=0.25, conv1_kernel=(3, 5, 5)), 128, 48),
     'small': Network(SMALL | dict(width=0.5), 256, 64),
     'r3d18': Network(dict(depth=18), 512, 112),
     'r3d50': Network(dict(depth=50), 2048, 224),
@@ -58,7 +57,7 @@ class Recipe:
         kind: The kind, as a reason for settings.
         encoder: A key of ``ENCODERS``.
         clip_len: Frames per clip.
-        size: Largest default side length of the frames, in pixels; None: that of the encoder.
+        max_size: Largest default side length of the frames, in pixels.
         batch_size: Largest default number of videos per step on each device.
         lr: Learning rate for ``lr_batch`` videos per step on all devices.
         lr_batch: See ``lr``.
@@ -73,7 +72,7 @@ class Recipe:
     kind: str
     encoder: str
     clip_len: int
-    size: int | None
+    max_size: int
     batch_size: int
     lr: float = 4e-3
     lr_batch: int = 64
@@ -85,14 +84,12 @@ class Recipe:
     precision: str = 'float32'
 
 
-GPU = Recipe('on a GPU', 'r3d50', clip_len=16, size=None, batch_size=128, precision='bfloat16')
-CPU = Recipe('on a CPU', 'small', clip_len=8, size=64, batch_size=32)
-# Less than an hour on a CPU and not from --init; docs/own_videos.md has what was tried
-SHORT = Recipe(
-    'for a short training on a CPU',
+GPU = Recipe('on a GPU', 'r3d50', clip_len=16, max_size=224, batch_size=128, precision='bfloat16')
+CPU = Recipe(  # docs/own_videos.md has what was tried
+    'on a CPU',
     'tiny',
     clip_len=8,
-    size=48,
+    max_size=64,
     batch_size=48,
     lr_batch=48,
     hidden_layers=1,
@@ -292,8 +289,6 @@ def choose(
         )
     chosen: dict[str, Setting] = {}
     recipe = GPU if machine.on_gpu else CPU
-    if not machine.on_gpu and start is None and (options.hours or math.inf) < SHORT_HOURS:
-        recipe = SHORT
 
     def take(name: str, value: object, reason: str) -> Any:
         given = getattr(options, name, None)
@@ -314,7 +309,7 @@ def choose(
         rate if max(rates) > SAME_RATE * min(rates) else None,
         f'frames per second, because the rates range from {min(rates):.3g} to {max(rates):.3g}',
     )
-    take('size', *_size(train, recipe.size or network.size))
+    take('size', *_size(train, min(network.size, recipe.max_size)))
     chosen['colours'] = _colours(train, options)
     total = machine.ranks * take('batch_size', *_batch_size(samples, machine.ranks, recipe))
     if total > samples:
@@ -430,12 +425,10 @@ def _colours(train: list[Video], options: Options) -> Setting:
 
 
 def _batch_size(samples: int, ranks: int, recipe: Recipe) -> tuple[int, str]:
-    most = recipe.batch_size
-    if recipe is SHORT and samples >= 3 * most * ranks:
-        return most, recipe.kind
-    share = max(samples // 4, min(MIN_BATCH, samples // 2))
-    size = min(most, 2 ** int(math.log2(max(2, share // ranks))))
-    return size, f'about a quarter of the {samples} videos on all devices, at most {most} on each'
+    share = max(samples // 3, min(MIN_BATCH, samples // 2)) // ranks
+    size = max(2, min(recipe.batch_size, share))
+    reason = f'at most {recipe.batch_size} {recipe.kind} and a third of the {samples} videos in all'
+    return size, reason
 
 
 def _learning_rate(total_batch: int, trained_already: bool, recipe: Recipe) -> tuple[float, str]:

@@ -9,7 +9,6 @@ import pytest
 from cvrl_mm.own_videos.inspect import Inspection, Video
 from cvrl_mm.own_videos.plan import (
     ENCODERS,
-    SHORT,
     Machine,
     Options,
     Setting,
@@ -21,6 +20,7 @@ from cvrl_mm.own_videos.plan import (
 )
 
 CPU = Machine(cores=2)
+GPU = Machine(cores=16, ranks=4, on_gpu=True)
 
 
 def made(number: int, frames: int = 60, rate: float = 30.0, grey: int = 0) -> Inspection:
@@ -76,19 +76,14 @@ def test_settings_follow_the_machine_and_the_time():
     plan = choose(made(300), Options(), CPU)
     assert all(setting.reason for setting in plan.settings.values())
     assert (len(plan.train), len(plan.watched), plan.samples) == (240, 60, 240)
-    assert (plan['encoder'], plan['clip_len'], plan['size']) == ('small', 8, 64)
-    assert plan['batch_size'] == 32 and plan['lr'] == pytest.approx(0.004 / 2**0.5, rel=0.02)
-    assert plan['workers'] == 1 and plan['window_frames'] is None
-    short = choose(made(300), Options(hours=0.5), CPU)
-    assert (short.recipe, short['encoder'], short['size']) == (SHORT, 'tiny', 48)
-    assert (short['batch_size'], short['lr']) == (SHORT.batch_size, SHORT.lr)
-    long = choose(made(300), Options(hours=1), CPU)
-    assert (long['encoder'], long['batch_size'], long.recipe.crop) == ('small', 32, 'full')
-    gpus = Machine(16, ranks=4, on_gpu=True)
-    plan = choose(made(20000, frames=300), Options(), gpus)
+    assert (plan['encoder'], plan['clip_len'], plan['size']) == ('tiny', 8, 48)
+    assert (plan['batch_size'], plan['lr'], plan['workers']) == (48, 0.004, 1)
+    assert plan['window_frames'] is None
+    assert choose(made(60), Options(), CPU)['batch_size'] == 16  # a third of 48
+    plan = choose(made(20000, frames=300), Options(), GPU)
     assert (plan['encoder'], plan['clip_len'], plan['frame_interval']) == ('r3d50', 16, 2)
     assert (plan['size'], plan['batch_size']) == (128, 128)  # no larger than the videos
-    assert choose(made(300), Options(), gpus)['encoder'] == 'r3d18'
+    assert choose(made(300), Options(), GPU)['encoder'] == 'r3d18'
 
 
 def test_options_overrule():
@@ -96,25 +91,24 @@ def test_options_overrule():
     plan = choose(made(100), Options(encoder='r3d18', **given), CPU)
     assert {name: plan[name] for name in given} == given and plan['encoder'] == 'r3d18'
     start = ENCODERS['r3d18']
-    plan = choose(made(300), Options(init='encoder.pth', hours=0.1), CPU, start)
-    assert plan.network is start and plan['lr'] == pytest.approx(0.004 / 2**0.5 / 4, rel=0.02)
+    plan = choose(made(300), Options(init='encoder.pth'), CPU, start)
+    assert plan.network is start and (plan['lr'], plan['size']) == (0.001, 64)
 
 
 @pytest.mark.parametrize(
-    ('frames', 'rate', 'hours', 'interval'),
+    ('frames', 'rate', 'machine', 'interval'),
     [
-        (300, 30.0, None, 4),  # the paper's 1.07 s
-        (300, 29.97, None, 4),  # 3.996 frames
-        (60, 30.0, None, 3),  # half of 2 s
-        (600, 60.0, None, 8),  # twice as many frames in the same time
-        (10, 30.0, None, 1),  # shorter than a clip
-        (300, 30.0, 0.1, 6),  # 1.6 s
-        (40, 30.0, 0.1, 4),  # 90 % of 1.33 s
+        (300, 30.0, GPU, 2),  # the paper's 1.07 s
+        (300, 29.97, GPU, 2),  # 1.998 frames
+        (75, 60.0, GPU, 2),  # half of 1.25 s
+        (300, 30.0, CPU, 6),  # 1.6 s
+        (600, 60.0, CPU, 12),  # twice as many frames in the same time
+        (40, 30.0, CPU, 4),  # 90 % of 1.33 s
+        (10, 30.0, CPU, 1),  # shorter than a clip
     ],
 )
-def test_spans_of_clips(frames: int, rate: float, hours: float | None, interval: int):
-    plan = choose(made(100, frames, rate), Options(hours=hours), CPU)
-    assert plan['frame_interval'] == interval
+def test_spans_of_clips(frames: int, rate: float, machine: Machine, interval: int):
+    assert choose(made(100, frames, rate), Options(), machine)['frame_interval'] == interval
 
 
 def test_frames_of_mixed_rates_are_counted_at_one_rate():
@@ -135,7 +129,7 @@ def test_colours_of_grey_videos_are_left(grey: int, colour: bool, chosen: str):
 
 
 @pytest.mark.parametrize(
-    ('videos', 'ranks', 'batch'), [(8, 1, 4), (14, 1, 4), (20, 1, 8), (60, 1, 8), (300, 2, 16)]
+    ('videos', 'ranks', 'batch'), [(8, 1, 4), (14, 1, 7), (20, 1, 8), (60, 1, 16), (300, 2, 40)]
 )
 def test_batches_of_few_videos(videos: int, ranks: int, batch: int):
     assert choose(made(videos), Options(), Machine(2, ranks))['batch_size'] == batch
