@@ -30,14 +30,14 @@ SETTINGS: dict[str, tuple[type, str]] = {
     'frame-interval': (int, 'distance between frames of a clip (by length and rate of the videos)'),
     'size': (
         int,
-        'side of the frames that the encoder sees, in pixels (CPU: 64; GPU: 112 or 224, by the '
-        'encoder; less for small videos)',
+        'side of the frames that the encoder sees, in pixels (by the encoder: 48 to 224, on a CPU '
+        'at most 64; less for small videos)',
     ),
     'batch-size': (
         int,
-        'videos per step on each device (by the number of videos; at most 128, CPU: 32)',
+        'videos per step on each device (by the number of videos; at most 128, CPU: 48)',
     ),
-    'lr': (float, 'learning rate (0.004 for 64 videos per step)'),
+    'lr': (float, 'learning rate (0.004 for 64 videos per step, CPU: 48)'),
     'workers': (int, 'processes per device that load videos, 0 for none (by the cores)'),
     'seed': (int, 'of all random draws (0)'),
 }
