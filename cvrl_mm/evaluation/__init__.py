@@ -5,13 +5,3 @@ In: weights and videos. Out: features, accuracies and nearest neighbours. Start 
 then a function of features and labels. ``encoder.py`` has what ``cvrl_mm.load_encoder`` returns,
 and ``extraction.py`` writes its features of video files.
 """
-
-from .features import build_recognizer, extract_features
-from .knn import knn_classify, nearest_neighbours
-
-__all__ = [
-    'build_recognizer',
-    'extract_features',
-    'knn_classify',
-    'nearest_neighbours',
-]

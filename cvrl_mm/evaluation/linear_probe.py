@@ -6,7 +6,6 @@
 
 import json
 import logging
-import math
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.lr_scheduler import ChainedScheduler, CosineAnnealingLR, LinearLR
 
 from ..datasets.lists import check_labels
 from ..io import progress
@@ -105,12 +104,13 @@ class ProbeSchedule:
         )
         return cls(cfg.train_cfg.max_epochs, warmup_epochs, batch_size)
 
-    def lr_factor(self, step: int, steps_per_epoch: int) -> float:
-        """Return the factor of the learning rate: warm-up times a cosine that starts at step 0."""
-        done = step / (self.epochs * steps_per_epoch)
-        cosine = (1 + math.cos(math.pi * done)) / 2
-        warmup = self.warmup_epochs * steps_per_epoch
-        return cosine * min(1, step / warmup) if warmup else cosine
+    def build(self, optimizer: torch.optim.Optimizer, steps_per_epoch: int) -> ChainedScheduler:
+        """Build the schedule of the learning rate: warm-up times a cosine that starts at step 0."""
+        warmup = round(self.warmup_epochs * steps_per_epoch)
+        linear = LinearLR(optimizer, 1e-6 if warmup else 1.0, total_iters=warmup)
+        return ChainedScheduler(
+            [linear, CosineAnnealingLR(optimizer, self.epochs * steps_per_epoch)]
+        )
 
 
 def train_probes(
@@ -141,7 +141,7 @@ def train_probes(
     probes = [deepcopy(start).to(device) for _ in lrs]
     groups = [dict(params=p.parameters(), lr=lr) for p, lr in zip(probes, lrs, strict=True)]
     optimizer = torch.optim.SGD(groups, momentum=0.9)
-    scheduler = LambdaLR(optimizer, lambda step: schedule.lr_factor(step, steps_per_epoch))
+    scheduler = schedule.build(optimizer, steps_per_epoch)
     title = f'Training with {len(lrs)} learning rates' if len(lrs) > 1 else 'Training'
     with progress(title, disable=not is_main_process()) as on_progress:
         for epoch in range(schedule.epochs):

@@ -25,21 +25,19 @@ def blobs(num: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     return (torch.eye(8)[labels][:, None] + noise).half(), labels
 
 
-def test_learning_rate_is_that_of_the_online_schedule():
-    parameter = nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([parameter], lr=1.0)
-    online = [
-        LinearLR(optimizer, start_factor=1e-6, end=10, by_epoch=False),
-        CosineAnnealingLR(optimizer, T_max=100, end=100, by_epoch=False),
-    ]
+@pytest.mark.parametrize('warmup_epochs', [2, 0])
+def test_learning_rate_is_that_of_the_online_schedule(warmup_epochs: int):
+    ours, online = (torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0) for _ in range(2))
+    steps = warmup_epochs * 5
+    schedulers = [CosineAnnealingLR(online, T_max=100, end=100, by_epoch=False)]
+    if warmup_epochs:  # mmengine's ends one step early
+        schedulers.append(LinearLR(online, start_factor=1e-6, end=steps + 1, by_epoch=False))
+    schedulers.append(ProbeSchedule(20, warmup_epochs, 32).build(ours, 5))
     for step in range(100):
-        expected = optimizer.param_groups[0]['lr']
-        # mmengine's warm-up ends one step early
-        rel = 0.13 if step < 10 else 1e-4
-        assert SCHEDULE.lr_factor(step, 5) == pytest.approx(expected, rel=rel, abs=2e-6), step
-        optimizer.step()
-        for scheduler in online:
-            scheduler.step()
+        lr, expected = ours.param_groups[0]['lr'], online.param_groups[0]['lr']
+        assert lr == pytest.approx(expected, rel=1e-4, abs=1e-9), step
+        for each in (ours, online, *schedulers):
+            each.step()
 
 
 @pytest.mark.parametrize(
