@@ -253,6 +253,7 @@ def repack(
     share = videos[rank::size]
     todo = [v for v in share if v in earlier or not is_current(root / v, target / new_name(v))]
     num_skipped = len(share) - len(todo)
+    on_progress(num_skipped, len(share))
     failures = {}
     with tempfile.TemporaryDirectory(prefix='.unfinished-', dir=target) as scratch:
         work = partial(

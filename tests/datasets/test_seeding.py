@@ -15,15 +15,11 @@ def draw() -> tuple:
     return random.random(), np.random.rand(), torch.rand(()).item()
 
 
-def test_is_an_index_that_survives_the_way_to_a_worker():
-    index = pickle.loads(pickle.dumps(SampleIndex(3, seed=7, epoch=2)))
-    assert index.key == (7, 2, 3) and [0, 1, 2, 'd'][index] == 'd'
-
-
-def test_draws_the_same_in_a_dataset_within_another():
+def test_an_index_keeps_its_draws_in_other_datasets_and_processes():
     index = SampleIndex(13, seed=7, epoch=2)
     for within in (index - 10, index % 5, pickle.loads(pickle.dumps(index % 5))):
         assert within == 3 and within.key == index.key == (7, 2, 13)
+        assert [0, 1, 2, 'd'][within] == 'd'
 
 
 def test_draws_follow_the_key_alone_and_leave_the_generators_alone():

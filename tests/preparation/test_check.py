@@ -18,6 +18,7 @@ from tests.datasets.test_reader import COUNTED, TIMED
 from tests.encoding import X264, pack_b_frames
 from tests.encoding import encode as encode_textured
 from tests.processes import end, start
+from tests.script import run_script
 from tests.videos import encode, turn, write_broken, write_odd
 
 
@@ -116,10 +117,10 @@ def test_what_training_cannot_read_is_a_fault(strict: bool, tmp_path: Path):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ('a.mp4', 'b.mp4', 'c.mp4'):
+    for name in ('a.mp4', 'ä 馬.mp4', 'c.mp4'):
         encode(tmp_path / name)
     (tmp_path / 'bad.mp4').write_text('no video')
-    (tmp_path / 'list.txt').write_text('a.mp4 0\nbad.mp4 1\nb.mp4 0\nc.mp4 1\n')
+    (tmp_path / 'list.txt').write_text('a.mp4 0\nbad.mp4 1\nä 馬.mp4\nc.mp4 1\n')
     return tmp_path
 
 
@@ -134,7 +135,7 @@ def test_the_last_of_several_calls_writes_the_lists(folder: Path):
     assert found.num_videos == 4
     ((path, fault),) = found.faults
     assert path.endswith('bad.mp4') and found.report.read_text() == f'{path}\t{fault}\n'
-    assert found.clean.read_text() == 'a.mp4 0\nb.mp4 0\nc.mp4 1\n'
+    assert found.clean.read_text() == 'a.mp4 0\nä 馬.mp4\nc.mp4 1\n'
     assert not list(folder.glob('*.parts'))
 
 
@@ -150,6 +151,17 @@ def test_verdicts_of_other_files_or_settings_are_not_reused(folder: Path):
     assert checked[0] == 0
 
 
-def test_the_list_itself_is_not_replaced(folder: Path):
-    with pytest.raises(ValueError, match='checked list itself'):
-        check_list(folder / 'list.txt', str(folder), out=folder / 'list.txt')
+def test_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    run = partial(run_script, monkeypatch, 'data/check_videos.py', folder / 'list.txt')
+    run('--workers', 1)  # the videos are beside the list
+    assert '3 of 4 videos are good' in capsys.readouterr().out
+    with pytest.raises(SystemExit, match=r'None of the videos is good.*--root'):
+        run('--root', folder / 'elsewhere', '--lenient')
+    assert len((folder / 'list.bad_videos.txt').read_text().splitlines()) == 4
+    for wrong, seen in (
+        (['--out', folder / 'list.txt'], 'checked list itself'),
+        (['--workers', 0], '0 processes'),
+        (['--timeout', 0], '0 s'),
+    ):
+        with pytest.raises(SystemExit, match=seen):
+            run(*wrong)
