@@ -53,7 +53,6 @@ def parse_args() -> argparse.Namespace:
         ('train', 960, 'training videos'),
         ('test', 480, 'test videos'),
         ('steps', 800, 'training steps'),
-        ('batch-size', 64, 'videos per step'),
         ('seed', 0, 'seed of videos and training'),
     ):
         parser.add_argument(f'--{name}', type=int, default=default, help=f'{text} (%(default)s)')
@@ -62,8 +61,6 @@ def parse_args() -> argparse.Namespace:
         parser.error(
             f'--train and --test must be at least {NUM_NEIGHBOURS}, the neighbours of k-NN'
         )
-    if args.batch_size < 2 or args.steps < 1 or args.seed < 0:
-        parser.error('--batch-size must be at least 2, --steps at least 1, and --seed at least 0')
     return args
 
 
@@ -125,7 +122,7 @@ def make_config(args: argparse.Namespace, data: Path) -> Config:
     changes['param_scheduler.0.end'] = max(1, round(warm_up * args.steps))
     changes['train_cfg.max_iters'] = args.steps
     changes['default_hooks.logger.interval'] = min(10, args.steps)
-    changes['train_dataloader.batch_size'] = min(args.batch_size, args.train)  # a batch at least
+    changes['train_dataloader.batch_size'] = min(64, args.train)  # a batch at least
     config.merge_from_dict(changes)
     return config
 

@@ -20,10 +20,12 @@ from mmengine.config import Config
 import cvrl_mm
 from cvrl_mm.cli import plain_errors, read_config
 from cvrl_mm.engine.runtime import print_warnings_only
+from cvrl_mm.io import evenly_spaced
 from cvrl_mm.synthetic.motion import NUM_FRAMES, MotionScene, encode
 from cvrl_mm.visualization.curves import plot_clips, trace_augmentation
 
 CONFIG = Path(cvrl_mm.__file__).parent / '.mim/configs/cvrl/pretrain_k400.py'
+COLUMNS = 8  # frames per row
 
 
 def parse_args() -> argparse.Namespace:
@@ -33,15 +35,11 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--video', type=Path, help='a video file; default: a generated one')
     parser.add_argument('--config', default=CONFIG, help='pre-training config (pretrain_k400.py)')
-    parser.add_argument('--columns', type=int, default=8, help='frames per row (%(default)s)')
     parser.add_argument('--seed', type=int, default=0, help='seed of all draws (%(default)s)')
     parser.add_argument(
         '--out', default='augmentations.png', help='image file to write (%(default)s)'
     )
-    args = parser.parse_args()
-    if args.columns < 1:
-        parser.error('--columns must be at least 1')
-    return args
+    return parser.parse_args()
 
 
 @plain_errors()
@@ -71,7 +69,7 @@ def main() -> None:
         f'second clip, {spans[1]}': before[1],
         'its own draw': after[1],
     }
-    chosen = np.linspace(0, len(before[0]) - 1, min(args.columns, len(before[0]))).astype(int)
+    chosen = evenly_spaced(len(before[0]), COLUMNS)
     plot_clips({title: clip[chosen] for title, clip in rows.items()}, args.out)
     print(f'{args.out}: every clip has {len(before[0])} frames, {len(chosen)} are shown')
 

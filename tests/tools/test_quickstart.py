@@ -23,10 +23,7 @@ def test_all_steps_on_tiny_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert list(tmp_path.glob('runs/*/iter_2.pth'))
 
 
-@pytest.mark.parametrize(
-    ('option', 'value'), [('--train', 10), ('--batch-size', 1), ('--steps', 0), ('--seed', -1)]
-)
-def test_numbers_that_cannot_work_are_refused(monkeypatch, capsys, option: str, value: int):
+def test_fewer_videos_than_neighbours_are_refused(monkeypatch, capsys):
     with pytest.raises(SystemExit, match='2'):
-        run_script(monkeypatch, 'quickstart.py', option, value)
-    assert option in capsys.readouterr().err
+        run_script(monkeypatch, 'quickstart.py', '--train', 10)
+    assert '--train' in capsys.readouterr().err
