@@ -26,7 +26,8 @@ from .train import Task
 
 TEMPLATE = Path(__file__).with_name('finetune.template')
 LABELLED = re.compile(rf'(.+?(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
-LR, FROZEN_LR = 3e-3, 1e-2  # chosen for batches of 16 with the encoder "tiny"; others are untried
+# Chosen together with the encoder "tiny"; others are untried
+LR, FROZEN_LR, BATCH_SIZE = 3e-3, 1e-2, 16
 TRAIN_SHARE = 0.7
 LOOKS = 4  # validations during a training
 JITTER = "dict(type='ClipColorJitter', brightness=(0.6, 1.4), contrast=(0.6, 1.4), {}prob=0.8)"
@@ -150,8 +151,12 @@ class FineTuning(Task):
         clips = load_encoder(folder / INIT).clip_input
         given = {k: getattr(options, k) for k in ('clip_len', 'frame_interval', 'size')}
         filled = {k: getattr(clips, k) if v is None else v for k, v in given.items()}
-        whole = replace(options, segment_seconds=1e7, **filled)
+        batch = options.batch_size or max(2, min(BATCH_SIZE, len(train) // 4 // machine.ranks))
+        whole = replace(options, segment_seconds=1e7, batch_size=batch, **filled)
         plan = choose(found, whole, machine, start, (train, val))
+        if options.batch_size is None:
+            reason = f'at most {BATCH_SIZE} and a quarter of the {len(train)} videos in all'
+            plan.settings['batch_size'] = Setting(batch, reason)
         for name, value in given.items():
             old = getattr(clips, name)
             reason = "the encoder's" if value in (None, old) else f'as given; {old} in the encoder'
