@@ -200,6 +200,14 @@ class Trained:
         return self.lists.classes[label] if label >= 0 else None
 
 
+def describe_failed(failed: Mapping[str, str], total: int) -> str:
+    """Say how many videos could not be read, and name the first one; '' if there are none."""
+    for name, reason in failed.items():
+        what = f'{len(failed)} of {total} videos could not be read, such as'
+        return f'{what} {printable(name)}: {printable(reason)}.'
+    return ''
+
+
 def read_encoders(cfg: Config, checkpoint: Path) -> dict[str, Encoder]:
     """Load the encoder of a training before and after it.
 

@@ -1,6 +1,5 @@
 """Write the results of a training: encoder, features, curves, report and page."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -24,7 +23,17 @@ from ..evaluation.knn import knn_classify
 from ..evaluation.linear_probe import linear_predictions
 from ..io import evenly_spaced, printable, progress, replacing
 from ..visualization.curves import PANELS, plot_curves, read_curves
-from .folder import AFTER, BEFORE, FEATURES, NUM_CLIPS, Lists, Trained, read_command, read_encoders
+from .folder import (
+    AFTER,
+    BEFORE,
+    FEATURES,
+    NUM_CLIPS,
+    Lists,
+    Trained,
+    describe_failed,
+    read_command,
+    read_encoders,
+)
 from .page import write_feature_page
 from .plan import MIN_TO_HOLD_OUT
 
@@ -70,12 +79,9 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     encoders[AFTER].meta.pop('cfg', None)  # it is beside the encoder, and has the user's paths
     (folder / FEATURES).unlink(missing_ok=True)  # never those of another encoder
     encoders[AFTER].save(folder / 'encoder.safetensors')
-    basis = dict(
-        clips=encoders[AFTER].clip_input.to_dict(),
-        files=files_sha256([checkpoint, *(lists.root / name for name in lists.names)]),
-    )
-    key = hashlib.sha256(json.dumps(basis).encode()).hexdigest()[:16]
-    store = FeatureStore(checkpoint.with_name(f'features_{key}'), basis)
+    videos = [lists.root / name for name in lists.names]
+    basis = files_sha256([checkpoint, folder / 'config.py', *videos])
+    store = FeatureStore(checkpoint.with_name(f'features_{basis[:16]}'), dict(files=basis))
     workers = cfg.train_dataloader.num_workers
     with progress('Encoding all videos', console) as on_progress:
         feats, names, failed = encode(encoders, lists, store, workers, on_progress)
@@ -135,14 +141,10 @@ def encode(
             the others would look like one of a smaller folder. Or features are not finite.
     """
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    for encoder in encoders.values():
-        encoder.to(device)
 
     def encode_clips(clips: Tensor) -> dict[str, Tensor]:  # (N, V, C, T, H, W)
-        return {
-            name: encoder.features(clips.flatten(0, 1)).unflatten(0, clips.shape[:2]).mean(1, True)
-            for name, encoder in encoders.items()
-        }
+        feats = {k: x.to(device).features(clips.flatten(0, 1)) for k, x in encoders.items()}
+        return {k: x.unflatten(0, clips.shape[:2]).mean(1, True) for k, x in feats.items()}
 
     clip_input = next(iter(encoders.values())).clip_input
     paths = [str(lists.root / name) for name in lists.names]
@@ -156,7 +158,7 @@ def encode(
         store.remove()  # the videos may be available later
         which = ' Among them are all held-out videos.' if none_held_out else ''
         raise ValueError(
-            f'{_describe(failed, len(lists.names))}{which} No report was written. Make them '
+            f'{describe_failed(failed, len(paths))}{which} No report was written. Make them '
             'available again, and start the same command again.'
         )
     feats = {when: x[:, 0] for when, x in found.feats.items()}
@@ -167,14 +169,6 @@ def encode(
                 'train anew with a lower learning rate.'
             )
     return feats, names, failed
-
-
-def _describe(failed: dict[str, str], total: int) -> str:
-    """Say how many videos could not be read, and name the first one."""
-    name, reason = next(iter(failed.items()))
-    return (
-        f'{len(failed)} of {total} videos could not be read, such as {printable(name)}: {reason}.'
-    )
 
 
 @dataclass(frozen=True)
@@ -359,7 +353,7 @@ def _notes(
         labels=(WITH_LABELS if labels else WITHOUT_LABELS).format(
             tested='the held-out videos' if unseen else 'each fifth of the videos'
         ),
-        failed=_describe(failed, len(names) + len(failed)) if failed else '',
+        failed=describe_failed(failed, len(names) + len(failed)),
     )
     return [' '.join(paragraph.split()) for paragraph in text.split('\n\n') if paragraph.strip()]
 

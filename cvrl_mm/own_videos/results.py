@@ -19,6 +19,7 @@ from rich.console import Console
 from ..datasets.lists import gather_videos
 from ..io import one_line, printable, replacing
 from ..visualization.pages import html_page, preview, text
+from .folder import describe_failed
 from .predict import Prediction, load_classifier, predict
 
 SHOWN, SHOWN_CLASSES, SHOWN_MISTAKES = 3, 8, 12  # printed, in a figure, on the page
@@ -50,9 +51,9 @@ def write_report(
         ValueError: None of the videos can be read.
     """
     pairs = [(p, label) for p, label in zip(found, labels, strict=True) if p.error is None]
-    failed = [p for p in found if p.error is not None]
+    failed = {p.video: p.error for p in found if p.error is not None}
     if not pairs:
-        raise ValueError(f'None of the held-out videos can be read, such as {failed[0].video}.')
+        raise ValueError(f'No report was written: {describe_failed(failed, len(found))}')
     probs, true = torch.cat([p.probs for p, _ in pairs]), [label for _, label in pairs]
     ks = (1, 5) if len(classes) > 5 else (1,)
     accuracy = dict(
@@ -76,10 +77,7 @@ def write_report(
         training,
     ]
     if failed:
-        notes.append(
-            f'{len(failed)} of {len(found)} videos could not be read, such as '
-            f'{printable(failed[0].video)}: {printable(failed[0].error)}.'
-        )
+        notes.append(describe_failed(failed, len(found)))
     own = probs[range(len(true)), true]
     wrong = [i for i in own.argsort().tolist() if predicted[i] != true[i]][:SHOWN_MISTAKES]
     figures = []

@@ -19,15 +19,8 @@ from uuid import uuid4
 
 import torch
 from mmaction.utils import register_all_modules
+from mmengine import dist
 from mmengine.config import Config
-from mmengine.dist import (
-    barrier,
-    broadcast_object_list,
-    get_world_size,
-    init_dist,
-    is_distributed,
-    is_main_process,
-)
 from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
@@ -137,12 +130,12 @@ def run(
                     found = task.inspect(videos, chosen, on_progress)
                 found.write(folder / 'videos.tsv')
                 _say(*found.describe(task.folders_are_classes))
-        if 'RANK' in os.environ and not is_distributed():
+        if 'RANK' in os.environ and not dist.is_distributed():
             backend = 'nccl' if torch.cuda.is_available() else 'gloo'
-            init_dist('pytorch', backend=backend, timeout=ALONE_SECONDS)
+            dist.init_dist('pytorch', backend=backend, timeout=ALONE_SECONDS)
         # The other ranks do not look at the files, which rank 0 may be replacing
         shared: list[Any] = [chosen, found is not None]
-        broadcast_object_list(shared)
+        dist.broadcast_object_list(shared)
         try:
             settle = None
             if shared[1]:
@@ -184,7 +177,7 @@ def _write_config(
         A function of the seconds per step, which writes the config anew if the number of steps
         changes much, and returns whether it does. All ranks must call it.
     """
-    ranks, trial, config = get_world_size(), folder / '.trial_config.py', folder / 'config.py'
+    ranks, trial, config = dist.get_world_size(), folder / '.trial_config.py', folder / 'config.py'
     if found is not None:
         machine = Machine(cores_per_process(), ranks, torch.cuda.is_available())
         plan = task.choose(found, options, machine, folder, start)
@@ -204,7 +197,7 @@ def _write_config(
                 with replacing(config) as part:
                     part.write_text(task.render(found, plan, options), encoding='utf-8')
                 _say(*remarks(plan, options, task.min_steps, seconds))
-        broadcast_object_list(changed)
+        dist.broadcast_object_list(changed)
         return changed[0]
 
     _wait()
@@ -233,7 +226,7 @@ def _finish(folder: Path, task: Task, settle: Callable[[float], bool] | None) ->
     else:
         _say(f'{"Continuing" if trained else "Starting"} the training of {steps} steps.')
         cfg = train(config, settle)
-    if is_main_process():
+    if dist.is_main_process():
         report = folder / 'report.md'
         written = report.stat().st_mtime_ns if report.is_file() else 0
         if written >= last_checkpoint(cfg)[1].stat().st_mtime_ns:
@@ -316,7 +309,7 @@ def time_step(config_file: Path) -> float:
         gc.collect()  # ends the workers
         for handler in MMLogger.get_current_instance().handlers:
             handler.close()  # the log file is deleted with the folder
-    broadcast_object_list(seconds)
+    dist.broadcast_object_list(seconds)
     return seconds[0]
 
 
@@ -360,7 +353,7 @@ class RemeasureHook(Hook):
         if runner.iter + 1 == REMEASURED_STEPS and self.settle is not None:
             timed = REMEASURED_STEPS - UNTIMED_STEPS
             seconds = [float(runner.message_hub.get_scalar('train/time').mean(timed))]
-            broadcast_object_list(seconds)
+            dist.broadcast_object_list(seconds)
             self.changed = self.settle(seconds[0])
             runner.train_loop.stop_training = self.changed  # type: ignore[attr-defined]
 
@@ -383,11 +376,11 @@ class ProgressHook(Hook):
         """Print a line if it is due."""
         done, total, on_terminal = runner.iter + 1, runner.max_iters, sys.stderr.isatty()
         is_due = time.monotonic() - self.shown > (1 if on_terminal else PLAIN_SECONDS)
-        if not is_main_process() or not (is_due or done == total):
+        if not dist.is_main_process() or not (is_due or done == total):
             return
         self.shown = time.monotonic()
         scalars, window = runner.message_hub.log_scalars, runner.log_processor.window_size
-        batch = runner.cfg.train_dataloader.batch_size * get_world_size()
+        batch = runner.cfg.train_dataloader.batch_size * dist.get_world_size()
         measure, choices = 'accuracy', batch
         if 'train/top1_acc' in scalars:
             measure, choices = 'top1_acc', runner.cfg.model.cls_head.num_classes
@@ -411,11 +404,11 @@ class ProgressHook(Hook):
 
 
 def _say(*lines: str) -> None:
-    if is_main_process():
+    if dist.is_main_process():
         for line in lines:
             console.print(line, markup=False)
 
 
 def _wait() -> None:
-    if is_distributed():
-        barrier()
+    if dist.is_distributed():
+        dist.barrier()

@@ -99,11 +99,6 @@ def test_folders_of_some_videos_each_are_classes(names: list[str], classes: list
     assert made(*names).classes == classes
 
 
-def test_large_videos_are_mentioned():
-    assert 'repack' in '\n'.join(made('a.mp4', size=(1920, 1080)).describe())
-    assert 'repack' not in '\n'.join(made('a.mp4').describe())
-
-
 def test_properties(tmp_path: Path):
     encode(tmp_path / 'a.mp4', num_frames=15, size=(64, 32))
     assert probe(str(tmp_path / 'a.mp4')) == (64, 32, 15, 30.0, True)

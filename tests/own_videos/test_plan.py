@@ -1,9 +1,6 @@
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cvrl_mm.own_videos.inspect import Inspection, Video
@@ -23,10 +20,8 @@ CPU = Machine(cores=2)
 GPU = Machine(cores=16, ranks=4, on_gpu=True)
 
 
-def made(number: int, frames: int = 60, rate: float = 30.0, grey: int = 0) -> Inspection:
-    videos = [
-        Video(f'{"ab"[i % 2]}/{i:05}.mp4', 256, 128, frames, rate, i < grey) for i in range(number)
-    ]
+def made(number: int, frames: int = 60, rate: float = 30.0) -> Inspection:
+    videos = [Video(f'{"ab"[i % 2]}/{i:05}.mp4', 256, 128, frames, rate) for i in range(number)]
     return Inspection(Path('/root'), videos, {}, {})
 
 
@@ -64,12 +59,6 @@ def test_wrong_options(options: dict, named: str):
 def test_too_few_videos(videos: Inspection, options: Options, machine: Machine, named: str):
     with pytest.raises(ValueError, match=named):
         choose(videos, options, machine)
-
-
-def test_numbers_of_numpy_are_stored_as_those_of_python():
-    options = Options(steps=np.int64(4), lr=np.float32(0.5), segment_seconds=np.int32(3))
-    stored = json.loads(json.dumps(asdict(options)))
-    assert (stored['steps'], stored['lr'], stored['segment_seconds']) == (4, 0.5, 3)
 
 
 def test_settings_follow_the_machine_and_the_time():
@@ -118,14 +107,6 @@ def test_frames_of_mixed_rates_are_counted_at_one_rate():
     plan.settings['steps'] = Setting(2000, 'as given')
     assert plan['fps'] == 30 and len(remarks(plan, Options())) == 1  # no video is too short
     assert choose(made(100, rate=29.97), Options(), CPU)['fps'] is None
-
-
-@pytest.mark.parametrize(
-    ('grey', 'colour', 'chosen'),
-    [(40, True, 'full'), (60, True, 'brightness'), (60, False, 'none')],
-)
-def test_colours_of_grey_videos_are_left(grey: int, colour: bool, chosen: str):
-    assert choose(made(100, grey=grey), Options(colour=colour), CPU)['colours'] == chosen
 
 
 @pytest.mark.parametrize(
