@@ -50,14 +50,14 @@ def test_the_config_builds(tmp_path: Path):
             TRANSFORMS.build(step)
     for hook in [*cfg.custom_hooks, *cfg.default_hooks.values()]:
         HOOKS.build(hook)
-    assert cfg.optim_wrapper.optimizer == dict(type='AdamW', lr=0.0014, weight_decay=1e-4)
+    assert cfg.optim_wrapper.optimizer == dict(type='AdamW', lr=0.0018, weight_decay=1e-4)
     assert cfg.train_cfg.max_iters == 100 and cfg.param_scheduler[0].end == 10
     assert cfg.randomness.seed == 3 and cfg.work_dir == str(tmp_path / 'training')
     assert cfg.train_dataloader.dataset.data_prefix.video == '/my videos'
     assert (cfg.train_dataloader.num_workers, cfg.train_dataloader.persistent_workers) == (1, True)
-    assert ClipInput.from_config(cfg) == ClipInput(8, 3, 64)
+    assert ClipInput.from_config(cfg) == ClipInput(8, 6, 48)
     text = (tmp_path / 'config.py').read_text()
-    assert '# Batch: 8 (' in text and '# Learning rate: 0.0014 (' in text
+    assert '# Batch: 10 (' in text and '# Learning rate: 0.0018 (' in text
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_options_change_the_config(tmp_path: Path):
 
     everything = transforms()
     assert {'Flip', 'ClipColorJitter', 'ClipGrayscale', 'ClipGaussianBlur'} <= set(everything)
-    assert everything['RandomResizedCrop'].area_range == (0.3, 1.0)
+    assert everything['RandomResizedCrop'].area_range == (0.4, 1.0)
     assert 'Flip' not in transforms(flip=False)
     assert not {'ClipColorJitter', 'ClipGrayscale'} & set(transforms(colour=False))
     grey = transforms(grey=True)
