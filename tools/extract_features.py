@@ -51,12 +51,7 @@ def parse_args() -> argparse.Namespace:
     ):
         parser.add_argument(name, type=int, default=default, help=text)
     parser.add_argument('--device', help='where to compute, such as cuda:0 (a GPU if there is one)')
-    args = parser.parse_args()
-    for name, least in (('num_clips', 1), ('batch_size', 1), ('workers', 0)):
-        value = getattr(args, name)
-        if value is not None and value < least:
-            parser.error(f'--{name.replace("_", "-")} must be at least {least}')
-    return args
+    return parser.parse_args()
 
 
 def default_device() -> str:

@@ -12,7 +12,6 @@ from cvrl_mm.own_videos.probe import probe_labels, read_labels
 from tests.own_videos.folder import write_folder
 
 NAMES = [f'{"ab"[i % 2]}/{i}.mp4' for i in range(16)]
-PLAIN = [f'{i}.mp4' for i in range(12)]
 
 
 @pytest.fixture(scope='module')
@@ -20,17 +19,12 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_folder(tmp_path_factory.mktemp('p'), NAMES, ['a', 'b'])
 
 
-@pytest.fixture(scope='module')
-def unsorted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_folder(tmp_path_factory.mktemp('p'), PLAIN, [])
-
-
 def _write(path: Path, labels: dict, names: list[str] = NAMES) -> Path:
     path.write_text(''.join(f'{names[i]} {label}\n' for i, label in labels.items()))
     return path
 
 
-def test_folders_are_classes(out: Path, capsys):
+def test_folders_are_classes(out: Path, tmp_path: Path, capsys):
     cvrl_cli.main(['probe', str(out)])
     shown = capsys.readouterr().out
     assert '16 videos of 2 classes' in shown and 'may share persons' in shown
@@ -38,6 +32,8 @@ def test_folders_are_classes(out: Path, capsys):
         assert re.search(rf'{title} accuracy \(%\): .* before training, .* after', shown)
     assert ', 100.0 after training; chance 50.0' in shown
     assert 'has become better' in shown
+    with pytest.raises(ValueError, match='--labels'):
+        probe_labels(write_folder(tmp_path, [f'{i}.mp4' for i in range(4)], []))
 
 
 def test_labels_of_a_list(out: Path, tmp_path: Path):
@@ -64,14 +60,10 @@ def test_names_relative_to_the_list(out: Path, tmp_path: Path):
     test = _write(tmp_path / 'test.txt', {0: 0, 1: 1})
     with pytest.raises(ValueError, match='2 of the videos'):
         probe_labels(out, labels, test)
-
-
-def test_another_video_of_the_same_name_is_none_of_the_training(out: Path, tmp_path: Path):
     (tmp_path / 'a').mkdir()
-    (tmp_path / NAMES[0]).write_bytes(b'another')
-    labels = _write(tmp_path / 'labels.txt', {0: 'x', 1: 'y'}, NAMES)
-    found = read_labels(labels, Trained.read(out))
-    assert found == {str(tmp_path / NAMES[0]): 'x', NAMES[1]: 'y'}
+    (tmp_path / NAMES[0]).write_bytes(b'another video of the same name')
+    _write(labels, {0: 'x', 1: 'y'})
+    assert read_labels(labels, Trained.read(out)) == {str(tmp_path / NAMES[0]): 'x', NAMES[1]: 'y'}
 
 
 def values(*given) -> list[float]:
@@ -137,12 +129,10 @@ def test_wrong_splits_are_refused(
         ('b/1.mp4 two words\n', r'b/1\.mp4 two'),
     ],
 )
-def test_wrong_labels_are_named(out: Path, unsorted: Path, tmp_path: Path, lines: str, named: str):
+def test_wrong_labels_are_named(out: Path, tmp_path: Path, lines: str, named: str):
     (tmp_path / 'labels.txt').write_text(lines)
     with pytest.raises(ValueError, match=named):
         probe_labels(out, tmp_path / 'labels.txt')
-    with pytest.raises(ValueError, match='--labels'):
-        probe_labels(unsorted)
 
 
 def test_a_folder_is_read(tmp_path: Path):
@@ -157,10 +147,14 @@ def test_a_folder_is_read(tmp_path: Path):
 
 
 def test_no_folder_of_a_finished_training(tmp_path: Path):
-    out = write_folder(tmp_path, ['a.mp4'], [], held_out=0)
+    out = write_folder(tmp_path, ['a/0.mp4', 'b/1.mp4'], ['a', 'b'], held_out=0)
     for folder in (tmp_path / 'missing', tmp_path, out / 'lists'):
         with pytest.raises(FileNotFoundError, match=str(folder)):
             Trained.read(folder)
+    for classes in (b'', b'a\n', b'a\xff\nb\n'):
+        (out / 'lists/classes.txt').write_bytes(classes)
+        with pytest.raises(ValueError, match=r'lists/classes\.txt'):
+            Trained.read(out)
     (out / FEATURES).unlink()
     with pytest.raises(FileNotFoundError, match=FEATURES):
         Trained.read(out)
@@ -193,12 +187,4 @@ def test_damaged_features_are_named(tmp_path: Path, content: dict | bytes | str)
     else:
         path.write_bytes(path.read_bytes()[:300] if content == 'cut' else content)
     with pytest.raises(ValueError, match=r'features\.npz is damaged'):
-        Trained.read(out)
-
-
-@pytest.mark.parametrize('classes', [b'', b'a\n', b'a\xff\nb\n'])
-def test_damaged_names_of_classes_are_named(tmp_path: Path, classes: bytes):
-    out = write_folder(tmp_path, ['a/0.mp4', 'b/1.mp4'], ['a', 'b'], held_out=0)
-    (out / 'lists/classes.txt').write_bytes(classes)
-    with pytest.raises(ValueError, match=r'lists/classes\.txt'):
         Trained.read(out)
