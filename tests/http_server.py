@@ -15,8 +15,7 @@ class Handler(SimpleHTTPRequestHandler):
 
     ``/failing-N/NAME`` answers the first N requests for NAME with 503; ``/short/NAME`` sends half
     of the file; ``/slow/NAME`` sends a byte per 20 ms without end; ``/code-N/NAME`` answers with
-    status N, and ``/head-N/NAME`` does so for HEAD alone; ``/moved/NAME`` redirects to
-    ``file:NAME``.
+    status N; ``/moved/NAME`` redirects to ``file:NAME``.
     """
 
     def do_GET(self) -> None:
@@ -25,7 +24,7 @@ class Handler(SimpleHTTPRequestHandler):
         kind, _, number = how.partition('-')
         if kind == 'failing' and self.server.requests[self.command, self.path] <= int(number):
             self.send_error(503)
-        elif kind == 'code' or (kind == 'head' and self.command == 'HEAD'):
+        elif kind == 'code':
             self.send_error(int(number))
         elif kind == 'moved':
             self.send_response(302)
@@ -45,9 +44,7 @@ class Handler(SimpleHTTPRequestHandler):
                     self.wfile.write(b'0')
         else:
             self.path = f'/{name}'
-            super().do_HEAD() if self.command == 'HEAD' else super().do_GET()
-
-    do_HEAD = do_GET
+            super().do_GET()
 
     def log_message(self, *_: object) -> None:
         """Stay silent."""

@@ -2,8 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 
 import numpy as np
 from mmaction.datasets import VideoDataset
@@ -15,10 +14,8 @@ from .decoding import HangingVideoError, read, reads_files
 from .lists import VideoList
 from .reader import UnreadableVideoError
 from .seeding import SampleIndex, seeded_draws
-from .storage import Storage
 
 PROBED_FILES = 100
-CHECKING_THREADS = 8  # remote storage answers slowly
 MAX_REPLACEMENTS = 20
 
 
@@ -29,7 +26,7 @@ class VideoListDataset(VideoDataset):
     A line of the list is ``path`` or ``path label``. The path is relative to
     ``data_prefix['video']`` and may contain spaces. Pre-training needs no labels. When the dataset
     is built, it checks whether 100 files of the list exist, so that a wrong prefix is found before
-    the first epoch.
+    the first epoch, except for files of remote storage.
 
     If the index is a :class:`SampleIndex`, as in training, the draws of the sample depend only on
     its key. A video that cannot be read is then replaced by another one, which depends on the same
@@ -138,10 +135,6 @@ class VideoListDataset(VideoDataset):
         return videos
 
     def _check_files(self, videos: Sequence[dict]) -> None:
-        exists: Callable[[str], bool] = os.path.exists
-        for transform in self.pipeline.transforms:
-            if getattr(transform, 'io_backend', 'disk') != 'disk':  # VideoFileInit or DecordInit
-                exists = Storage(transform.io_backend, **transform.kwargs).exists
         places = evenly_spaced(len(videos), PROBED_FILES)
         num_different = len({str(videos[i]) for i in places})
         if num_different <= len(places) // 2:
@@ -151,9 +144,9 @@ class VideoListDataset(VideoDataset):
                 logger='current',
                 level=logging.WARNING,
             )
-        with ThreadPoolExecutor(CHECKING_THREADS) as pool:
-            found = pool.map(exists, [videos[i]['filename'] for i in places])
-            missing = [i for i, is_there in zip(places, found, strict=True) if not is_there]
+        if any(getattr(t, 'io_backend', 'disk') != 'disk' for t in self.pipeline.transforms):
+            return
+        missing = [i for i in places if not os.path.exists(videos[i]['filename'])]
         if len(missing) > self.max_missing * len(places):
             raise FileNotFoundError(
                 f'{self.ann_file}: {len(missing)} of {len(places)} checked files do not exist, '

@@ -47,7 +47,6 @@ class VideoFileInit(BaseTransform):
 
     def __init__(self, io_backend: str = 'disk', **kwargs: object) -> None:
         self.io_backend = io_backend
-        self.kwargs = kwargs
         self._storage = None if io_backend == 'disk' else Storage(io_backend, **kwargs)
 
     def transform(self, results: dict) -> dict:

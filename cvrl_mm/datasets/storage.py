@@ -2,12 +2,10 @@
 
 import time
 import urllib.request as web
-from collections.abc import Callable
 from functools import cached_property
 from http.client import HTTPException
 from random import Random
-from typing import Any, TypeVar
-from urllib.error import HTTPError
+from typing import Any
 from urllib.parse import quote
 
 from mmengine.fileio import FileClient
@@ -15,7 +13,6 @@ from mmengine.fileio import FileClient
 from ..io import one_line
 from .reader import UnreadableVideoError
 
-Answer = TypeVar('Answer')
 PAUSES_SECONDS = (1, 2, 4)  # before the second, third and fourth attempt
 TEMPORARY_CODES = (408, 425, 429)  # time-out, too early, too many requests
 LARGEST_BYTES = 2**30  # remote files are read into memory as a whole
@@ -64,34 +61,17 @@ class Storage:
         Raises:
             UnreadableVideoError: The file does not exist, or all attempts failed.
         """
-        try:
-            return self._attempt(self._client.get, name)
-        except (OSError, HTTPException) as error:
-            raise UnreadableVideoError(name, one_line(error)) from error
-
-    def exists(self, name: str) -> bool:
-        """Return whether a file exists; True if the storage does not tell.
-
-        Raises:
-            OSError: All attempts failed.
-        """
-        look = getattr(self._client, 'exists', None)
-        try:
-            return look is None or self._attempt(look, name)
-        except PermissionError:  # for example, the bucket may not be listed
-            return True
-
-    def _attempt(self, call: Callable[[str], Answer], name: str) -> Answer:
-        for pause in PAUSES_SECONDS:
+        pauses = list(PAUSES_SECONDS)
+        while True:
             try:
-                return call(name)
+                return self._client.get(name)
             except (OSError, HTTPException) as error:
                 code = getattr(error, 'code', 500)  # of HTTPError
                 is_final = 400 <= code < 500 and code not in TEMPORARY_CODES
-                if is_final or isinstance(error, FileNotFoundError | PermissionError):
-                    raise
-            time.sleep(pause * Random().uniform(0.5, 1.5))
-        return call(name)
+                is_final |= isinstance(error, FileNotFoundError | PermissionError)
+                if is_final or not pauses:
+                    raise UnreadableVideoError(name, one_line(error)) from error
+            time.sleep(pauses.pop(0) * Random().uniform(0.5, 1.5))
 
 
 class WebFiles:
@@ -113,20 +93,7 @@ class WebFiles:
             OSError: The download failed or is truncated; also ``HTTPException``.
             ValueError: The file is larger than 1 GiB, or its download takes too long.
         """
-        return self._request('GET', address)
-
-    def exists(self, address: str) -> bool:
-        """Return whether the server has a file; True if the server does not answer this request."""
-        try:
-            self._request('HEAD', address)
-        except HTTPError as error:
-            if error.code >= 500 and error.code != 501:
-                raise
-            return error.code not in (404, 410)
-        return True
-
-    def _request(self, method: str, address: str) -> bytes:
-        request = web.Request(quote(address, safe=KEPT), method=method)
+        request = web.Request(quote(address, safe=KEPT))
         end = time.monotonic() + self.total_seconds
         content = bytearray()
         with WEB.open(request, timeout=self.timeout_seconds) as answer:
@@ -156,7 +123,6 @@ class S3Files:
         import fsspec
 
         self._files = fsspec.filesystem('s3', **kwargs)
-        self.exists = self._files.exists
 
     def get(self, address: str) -> bytes:
         """Download an object.
