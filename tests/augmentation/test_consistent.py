@@ -3,7 +3,16 @@ import random
 import numpy as np
 import pytest
 
-from cvrl_mm.augmentation import ClipGrayscale, ClipSolarize, ConsistentAugment
+from cvrl_mm.augmentation import (
+    ClipAugmentDataPreprocessor,
+    ClipColorJitter,
+    ClipGaussianBlur,
+    ClipGrayscale,
+    ClipRandAugment,
+    ClipSolarize,
+    ConsistentAugment,
+    TFRandomResizedCrop,
+)
 
 FRAME = np.random.RandomState(0).randint(0, 256, (20, 26, 3)).astype(np.uint8)
 SPATIAL = [
@@ -105,16 +114,37 @@ def test_other_samples_are_refused(results: dict, seen: str):
 
 
 @pytest.mark.parametrize(
-    ('build', 'seen'),
+    ('transform', 'wrong'),
     [
-        (lambda: ConsistentAugment(SPATIAL, over='clips'), 'over'),
-        (lambda: ConsistentAugment([TWO], over='video')(sample()), 'clip_index'),
-        (lambda: ClipGrayscale(prob=1.5), 'prob'),
-        (lambda: ClipGrayscale(prob=[0.5, 2]), 'prob'),
-        (lambda: ClipGrayscale(prob='1'), 'prob'),
-        (lambda: TWO.draw(np.random, 2), 'clip_index=2'),
+        (ConsistentAugment, dict(over='clips', transforms=[])),
+        (ClipGrayscale, dict(prob=1.5)),
+        (ClipGrayscale, dict(prob=[0.5, 2])),
+        (ClipGrayscale, dict(prob='1')),
+        (ClipColorJitter, dict(brightness=0.8)),
+        (ClipColorJitter, dict(contrast=(1.8, 0.2))),
+        (ClipColorJitter, dict(saturation=(-0.5, 1.0))),
+        (ClipColorJitter, dict(hue=(-0.6, 0.2))),
+        (ClipGaussianBlur, dict(sigma=(-1.0, 2.0))),
+        (ClipGaussianBlur, dict(kernel_size=22)),
+        (ClipSolarize, dict(threshold=128)),
+        (ClipRandAugment, dict(num_ops=0)),
+        (ClipRandAugment, dict(magnitude=11)),
+        (TFRandomResizedCrop, dict(area_range=(0.5, 0.3))),
+        (TFRandomResizedCrop, dict(area_range=(0.3, 1.5))),
+        (TFRandomResizedCrop, dict(aspect_ratio_range=(0.0, 2.0))),
+        (ClipAugmentDataPreprocessor, dict(transforms=[dict(type='Flip')])),
+        (ClipAugmentDataPreprocessor, dict(transforms=[dict(type='ClipRandAugment')])),
     ],
 )
-def test_bad_arguments_are_named(build, seen: str):
+def test_bad_arguments_are_named(transform: type, wrong: dict):
+    name, value = next(iter(wrong.items()))
+    seen = value[0]['type'] if name == 'transforms' else name
     with pytest.raises(ValueError, match=seen):
-        build()
+        transform(**wrong)
+
+
+def test_a_probability_per_clip_needs_the_clip():
+    with pytest.raises(ValueError, match='clip_index=2'):
+        TWO.draw(np.random, 2)
+    with pytest.raises(ValueError, match='clip_index'):
+        ConsistentAugment([TWO], over='video')(sample())
