@@ -248,7 +248,8 @@ def cached_linear_probe(cfg: Config, checkpoint: str, out: Path, train_views: in
     train = list_features(model, cfg, loaders[0], out / 'train', views=train_views)
     val = list_features(model, cfg, loaders[1], out / 'test')
     if cfg.model.cls_head.get('l2_normalize', True):
-        train, val = ((F.normalize(feats, dim=-1), labels) for feats, labels in (train, val))
+        # in float16, the default eps would be 0
+        train, val = ((F.normalize(x, dim=-1, eps=1e-4), labels) for x, labels in (train, val))
     schedule = ProbeSchedule.from_config(cfg, len(train[0]))
     lrs = [factor * cfg.optim_wrapper.optimizer.lr for factor in LR_FACTORS]
     tried = sweep(*train, head.num_classes, lrs, schedule)
