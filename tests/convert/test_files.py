@@ -114,13 +114,6 @@ def test_a_folder_holds_one_of_two_names(tmp_path):
         assert locate_weights(tmp_path) == tmp_path / name
 
 
-@pytest.mark.parametrize('name', ['r3d.tar.gz', 'r3d.tgz', 'r3d-1.index', 'r3d-1'])
-def test_checkpoints_of_tensorflow_must_be_converted(tmp_path, name):
-    (tmp_path / 'r3d-1.index').touch()
-    with pytest.raises(ValueError, match=rf'cvrl convert tf {tmp_path / name} OUT\.pth'):
-        locate_weights(tmp_path / name)
-
-
 def test_a_download_that_ends_early_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.hub, '_hub_dir', str(tmp_path / 'hub'))
     (tmp_path / 'encoder.pth').write_bytes(bytes(1000))
@@ -160,7 +153,11 @@ def test_a_repository_of_the_hub_holds_one_of_two_names(tmp_path, monkeypatch):
         locate_weights('hf://me/enc/other.pth')
 
 
-@pytest.mark.parametrize('address', ['hf://me', 'hf:///enc', 'http://127.0.0.1:9/'])
-def test_malformed_addresses(address):
+@pytest.mark.parametrize(
+    'address', ['hf://me', 'hf:///enc', 'http://127.0.0.1:9/', 'r3d.tar.gz', 'r3d-1.index', 'r3d-1']
+)
+def test_malformed_addresses_and_checkpoints_of_tensorflow(tmp_path, monkeypatch, address):
+    monkeypatch.chdir(tmp_path)
+    Path('r3d-1.index').touch()
     with pytest.raises(ValueError, match=address):
         locate_weights(address)
