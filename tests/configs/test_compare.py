@@ -4,20 +4,19 @@ from pathlib import Path
 
 import torch
 from mmaction.registry import MODELS
-from mmengine.config import Config
 
 from cvrl_mm.convert import convert_slowfast, save_weights
 from cvrl_mm.convert.description import ClipInput
+from tests.configs.parsed import CONFIGS, load
 from tests.convert.slowfast_files import encoder_state, moco_checkpoint
 
-CONFIGS = Path(__file__).parents[2] / 'configs/compare'
-RECOGNITION = sorted(p for p in CONFIGS.glob('slowonly_*_*.py'))
+RECOGNITION = sorted(CONFIGS.glob('compare/slowonly_*_*.py'))
 
 
 def test_a_converted_encoder_is_the_start(tmp_path: Path):
     torch.save(moco_checkpoint(encoder_state()), tmp_path / 'in.pyth')
     converted = save_weights(convert_slowfast(tmp_path / 'in.pyth'), tmp_path / 'out.pth')
-    cfg = Config.fromfile(CONFIGS / 'slowonly_linear_k400.py')
+    cfg = load('slowonly_linear_k400')
     cfg.model.backbone.width = 0.125
     cfg.model.backbone.init_cfg.checkpoint = str(converted)
     model = MODELS.build(cfg.model)
@@ -30,7 +29,7 @@ def test_a_converted_encoder_is_the_start(tmp_path: Path):
 def test_clips_are_those_of_the_encoder():
     assert len(RECOGNITION) == 5
     for path in RECOGNITION:
-        cfg = Config.fromfile(path)
+        cfg = load(path)
         clips = ClipInput.from_config(cfg)
         assert (clips.clip_len, clips.frame_interval, clips.size) == (8, 8, 256), path
         if 'mmaction2' not in path.stem:
@@ -49,7 +48,7 @@ def test_a_checkpoint_of_mmaction2_loads_as_downloaded(tmp_path: Path):
     state = {f'backbone.{k}': v for k, v in stock.state_dict().items()}
     state['cls_head.fc_cls.weight'] = torch.zeros(400, 256)
     torch.save(dict(meta=dict(mmaction_version='1.2.0'), state_dict=state), tmp_path / 'a.pth')
-    cfg = Config.fromfile(CONFIGS / 'slowonly_mmaction2_linear_ucf101_split1.py')
+    cfg = load('slowonly_mmaction2_linear_ucf101_split1')
     cfg.model.backbone.width = 0.125
     cfg.model.backbone.init_cfg.checkpoint = str(tmp_path / 'a.pth')
     model = MODELS.build(cfg.model)

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 import torch
 from mmaction.registry import MODELS, TRANSFORMS
-from mmengine.config import Config
 from mmengine.dataset import Compose
 from mmengine.fileio import load as load_yaml
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import HOOKS, PARAM_SCHEDULERS
 from torch import nn
 
-ROOT = Path(__file__).parents[2]
-CONFIGS = ROOT / 'configs'
-LEAVES = sorted(p for p in CONFIGS.rglob('*.py') if '_base_' not in p.parts)
+from tests.configs.parsed import CONFIGS, LEAVES, load
+
+ROOT = CONFIGS.parent
 FAMILY = [
     'cvrl/pretrain_k400.py',
     'cvrl/pretrain_k400_device_augment.py',
@@ -36,17 +35,9 @@ FAMILY = [
 ]
 
 
-@pytest.fixture(scope='module')
-def parsed() -> dict[Path, Config]:
-    return {path: Config.fromfile(path) for path in LEAVES}
-
-
-def load(name: str) -> Config:
-    return Config.fromfile(CONFIGS / name)
-
-
-def test_all_configs_parse_and_have_unique_names(parsed: dict[Path, Config]):
-    for path, cfg in parsed.items():
+def test_all_configs_parse_and_have_unique_names():
+    for path in LEAVES:
+        cfg = load(path)
         assert cfg.model.backbone and cfg.train_dataloader.dataset.pipeline, path
     names = [p.name for p in CONFIGS.rglob('*.py')]  # mim looks a config up by its name
     assert len(names) == len(set(names))
@@ -64,12 +55,12 @@ def test_a_config_of_each_family_builds(name: str):
         HOOKS.build(hook)
 
 
-def test_the_model_index_has_every_config_with_its_settings(parsed: dict[Path, Config]):
+def test_the_model_index_has_every_config_with_its_settings():
     metafiles = load_yaml(ROOT / 'model-index.yml')['Import']
     listed = [model for name in metafiles for model in load_yaml(ROOT / name)['Models']]
     assert sorted(ROOT / model['Config'] for model in listed) == LEAVES
     for model in listed:
-        cfg, said = parsed[ROOT / model['Config']], model['Metadata']
+        cfg, said = load(ROOT / model['Config']), model['Metadata']
         assert Path(model['Config']).stem == model['Name']
         assert said.get('Epochs') == cfg.train_cfg.get('max_epochs'), model['Name']
         assert said.get('Batch Size') == cfg.get('auto_scale_lr', {}).get('base_batch_size')

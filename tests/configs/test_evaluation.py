@@ -11,21 +11,14 @@ from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
+from tests.configs.parsed import LEAVES, load
 from tests.tiny import save_backbone, turn_down
 from tests.toy import toy_runner
 
-CONFIGS = Path(__file__).parents[2] / 'configs'
 PROTOCOLS = ('linear', 'semi', 'finetune', 'supervised')
-LEAVES = sorted(
-    path
-    for protocol in PROTOCOLS
-    for path in CONFIGS.rglob(f'{protocol}_*.py')
-    if not {'_base_', 'miniature'} & set(path.parts)
-)
-
-
-def load(name: str) -> Config:
-    return Config.fromfile(next(CONFIGS.rglob(f'{name}.py')))
+EVALUATIONS = [
+    path for path in LEAVES if path.stem.startswith(PROTOCOLS) and path.parent.name != 'miniature'
+]
 
 
 class LearningRates(Hook):
@@ -74,10 +67,10 @@ def test_learning_rate_over_a_run_is_the_papers(name: str, tmp_path: Path):
 
 def test_an_epoch_sees_every_video_of_a_subset():
     """Sec. 4.1 counts epochs; on 8 ranks, 1 % of Kinetics is two to four batches."""
-    subsets = [path for path in LEAVES if re.search(r'k[46]00_\d+pct$', path.stem)]
+    subsets = [path for path in EVALUATIONS if re.search(r'k[46]00_\d+pct$', path.stem)]
     assert len(subsets) == 8
     for path in subsets:
-        loader = Config.fromfile(path).train_dataloader
+        loader = load(path).train_dataloader
         percent = int(path.stem.split('_')[-1].removesuffix('pct'))
         num_videos = (240_000 if 'k400' in path.stem else 366_000) * percent // 100  # roughly
         per_rank = math.ceil(num_videos / 8)
@@ -87,8 +80,8 @@ def test_an_epoch_sees_every_video_of_a_subset():
 
 
 def test_clips_views_and_starts_are_the_papers():
-    for path in LEAVES:
-        cfg = Config.fromfile(path)
+    for path in EVALUATIONS:
+        cfg = load(path)
         check_clips_and_views(path, cfg)
         check_what_trains_and_where_it_starts(path, cfg)
 

@@ -12,14 +12,11 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 from torch import nn
 
-CONFIGS = Path(__file__).parents[2] / 'configs'
+from tests.configs.parsed import CONFIGS, load
+
 # Other names of a config are parts that its pipelines and models are put together from
 READ_BY_RUNNER = {*inspect.signature(Runner).parameters, 'sync_bn', 'custom_imports'}
 ABLATIONS = sorted((CONFIGS / 'ablations').glob('*.py'))
-
-
-def load(name: str) -> Config:
-    return Config.fromfile(CONFIGS / name)
 
 
 def flatten(value: object, path: str = '') -> dict[str, object]:
@@ -33,7 +30,7 @@ def flatten(value: object, path: str = '') -> dict[str, object]:
     return {k: v for key, part in items for k, v in flatten(part, f'{path}.{key}').items()}
 
 
-def differences(name: str, base: str) -> dict[str, object]:
+def differences(name: str, base: str | Path) -> dict[str, object]:
     """Return the settings in which a run of a config differs from a run of its base."""
     config, base = (
         flatten({key: part for key, part in load(n)._cfg_dict.items() if key in READ_BY_RUNNER})
@@ -205,7 +202,7 @@ def test_a_baseline_starts_otherwise_and_nothing_else(baseline: str):
     for path in paths:
         name = f'{path.stem.removesuffix(baseline)[:-1]}.py'
         (base,) = (CONFIGS / t / name for t in TRANSFERS if (CONFIGS / t / name).exists())
-        changed = differences(f'baselines/{path.name}', str(base))
+        changed = differences(f'baselines/{path.name}', base)
         assert set(changed) == BASELINES[baseline], path.name
         if baseline == 'imagenet_inflated':
             assert [255 * x for x in IMAGENET] == pytest.approx([changed[k] for k in sorted(INPUT)])
