@@ -25,21 +25,22 @@ def mean_std(x: Tensor) -> float:
     return F.normalize(x, dim=1).std(0, correction=0).mean().item() * x.shape[1] ** 0.5
 
 
-def effective_rank(x: Tensor) -> float:
+def effective_rank(x: Tensor, centred: bool = True) -> float:
     """Compute the effective rank of features (Roy & Vetterli, EUSIPCO 2007).
 
     Args:
         x: Features, (N, D).
+        centred: Whether to subtract their mean. Without it, this is RankMe (Garrido et al., ICML
+            2023), which is low for features that hardly differ.
 
     Returns:
-        The exponential of the entropy of the singular values of the l2-normalised, centred
-        features, from 1 to min(N - 1, D); 1 if all features are equal. NaN if a feature is not
-        finite.
+        The exponential of the entropy of the singular values of the l2-normalised features, from
+        1 to min(N, D); 1 if all features are equal. NaN if a feature is not finite.
     """
     x = F.normalize(x.double(), dim=1)
     if not x.isfinite().all():
         return math.nan
-    values = torch.linalg.svdvals(x - x.mean(0))
+    values = torch.linalg.svdvals(x - x.mean(0) if centred else x)
     if values[0] < 1e-9:
         return 1.0
     shares = values / values.sum()

@@ -99,8 +99,7 @@ class Inspection:
         yield f'Lengths: {low:.3g} s (5 %), {middle:.3g} s (median), {high:.3g} s (95 %)'
         yield f'Sizes: {_most_common(sizes)}; frames per second: {_most_common(rates)}'
         if with_classes and self.classes:
-            shown = ', '.join(map(printable, self.classes[:6]))
-            shown += ', …' if len(self.classes) > 6 else ''
+            shown = ', '.join(self.classes[:6]) + (', …' if len(self.classes) > 6 else '')
             yield f'{len(self.classes)} folders are classes, for the evaluation alone: {shown}'
             if outside := sum(video.folder not in self.classes for video in self.videos):
                 yield f'{outside} videos outside of them, or in smaller folders, have no class'
@@ -108,9 +107,9 @@ class Inspection:
             ('cannot be used', self.unreadable),
             ('are left out as exact copies of others', self.copies),
         ):
-            for name, why in list(files.items())[:1]:
-                example = f'{printable(name)}: {printable(why)}'
-                yield f'{len(files)} files {what} (see videos.tsv), such as {example}'
+            if files:
+                name, why = next(iter(files.items()))
+                yield f'{len(files)} files {what} (see videos.tsv), such as {name}: {why}'
         if large := sum(video.width * video.height > MAX_PIXELS for video in self.videos):
             yield f'{large} videos are larger than 1280x720; cvrl repack makes them load faster'
 
@@ -119,15 +118,14 @@ class Inspection:
 
         Control characters in names are escaped.
         """
-        rows = [(v.name, v.width, v.height, v.frames, f'{v.rate:.6g}', '') for v in self.videos] + [
-            (name, *4 * [''], note)
-            for name, note in [
-                *((name, f'unusable: {reason}') for name, reason in self.unreadable.items()),
-                *((copy, f'copy of {other}') for copy, other in self.copies.items()),
-            ]
+        notes = {name: f'unusable: {reason}' for name, reason in self.unreadable.items()}
+        notes |= {copy: f'copy of {other}' for copy, other in self.copies.items()}
+        rows = [
+            ('name', 'width', 'height', 'frames', 'rate', 'note'),
+            *((v.name, v.width, v.height, v.frames, f'{v.rate:.6g}', '') for v in self.videos),
+            *((name, *4 * [''], note) for name, note in notes.items()),
         ]
-        head = ('name', 'width', 'height', 'frames', 'rate', 'note')
-        lines = ['\t'.join(map(printable, row)) + '\n' for row in [head, *rows]]
+        lines = ['\t'.join(map(printable, row)) + '\n' for row in rows]
         path.write_text(''.join(lines), encoding='utf-8')
 
 

@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from mmengine.config import Config
 from rich.console import Console
-from scipy.special import entr
 from sklearn.model_selection import StratifiedGroupKFold
 from torch import Tensor
 
+from ..evaluation.collapse import effective_rank
 from ..evaluation.encoder import Encoder
 from ..evaluation.extraction import VideoClips
 from ..evaluation.features import FeatureStore, files_sha256
@@ -227,19 +227,8 @@ def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> li
 
 
 def rank_me(feats: np.ndarray) -> float:
-    """Compute RankMe (Garrido et al., ICML 2023), which needs no labels.
-
-    Args:
-        feats: Features, (V, C).
-
-    Returns:
-        The exponential of the entropy of the singular values of the l2-normalised features, from 1
-        to min(V, C). In contrast to :func:`.collapse.effective_rank`, they are not centred, so that
-        features that hardly differ between videos have a low value.
-    """
-    unit = feats / np.maximum(np.linalg.norm(feats, axis=1, keepdims=True), 1e-12)
-    values = np.linalg.svd(unit.astype(np.float64), compute_uv=False)
-    return float(np.exp(entr(values / max(values.sum(), 1e-12)).sum()))
+    """Compute RankMe of features, (V, C), which needs no labels; see :func:`effective_rank`."""
+    return effective_rank(torch.from_numpy(feats), centred=False)
 
 
 def classify(feats: Tensor, labels: Tensor, folds: Folds) -> list[Measure]:

@@ -406,7 +406,7 @@ class ProgressHook(Hook):
 def _say(*lines: str) -> None:
     if dist.is_main_process():
         for line in lines:
-            console.print(line, markup=False)
+            console.print(printable(line), markup=False)
 
 
 def _wait() -> None:

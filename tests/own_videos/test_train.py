@@ -302,7 +302,9 @@ def test_progress_fits_a_line(capsys, monkeypatch: pytest.MonkeyPatch):
     assert capsys.readouterr().err == f'\r\x1b[K{shown}'
 
 
-def test_names_from_outside_do_not_control_the_terminal():
+def test_names_from_outside_do_not_control_the_terminal(capsys):
+    train._say('\x1b[2J.mp4', 'next \udcff')
+    assert capsys.readouterr().err == '\\x1b[2J.mp4\nnext \\udcff\n'
     record = logging.LogRecord(
         'x', logging.WARNING, '', 0, 'lost: %s\nnext', ('\x1b[2J.mp4',), None
     )
