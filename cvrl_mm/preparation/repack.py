@@ -30,10 +30,6 @@ X264 = {'tune': 'fastdecode', 'x264-params': 'b-pyramid=none'}
 SETTINGS, FAILURES = 'repack.json', 'repack_failures.txt'
 
 
-class RepackError(ValueError):
-    """Raised if a video cannot be repacked completely."""
-
-
 @dataclass(frozen=True)
 class RepackSettings:
     """Settings of the encoder.
@@ -78,31 +74,20 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
         settings: Settings of the encoder.
 
     Raises:
-        RepackError: The source is damaged or contains no video, or the new video differs from it.
-        OSError: The disk of the target is full.
+        UnreadableVideoError: The source cannot be read.
+        ValueError: The source is damaged, or the new video differs from it.
+        OSError: The target cannot be written; also ``av.FFmpegError``.
     """
-    try:
-        with VideoFile(source, strict=True) as reader, av.open(str(target), 'w') as writer:
-            expected = _encode(reader, writer, settings)
-        with VideoFile(target, strict=True) as outcome:
-            num_frames = outcome.num_frames
-            outcome.read([num_frames - 1])
-            pts = np.array([frame.pts for frame in outcome.frames()], float)
-            seconds = pts * float(cast(Fraction, outcome.stream.time_base))
-    except UnreadableVideoError as error:
-        raise RepackError(error.reason) from error
-    except RepackError:
-        raise
-    except (av.FFmpegError, OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno in DISK_FULL:
-            raise OSError(error.errno, error.strerror, str(target)) from error
-        raise RepackError(one_line(error)) from error
-    if not len(expected) == len(seconds) == num_frames:
-        raise RepackError(
-            f'{len(expected)} frames were encoded, {len(seconds)} decoded and {num_frames} counted'
+    with VideoFile(source, strict=True) as reader, av.open(str(target), 'w') as writer:
+        expected = _encode(reader, writer, settings)
+    with VideoFile(target, strict=True) as outcome:
+        num_decoded, times = sum(1 for _ in outcome.frames()), outcome.times
+    if not len(expected) == num_decoded == len(times):
+        raise ValueError(
+            f'{len(expected)} frames were encoded, {num_decoded} decoded and {len(times)} counted'
         )
-    if np.abs(seconds - seconds[0] - expected).max() > CLOCK_SECONDS:
-        raise RepackError('the times of its frames differ from those of the source')
+    if np.abs(times - expected).max() > CLOCK_SECONDS:
+        raise ValueError('the times of its frames differ from those of the source')
 
 
 def _encode(
@@ -126,15 +111,15 @@ def _encode(
         )
         writer.mux(output.encode(small))
     if output is None:
-        raise RepackError('none of its frames can be decoded')
+        raise ValueError('none of its frames can be decoded')
     if reader.num_errors:
-        raise RepackError(f'it is damaged: {reader.num_errors} decoder errors')
+        raise ValueError(f'it is damaged: {reader.num_errors} decoder errors')
     writer.mux(output.encode())
     times = (np.array(pts) - pts[0]) * float(time_base)
     promised = float((stream.duration or 0) * time_base)
     decoded = times[-1] + max(float(1 / rate), float(duration * time_base))
     if decoded < DECODED_SHARE * promised:
-        raise RepackError(f'its header states {promised:.1f} s, but {decoded:.1f} s can be decoded')
+        raise ValueError(f'its header states {promised:.1f} s, but {decoded:.1f} s can be decoded')
     return times
 
 
@@ -342,12 +327,17 @@ def _repack_one(
     unfinished, finished = scratch / f'{os.getpid()}.mp4', target / new_name(video)
     try:
         repack_video(root / video, unfinished, settings)
+    except UnreadableVideoError as error:
+        return error.reason
+    except (av.FFmpegError, OSError, RuntimeError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            return OSError(error.errno, error.strerror, str(unfinished))
+        return str(error) if type(error) is ValueError else one_line(error)
+    try:
         finished.parent.mkdir(parents=True, exist_ok=True)
         unfinished.replace(finished)
         if finished != target / video:
             (target / video).unlink(missing_ok=True)  # the copy after an earlier failure
-    except RepackError as error:
-        return str(error)
     except OSError as error:
         return error
     return None
