@@ -1,34 +1,36 @@
-"""Measure pre-training on this machine: steps, memory, copies, loader, a training.
+"""Measure pre-training on this machine: steps, memory, loader, a training.
 
 Example:
     python tools/benchmarks/gpu_report.py --minutes 8 --out work_dirs/gpu_report
     python tools/benchmarks/gpu_report.py --out work_dirs/gpu_report --only 'step, compiled'
 
-Each row runs in a process of its own with a time limit, the most important ones first. After each
-one, OUT/results.json and OUT/report.md are written; rows of an earlier run in OUT are kept until
-they are measured again. Without a GPU, all rows run with small inputs on the CPU. This only tests
-the script; the figures are meaningless.
+The most important rows come first. Each row has a time limit, and consecutive rows of one config
+share a process. After each row, OUT/results.json and OUT/report.md are written; rows of an earlier
+run in OUT are kept until they are measured again. Without a GPU, all rows run with small inputs on
+the CPU. This only tests the script; the figures are meaningless.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import shutil
 import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import islice
+from itertools import groupby, islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from rich.console import Console
 
 ROOT = Path(__file__).parents[2]
@@ -42,25 +44,16 @@ SMALL = {
     'train_dataloader.dataset.pipeline.3.transforms.1.scale': (32, 32),
     'model.backbone.depth': 18,
     'model.backbone.width': 0.125,
+    'model.cls_head.in_channels': 64,
     'model.cls_head.hidden_channels': 16,
 }
-STOCK = dict(
-    _delete_=True,
-    type='ResNet3dSlowOnly',
-    depth=50 if ON_GPU else 18,
-    base_channels=64 if ON_GPU else 8,
-    conv1_kernel=(5, 7, 7),
-    conv1_stride_t=2,
-    pretrained=None,
-)
-FEATURES = 2048 if ON_GPU else 64  # channels of the backbone
-LAYOUTS = ('loader', 'contiguous', 'channels_last')
 ALL_STAGES = dict(stem=1, layer1=3, layer2=4, layer3=6, layer4=3)
 RECOMPUTED = dict(none={}, layer1=dict(layer1='last'), all=ALL_STAGES)
 LARGEST_BATCH = 256  # videos
 STEPS = 50 if ON_GPU else 3  # of the training
 TRAINING = f'training, {STEPS} steps'
 SMALLER_GPU = 78 * 2**30  # bytes that PyTorch can use on a GPU of 80 GB
+NUM_VIDEOS = 32 if ON_GPU else 2  # files that the loader reads again and again
 
 
 def load_config(name: str, **options: object) -> Any:
@@ -70,8 +63,7 @@ def load_config(name: str, **options: object) -> Any:
 
     register_all_modules()
     config = Config.fromfile(ROOT / 'configs' / name)
-    config.merge_from_dict({} if ON_GPU else SMALL)
-    config.merge_from_dict({'model.cls_head.in_channels': FEATURES, **options})
+    config.merge_from_dict(options if ON_GPU else SMALL | options)
     return config
 
 
@@ -86,43 +78,55 @@ def seconds(step: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+@contextmanager
+def one_rank() -> Iterator[None]:
+    """Form a group of one rank, in which batch norm and gradients use the kernels of several."""
+    dist.init_process_group(
+        'nccl' if ON_GPU else 'gloo', store=dist.HashStore(), rank=0, world_size=1
+    )
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
 class TrainingStep:
-    """A step of pre-training on random clips, including the optimiser.
+    """A step of pre-training on random clips in the loader's layout, including the optimiser.
 
     Args:
         config: Config of a pre-training.
-        layout: Memory layout. ``loader``: clips as the loader returns them (channels last) and a
-            contiguous network. ``contiguous``: both contiguous. ``channels_last``: both channels
-            last.
         compiled: Whether to compile the backbone. Activations are then not recomputed.
     """
 
-    def __init__(self, config: Any, layout: str = 'loader', compiled: bool = False) -> None:
+    def __init__(self, config: Any, compiled: bool = False) -> None:
         import memory
         from mmaction.registry import MODELS
+        from mmengine.model import MMDistributedDataParallel, convert_sync_batchnorm
         from mmengine.optim import build_optim_wrapper
 
-        if layout == 'channels_last':
-            config.model.backbone.channels_last = True
-        if compiled:  # torch.compile does not support the contexts of recomputed stages
+        if compiled:  # torch.compile does not support the hooks of recomputed stages
             config.model.backbone['recompute'] = {}
         torch.manual_seed(0)
         torch.backends.cudnn.benchmark = True
         self.model = MODELS.build(config.model).to(DEVICE).train()
         if compiled:
             self.model.backbone.compile(backend='inductor' if ON_GPU else 'eager')
+        if dist.is_initialized() and ON_GPU:  # a CPU has no kernels of synchronised batch norm
+            self.model = convert_sync_batchnorm(self.model)
+        if dist.is_initialized():
+            devices = [0] if ON_GPU else None
+            self.model = MMDistributedDataParallel(
+                self.model, device_ids=devices, broadcast_buffers=False
+            )
         self.optim_wrapper = build_optim_wrapper(self.model, config.optim_wrapper)
         self.shape = memory.sample_shape(config.train_dataloader.dataset.pipeline)
-        self.layout = layout
 
     def measure(self, videos: int, steps: int) -> dict[str, Any]:
         """Time several steps with a number of videos, after two warm-up steps."""
         from mmaction.structures import ActionDataSample
 
         clips = torch.randint(256, (videos, *self.shape, 3), dtype=torch.uint8)
-        clips = clips.permute(0, 1, 5, 2, 3, 4)
-        clips = clips.contiguous() if self.layout == 'contiguous' else clips
-        clips = clips.pin_memory() if ON_GPU else clips
+        clips = clips.permute(0, 1, 5, 2, 3, 4).to(DEVICE)  # as the training loop does
 
         def step() -> None:
             data = dict(inputs=clips, data_samples=[ActionDataSample() for _ in range(videos)])
@@ -141,19 +145,25 @@ class TrainingStep:
 
 
 def training_step(
-    name: str = K400,
-    layout: str = 'loader',
-    compiled: bool = False,
-    smaller: bool = False,
-    **options: object,
+    name: str = K400, compiled: bool = False, ranks: bool = False, **options: object
 ) -> dict[str, Any]:
-    """Measure a step with the batch size of the config; ``smaller``: as on a GPU of 80 GB."""
-    if smaller and ON_GPU:
-        total = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(SMALLER_GPU / total, 1.0))
+    """Measure a step with the batch size of the config; ``ranks``: as a rank of several."""
     config = load_config(name, **options)
-    step = TrainingStep(config, layout, compiled)
-    return step.measure(config.train_dataloader.batch_size, steps=10 if ON_GPU else 2)
+    with one_rank() if ranks else nullcontext():
+        step = TrainingStep(config, compiled)
+        return step.measure(config.train_dataloader.batch_size, steps=10 if ON_GPU else 2)
+
+
+def step_on_smaller_gpu() -> dict[str, Any]:
+    """Measure a step with the memory of a GPU of 80 GB."""
+    if not ON_GPU:
+        return training_step()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(SMALLER_GPU / total, 1.0))
+    try:
+        return training_step()
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
 
 
 def largest_batch(recompute: dict, **options: object) -> dict[str, Any]:
@@ -192,55 +202,51 @@ def kernels() -> dict[str, Any]:
     return dict(sorted(times.items(), key=lambda item: -item[1])[:30])
 
 
-def copies() -> dict[str, Any]:
-    """Measure copies of a batch to the device, from pageable and from page-locked memory."""
-    pageable = torch.zeros((617 if ON_GPU else 1) * 10**6, dtype=torch.uint8)
-    sources = dict(pageable=pageable)
-    if ON_GPU:
-        sources['pinned'] = pageable.pin_memory()
-        shared = torch.zeros_like(pageable).share_memory_()
-        if int(torch.cuda.cudart().cudaHostRegister(shared.data_ptr(), shared.nbytes, 0)) == 0:
-            sources['shared, page-locked'] = shared
-    target = torch.empty_like(pageable, device=DEVICE)
-    rates = {}
-    for name, source in sources.items():
-        times = [seconds(partial(target.copy_, source, non_blocking=True)) for _ in range(6)]
-        rates[f'{name}, GB/s'] = source.nbytes / statistics.median(times[1:]) / 1e9
-    return rates
+@dataclass(frozen=True)
+class Videos:
+    """What the loader reads.
+
+    Attributes:
+        folder: Where generated and repacked videos and the lists are written.
+        source: A folder of videos of the user; without it, videos are generated.
+    """
+
+    folder: Path
+    source: Path | None = None
+
+    def write_list(self, kind: str, length: int) -> Path:
+        """Write a list of original or repacked videos, and the videos unless they exist."""
+        from cvrl_mm.datasets.lists import find_videos
+        from cvrl_mm.io import usable_cores
+        from cvrl_mm.preparation.repack import RepackSettings, repack_video
+
+        originals = [self.folder / f'original_{i}.mp4' for i in range(NUM_VIDEOS)]
+        if self.source is not None:
+            originals = find_videos(self.source)[:NUM_VIDEOS]
+        pairs = [(path, self.folder / f'repacked_{path.stem}.mp4') for path in originals]
+
+        def prepare(original: Path, repacked: Path) -> None:
+            if not original.exists():
+                _write_video(original)
+            if kind == 'repacked' and not repacked.exists():
+                repack_video(original, repacked, RepackSettings())
+
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            list(pool.map(prepare, *zip(*pairs, strict=True)))
+        videos = [pair[kind == 'repacked'].resolve() for pair in pairs]
+        path = self.folder / f'{kind}_{length}.txt'
+        path.write_text(''.join(f'{videos[i % len(videos)]}\n' for i in range(length)))
+        return path
 
 
-def batches_from_workers() -> dict[str, Any]:
-    """Measure the time in which this process receives, copies and releases a batch, in ms."""
-    import transport
-
-    sizes = dict(videos=128, batches=12) if ON_GPU else dict(videos=2, batches=3, size=16)
-    return transport.summary(transport.measure(**sizes)['stack_collate'])
-
-
-def write_list(folder: Path, kind: str, length: int) -> Path:
-    """Write videos of the usual size of Kinetics, unless they exist, and a list of them."""
-    from cvrl_mm.preparation.repack import RepackSettings, repack_video
-
-    number = 32 if ON_GPU else 2
-    for i in range(number):
-        original, repacked = (folder / f'{x}_{i}.mp4' for x in ('original', 'repacked'))
-        if not original.exists():
-            _write_video(original, i)
-        if kind == 'repacked' and not repacked.exists():
-            repack_video(original, repacked, RepackSettings())
-    path = folder / f'{kind}_{length}.txt'
-    path.write_text(''.join(f'{kind}_{i % number}.mp4\n' for i in range(length)))
-    return path
-
-
-def _write_video(path: Path, seed: int) -> None:
-    """Write a moving texture in H.264 with the default settings of x264."""
+def _write_video(path: Path) -> None:
+    """Write a moving texture in H.264, of the usual size of Kinetics."""
     import av
     import cv2
     import numpy as np
 
     frames, (width, height) = (250, (340, 256)) if ON_GPU else (30, (68, 52))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     texture = cv2.resize(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8), (2 * width,) * 2)
     part = path.with_name(f'{path.stem}.part.mp4')  # a row that is ended leaves no cut video
     with av.open(str(part), 'w') as container:
@@ -253,14 +259,14 @@ def _write_video(path: Path, seed: int) -> None:
     part.replace(path)
 
 
-def loader_rate(folder: Path, kind: str, workers: int) -> dict[str, Any]:
+def loader_rate(videos: Videos, kind: str, workers: int) -> dict[str, Any]:
     """Measure the videos per second of the training loader with a number of workers."""
     from mmengine.runner import Runner
 
     batch, measured = (16, 10.0) if ON_GPU else (4, 0.2)
     options = {
-        'train_dataloader.dataset.ann_file': str(write_list(folder, kind, 100_000)),
-        'train_dataloader.dataset.data_prefix.video': str(folder),
+        'train_dataloader.dataset.ann_file': str(videos.write_list(kind, 100_000)),
+        'train_dataloader.dataset.data_prefix.video': '/',
         'train_dataloader.batch_size': batch,
         'train_dataloader.num_workers': workers,
     }
@@ -275,15 +281,15 @@ def loader_rate(folder: Path, kind: str, workers: int) -> dict[str, Any]:
     return dict(videos_per_second=count / (time.perf_counter() - start))
 
 
-def training(folder: Path, workers: int) -> dict[str, Any]:
+def training(videos: Videos, workers: int) -> dict[str, Any]:
     """Run ``tools/train.py`` and read the speed from its log."""
     batch = load_config(K400).train_dataloader.batch_size
-    work_dir = folder / 'training'
+    work_dir = videos.folder / 'training'
     shutil.rmtree(work_dir, ignore_errors=True)  # of an earlier run
     options = {} if ON_GPU else {k: str(v).replace(' ', '') for k, v in SMALL.items()}
     options |= {
-        'train_dataloader.dataset.ann_file': write_list(folder, 'original', STEPS * batch),
-        'train_dataloader.dataset.data_prefix.video': folder,
+        'train_dataloader.dataset.ann_file': videos.write_list('original', STEPS * batch),
+        'train_dataloader.dataset.data_prefix.video': '/',
         'train_dataloader.num_workers': workers,
         'train_cfg.max_epochs': 1,
         'default_hooks.logger.interval': max(STEPS // 5, 1),
@@ -315,39 +321,46 @@ def describe_machine() -> dict[str, Any]:
     return dict(gpu=gpu and gpu.name, gpu_GiB=memory, cores=usable_cores(), cudnn=cudnn, **versions)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Row:
-    """A row of the report: a function, its arguments, and its time limit in seconds."""
+    """A row of the report.
 
+    Attributes:
+        process: Consecutive rows with the same value share a process.
+        function: What measures it, and its arguments.
+        limit: Time limit in seconds.
+    """
+
+    process: str
     function: Callable[..., dict[str, Any]]
     arguments: dict[str, Any] = field(default_factory=dict)
     limit: float = 120
 
 
-def rows(folder: Path) -> dict[str, Row]:
-    """List all rows in the order of what they decide: step, loader, batch, options, the rest."""
+def rows(videos: Videos) -> dict[str, Row]:
+    """List all rows in the order of what they decide: step, training, loader, options."""
     from cvrl_mm.io import usable_cores
 
     workers = min(usable_cores(), 16) if ON_GPU else 1
-    found = {'step, loader': Row(training_step)}
-    found[TRAINING] = Row(training, dict(folder=folder, workers=workers), 240)
-    found['step, 80 GB'] = Row(training_step, dict(smaller=True))
-    found['kernels, ms'] = Row(kernels)
-    for layout in LAYOUTS[1:]:
-        found[f'step, {layout}'] = Row(training_step, dict(layout=layout))
+    found = {
+        'step': Row('step', training_step),
+        'step, one rank of NCCL': Row('step', training_step, dict(ranks=True)),
+        'step, 80 GB': Row('step', step_on_smaller_gpu),
+        'kernels, ms': Row('step', kernels),
+        TRAINING: Row('loader', training, dict(videos=videos, workers=workers), 240),
+    }
     for kind in ('original', 'repacked'):
         for count in (16, 8, 4) if ON_GPU else (1,):
-            arguments = dict(folder=folder, kind=kind, workers=count)
-            found[f'loader, {kind}, {count} workers'] = Row(loader_rate, arguments, 60)
+            arguments = dict(videos=videos, kind=kind, workers=count)
+            found[f'loader, {kind}, {count} workers'] = Row('loader', loader_rate, arguments, 60)
     for name, stages in RECOMPUTED.items():
-        found[f'recomputed: {name}'] = Row(largest_batch, dict(recompute=stages))
-    found['step, device augmentation'] = Row(training_step, dict(name=AUGMENTED))
-    found['step, compiled'] = Row(training_step, dict(compiled=True), 180)
-    found['step, stock'] = Row(training_step, {'model.backbone': STOCK})
+        found[f'recomputed: {name}'] = Row('options', largest_batch, dict(recompute=stages))
+    last = {'model.backbone.channels_last': True}
+    found['step, channels last'] = Row('options', training_step, last)
+    found['step, device augmentation'] = Row('augmented', training_step, dict(name=AUGMENTED))
+    found['step, compiled'] = Row('compiled', training_step, dict(compiled=True), 180)
     chunks = {'model.chunk_size': 16 if ON_GPU else 2}
-    found['chunks'] = Row(largest_batch, dict(recompute={}, **chunks))
-    found['copies'] = Row(copies)
-    found['a batch from the workers'] = Row(batches_from_workers)
+    found['chunks'] = Row('chunks', largest_batch, dict(recompute={}, **chunks))
     return found
 
 
@@ -359,26 +372,53 @@ def run_row(row: Row) -> dict[str, Any]:
         if 'out of memory' in str(error):
             return dict(outcome='out of memory')
         return dict(outcome=f'{type(error).__name__}: {error}'.splitlines()[0])
+    finally:
+        torch.cuda.empty_cache()
 
 
-def measure(name: str, out: Path, limit: float) -> dict[str, Any]:
-    """Run one row in a new process and wait for its result; end all its processes."""
-    with tempfile.NamedTemporaryFile() as result:
-        command = [sys.executable, __file__, '--out', out, '--row', name, '--result', result.name]
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+def run_rows(results: Connection, names: list[str], videos: Videos) -> None:
+    """Run some rows in this process, and send the result of each."""
+    os.setsid()  # a group with all processes that a row starts
+    for output in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    found = rows(videos)
+    for name in names:
+        results.send(run_row(found[name]))
+
+
+def measure(
+    names: list[str], videos: Videos, deadline: float
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Run rows in a new process, and yield the result of each.
+
+    A process that exceeds the limit of a row, or that ends, is followed by another one. After the
+    deadline, no more rows run.
+    """
+    found, waiting = rows(videos), list(names)
+    context = multiprocessing.get_context('spawn')
+    while waiting:
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=run_rows, args=(sender, waiting, videos))
+        process.start()
+        sender.close()
         try:
-            process.wait(limit)
-            return json.loads(result.read())
-        except subprocess.TimeoutExpired:
-            return dict(outcome=f'ended after {limit:.0f} s')
-        except ValueError:
-            return dict(outcome=f'the process ended with {process.returncode}')
+            while waiting:
+                limit = min(found[waiting[0]].limit, deadline - time.monotonic())
+                if limit < 0:
+                    return
+                if not receiver.poll(limit):
+                    yield waiting.pop(0), dict(outcome=f'ended after {limit:.0f} s')
+                    break
+                yield waiting[0], receiver.recv()
+                waiting.pop(0)
+        except EOFError:
+            process.join()
+            yield waiting.pop(0), dict(outcome=f'the process ended with {process.exitcode}')
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process.kill()
+            process.join()
 
 
 def text(result: dict[str, Any]) -> str:
@@ -396,21 +436,19 @@ def text(result: dict[str, Any]) -> str:
 def advice(results: dict[str, dict[str, Any]]) -> str:
     """Recommend settings for this GPU, based on the finished rows."""
     rates = {name: result.get('videos_per_second', 0.0) for name, result in results.items()}
-    steps = {layout: rates.get(f'step, {layout}', 0.0) for layout in LAYOUTS}
-    best = max(steps, key=lambda layout: steps[layout])
-    if not steps[best]:
-        return 'No step was measured, so no setting can be recommended.'
-    switch = 'model.backbone.channels_last=True' if best == 'channels_last' else 'the default'
-    said = [f'Fastest layout: {best} ({steps[best]:.0f} videos/s; {switch}).']
+    step = rates.get('step')
+    if not step:
+        return 'The step was not measured, so no setting can be recommended.'
+    said = [f'The step: {step:.0f} videos/s.']
+    for name, rate in rates.items():
+        if rate and name.startswith('step, '):
+            said.append(f'With {name.removeprefix("step, ")}: {rate / step:.2f} x.')
     for name in RECOMPUTED:
         if results.get(f'recomputed: {name}', {}).get('largest_batch', 0) >= 128:
             said.append(f'The least recomputation that fits 128 videos: {name}.')
             break
-    for name in ('compiled', 'device augmentation', 'stock'):
-        if steps['loader'] and (rate := rates.get(f'step, {name}')):
-            said.append(f'The rate of the step, {name}: {rate / steps["loader"]:.2f} x.')
     loaders = {name: rate for name, rate in rates.items() if rate and name.startswith('loader')}
-    if enough := [name for name, rate in loaders.items() if rate >= steps[best]]:
+    if enough := [name for name, rate in loaders.items() if rate >= step]:
         fewest = min(enough, key=lambda name: loaders[name])
         said.append(f'The slowest loader that keeps up: {fewest.removeprefix("loader, ")}.')
     elif loaders:
@@ -443,30 +481,24 @@ def main() -> None:
     )
     parser.add_argument('--minutes', type=float, default=8, help='time for everything')
     parser.add_argument('--out', type=Path, required=True, help='folder of the results')
+    parser.add_argument('--videos', type=Path, help='folder of real videos (default: generated)')
     parser.add_argument('--only', metavar='ROW', help='measure this row alone')
-    parser.add_argument('--row', help=argparse.SUPPRESS)
-    parser.add_argument('--result', type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    (videos := args.out.resolve() / 'videos').mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + 60 * args.minutes
+    (folder := args.out.resolve() / 'videos').mkdir(parents=True, exist_ok=True)
+    videos = Videos(folder, args.videos)
     found = rows(videos)
-    if args.row:
-        args.result.write_text(json.dumps(run_row(found[args.row])))
-        return
     if args.only and args.only not in found:
         parser.error(f'--only must be one of: {"; ".join(found)}')
-    deadline = time.monotonic() + 60 * args.minutes
     machine, results = describe_machine(), {}
     with suppress(OSError, ValueError, KeyError):
         results = json.loads((args.out / 'results.json').read_text('utf-8'))['results']
-    for name in [args.only] if args.only else found:
-        left = deadline - time.monotonic()
-        if left > 5:
-            results[name] = measure(name, args.out, min(found[name].limit, left))
-        else:
-            results.setdefault(name, dict(outcome='skipped: no time left'))
-        results = {name: results[name] for name in found if name in results}
-        write(args.out, machine, results)
-        Console().print(f'{name}: {text(results[name])}', highlight=False)
+    for _, group in groupby([args.only] if args.only else found, lambda name: found[name].process):
+        for name, result in measure([*group], videos, deadline):
+            results[name] = result
+            results = {name: results[name] for name in found if name in results}
+            write(args.out, machine, results)
+            Console().print(f'{name}: {text(result)}', highlight=False)
     Console().print(f'\n{advice(results)}\nWritten to {args.out / "report.md"}.')
 
 
