@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from reprlib import repr as short
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -137,7 +137,7 @@ class _Limit:
 class _Limited:
     """A stream that ends with an error after a number of bytes, headers of an archive included."""
 
-    def __init__(self, file: IO[bytes], limit: _Limit) -> None:
+    def __init__(self, file: gzip.GzipFile, limit: _Limit) -> None:
         self.file, self.limit = file, limit
 
     def read(self, num_bytes: int) -> bytes:
