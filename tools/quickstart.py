@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from mmaction.registry import DATASETS
 from mmaction.utils import register_all_modules
 from mmengine.config import Config
-from mmengine.runner import Runner, find_latest_checkpoint, set_random_seed
+from mmengine.runner import Runner, find_latest_checkpoint
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -29,12 +28,7 @@ from cvrl_mm.evaluation.linear_probe import frozen_accuracy
 from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.own_videos.train import ProgressHook, QuietRunner
 from cvrl_mm.synthetic.motion import CLASSES, write_motion_videos
-from cvrl_mm.visualization.curves import (
-    plot_clips,
-    plot_curves,
-    read_curves,
-    trace_augmentation,
-)
+from cvrl_mm.visualization.curves import plot_curves, read_curves
 
 CONFIG = Path(__file__).resolve().parents[1] / 'configs/miniature/cvrl_motion.py'
 CORES = usable_cores()
@@ -76,8 +70,6 @@ def main() -> None:
     with timed_step('Writing videos', seconds):
         data = write_videos(args)
     config = make_config(args, data)
-    with timed_step('Drawing a sample', seconds):
-        draw_sample(config, args.out / 'augmentation.png')
     with timed_step('Pre-training without labels', seconds):
         runner = QuietRunner.from_cfg(config)
         runner.register_hook(ProgressHook())
@@ -127,19 +119,6 @@ def make_config(args: argparse.Namespace, data: Path) -> Config:
     return config
 
 
-def draw_sample(config: Config, path: Path) -> None:
-    """Draw the two clips of one training video before and after augmentation."""
-    set_random_seed(config.randomness.seed)  # the crop and flip of MMAction2 use random
-    dataset = DATASETS.build(config.train_dataloader.dataset)
-    before, after, frame_inds = trace_augmentation(dataset, 0)
-    name = CLASSES.names[dataset.get_data_info(0)['label']]
-    rows = {}
-    for i, inds in enumerate(frame_inds):
-        rows[f'{name}, clip {i + 1}: frames {inds[0]} to {inds[-1]}'] = before[i]
-        rows[f'clip {i + 1}, augmented'] = after[i]
-    plot_clips(rows, path)
-
-
 def evaluate(config: Config, checkpoint: str) -> dict[str, dict[str, float]]:
     """Measure the untrained and the pre-trained network on the same clips."""
     batches = {}
@@ -174,8 +153,8 @@ def report(
     (args.out / 'results.json').write_text(json.dumps(results, indent=2) + '\n')
     console.print(table)
     console.print(
-        f'{sum(seconds.values()):.0f} seconds. In {args.out}: results.json, augmentation.png, '
-        'curves.png, the videos and the run.'
+        f'{sum(seconds.values()):.0f} seconds. In {args.out}: results.json, curves.png, the videos '
+        'and the run.'
     )
 
 

@@ -18,8 +18,7 @@ def test_all_steps_on_tiny_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert all(0 <= value <= 1 for value in row.values())
     assert results['accuracy']['chance']['linear'] == 1 / 16
     assert (results['settings']['steps'], results['settings']['batch_size']) == (2, 32)
-    for picture in ('augmentation.png', 'curves.png'):
-        assert cv2.imread(str(tmp_path / picture)).std() > 10
+    assert cv2.imread(str(tmp_path / 'curves.png')).std() > 10
     assert list(tmp_path.glob('runs/*/iter_2.pth'))
 
 
