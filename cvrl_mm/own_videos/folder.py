@@ -1,11 +1,12 @@
 """The output folder of a training: the command that it belongs to, its lists and its results."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from os.path import abspath, realpath
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from mmengine.config import Config
@@ -15,7 +16,7 @@ from ..convert.description import ClipInput, architecture_of
 from ..datasets.lists import read_lines, read_video_list
 from ..evaluation.encoder import Encoder, load_encoder
 from ..evaluation.extraction import VideoClips
-from ..evaluation.features import build_recognizer, read_arrays
+from ..evaluation.features import FeatureStore, build_recognizer, read_arrays
 from ..io import printable, replacing
 from .config import INPUTS
 from .plan import Options
@@ -24,6 +25,7 @@ COMMAND = 'command.json'
 FEATURES = 'features.npz'
 BEFORE, AFTER = 'before training', 'after training'
 NUM_CLIPS = 4  # per video, evenly spaced
+BATCH_VIDEOS = 4
 
 
 def claim(
@@ -222,35 +224,41 @@ def read_encoders(cfg: Config, checkpoint: Path) -> dict[str, Encoder]:
 
 
 def encode_videos(
-    encoders: Mapping[str, Encoder], paths: Sequence[str]
+    encoders: Mapping[str, Encoder],
+    paths: Sequence[str],
+    store: FeatureStore | None = None,
+    num_workers: int = 0,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Encode videos that are not of the training; each one is decoded once.
+    """Encode videos with several encoders; each video is decoded once.
 
     Args:
         encoders: Encoders by name, which take the same clips.
         paths: Paths of the videos.
+        store: Keeps the features, so that an interrupted computation can continue.
+        num_workers: Number of decoding processes.
+        on_progress: Called with the number of finished videos and the number of all videos.
 
     Returns:
-        Features by name of the encoder, (V, C), of the V videos that could be read, and the others
-        as ``{path: reason}``.
+        Features by name of the encoder, (V, C) float32 on the CPU, the means over the clips of
+        the V videos that could be read; and the others as ``{path: reason}``.
 
     Raises:
         ValueError: No video can be read.
     """
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    feats: dict[str, list[Tensor]] = {name: [] for name in encoders}
-    failed = {}
+
+    def encode(clips: Tensor) -> dict[str, Tensor]:  # (N, V, C, T, H, W)
+        feats = {k: x.to(device).features(clips.flatten(0, 1)) for k, x in encoders.items()}
+        return {k: x.unflatten(0, clips.shape[:2]).mean(1, True) for k, x in feats.items()}
+
     videos = VideoClips(paths, next(iter(encoders.values())).clip_input, NUM_CLIPS)
-    for i, path in enumerate(paths):
-        sample = videos[i]
-        if 'error' in sample:
-            failed[path] = sample['error']
-            continue
-        for name, encoder in encoders.items():
-            feats[name].append(encoder.to(device).features(sample['inputs']).mean(0).cpu())
-    if len(failed) == len(paths):
-        path, reason = next(iter(failed.items()))
-        raise ValueError(
-            f'None of the videos can be read; the first one is {printable(path)}: {reason}.'
-        )
-    return {name: torch.stack(x) for name, x in feats.items()}, failed
+    with TemporaryDirectory() as folder:
+        store = store or FeatureStore(folder, {})
+        store.fill(videos, encode, BATCH_VIDEOS, num_workers, on_progress=on_progress)
+        found = store.load()
+        failed = {paths[i]: reason for i, reason in found.errors.items()}
+        if not found.feats:
+            store.remove()  # the videos may be available later
+            raise ValueError(describe_failed(failed, len(paths)))
+    return {name: x[:, 0] for name, x in found.feats.items()}, failed

@@ -1,13 +1,11 @@
 """Pages with pictures: neighbours and a map of all videos, and the neighbours of chosen videos."""
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import Template
 
 import numpy as np
 import torch.nn.functional as F
-from sklearn.cluster import KMeans
 from sklearn.manifold import TSNE
 from torch import Tensor
 
@@ -33,8 +31,7 @@ TEMPLATE = Path(__file__).with_name('page.html')
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#999999', '#F0E442')
 SHOWN_VIDEOS, SHOWN_NEIGHBOURS = 8, 5
 SPARE_NEIGHBOURS = 5  # in place of the query and its copies
-MAX_MAP_VIDEOS, MAX_PICTURES = 3000, 300  # dots, and those with a picture
-MAX_CLUSTERS = 8
+MAX_MAP_VIDEOS = 500  # each with a picture
 MAP_PIXELS = 72  # longer side of a frame
 
 
@@ -53,32 +50,24 @@ def write_feature_page(
         notes: Paragraphs below the table.
         table: Rows of text; the first one is the header.
         trained: The videos and their features. The held-out ones are shown with their neighbours,
-            or some of all videos if there are none. The classes, or else clusters, colour the map.
+            or some of all videos if there are none. The classes colour the map.
     """
     names, lists = trained.names, trained.lists
-    labels = lists.labels_of(names)
+    labels, groups = lists.labels_of(names), [*lists.classes, 'no class']
+    if not labels:
+        labels, groups = [0] * len(names), ['a video']
     rows, _ = neighbour_rows(_held_out(trained, SHOWN_VIDEOS, SHOWN_NEIGHBOURS))
-    chosen = evenly_spaced(len(names), MAX_MAP_VIDEOS)
-    groups = [*lists.classes, 'no class']
-    given = [labels[i] % len(groups) for i in chosen if labels]  # -1 is the last group
-    places, colours, clusters = map_videos(trained.feats[chosen], given)
-    groups = groups if labels else clusters
-    strips = {
-        chosen[i]: pictures(lists.root / names[chosen[i]], MAP_PIXELS)[0]
-        for i in evenly_spaced(len(chosen), MAX_PICTURES)
-    }
-    points = [
-        dict(name=names[i], group=group, picture=strips.get(i, ''))
-        for i, group in zip(chosen, colours, strict=True)
-    ]
-    dots = [
-        f'<circle cx="{10 + 620 * x:.1f}" cy="{10 + 620 * y:.1f}" r="5" '
-        f'fill="{_colour(group)}" data-index="{n}" aria-label="{text(names[i])}"/>'
-        for n, (i, group, (x, y)) in enumerate(zip(chosen, colours, places, strict=True))
-    ]
+    chosen, dots = evenly_spaced(len(names), MAX_MAP_VIDEOS), []
+    for i, (x, y) in zip(chosen, map_videos(trained.feats[chosen]), strict=True):
+        picture, _ = pictures(lists.root / names[i], MAP_PIXELS)
+        about = text(f'{names[i]} ({groups[labels[i]]})')  # -1 is the last group
+        dots.append(
+            f'<circle cx="{10 + 620 * x:.1f}" cy="{10 + 620 * y:.1f}" r="5" '
+            f'fill="{_colour(labels[i] % len(groups))}" data-tip="{picture}" aria-label="{about}"/>'
+        )
     legend = [
         f'<span><i class="key" style="background:{_colour(i)}"></i>{text(groups[i])}</span>'
-        for i in sorted(set(colours))
+        for i in sorted({label % len(groups) for label in labels})
     ]
     head, *body = table
     page = Template(HEAD + TEMPLATE.read_text(encoding='utf-8')).substitute(
@@ -91,8 +80,6 @@ def write_feature_page(
         legend='\n'.join(legend),
         dots='\n'.join(dots),
         tip=TIP,
-        # No text can end the script element
-        data=json.dumps(dict(groups=groups, points=points)).replace('<', '\\u003c'),
     )
     path.write_text(page, encoding='utf-8')
 
@@ -131,29 +118,14 @@ def _queries(
     return queries
 
 
-def map_videos(
-    feats: Tensor, labels: Sequence[int] = ()
-) -> tuple[np.ndarray, list[int], list[str]]:
-    """Map videos to two dimensions (t-SNE) and group them.
-
-    Args:
-        feats: Features, (V, C).
-        labels: Group of each video; if empty, at most 8 clusters are found.
-
-    Returns:
-        Places, (V, 2) from 0 to 1, the group of each video, and the names of the clusters.
-    """
+def map_videos(feats: Tensor) -> np.ndarray:
+    """Map features, (V, C), to two dimensions by t-SNE; return places, (V, 2) from 0 to 1."""
     unit = F.normalize(feats, dim=1).numpy()
     perplexity = min(30.0, max(1.0, (len(unit) - 1) / 3))
     places = np.zeros((len(unit), 2))
     if np.ptp(unit, axis=0).any():  # scikit-learn crashes on equal points, as of a collapse
         places = TSNE(init='pca', perplexity=perplexity, random_state=0).fit_transform(unit)
-    places = (places - places.min(0)) / np.maximum(np.ptp(places, axis=0), 1e-9)
-    if labels:
-        return places, list(labels), []
-    number = max(1, min(MAX_CLUSTERS, len(unit) // 10))
-    groups = KMeans(number, n_init=4, random_state=0).fit_predict(unit).tolist()
-    return places, groups, [f'cluster {i + 1}' for i in range(number)]
+    return (places - places.min(0)) / np.maximum(np.ptp(places, axis=0), 1e-9)
 
 
 def _row(tag: str, cells: Iterable[str]) -> str:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from ..evaluation.collapse import effective_rank
 from ..evaluation.encoder import Encoder
-from ..evaluation.extraction import VideoClips
 from ..evaluation.features import FeatureStore, files_sha256
 from ..evaluation.knn import knn_classify
 from ..evaluation.linear_probe import linear_predictions
@@ -31,6 +30,7 @@ from .folder import (
     Lists,
     Trained,
     describe_failed,
+    encode_videos,
     read_command,
     read_encoders,
 )
@@ -38,7 +38,6 @@ from .page import write_feature_page
 from .plan import MIN_TO_HOLD_OUT
 
 TEMPLATE = Path(__file__).with_name('report.template')
-BATCH_VIDEOS = 4
 FOLDS = 5
 MAX_NEIGHBOURS = 20
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
@@ -140,19 +139,10 @@ def encode(
         ValueError: Half of the videos or more, or all held-out videos, cannot be read: a report of
             the others would look like one of a smaller folder. Or features are not finite.
     """
-    device = 'cuda' if torch.cuda.is_available() else 'cpu'
-
-    def encode_clips(clips: Tensor) -> dict[str, Tensor]:  # (N, V, C, T, H, W)
-        feats = {k: x.to(device).features(clips.flatten(0, 1)) for k, x in encoders.items()}
-        return {k: x.unflatten(0, clips.shape[:2]).mean(1, True) for k, x in feats.items()}
-
-    clip_input = next(iter(encoders.values())).clip_input
     paths = [str(lists.root / name) for name in lists.names]
-    videos = VideoClips(paths, clip_input, NUM_CLIPS)
-    store.fill(videos, encode_clips, BATCH_VIDEOS, num_workers, on_progress=on_progress)
-    found = store.load()
-    names = [lists.names[i] for i in found.indices.tolist()]
-    failed = {lists.names[i]: reason for i, reason in found.errors.items()}
+    feats, unread = encode_videos(encoders, paths, store, num_workers, on_progress)
+    failed = {n: unread[p] for n, p in zip(lists.names, paths, strict=True) if p in unread}
+    names = [name for name in lists.names if name not in failed]
     none_held_out = lists.held_out(lists.names) and not lists.held_out(names)
     if none_held_out or len(failed) >= len(names):
         store.remove()  # the videos may be available later
@@ -161,7 +151,6 @@ def encode(
             f'{describe_failed(failed, len(paths))}{which} No report was written. Make them '
             'available again, and start the same command again.'
         )
-    feats = {when: x[:, 0] for when, x in found.feats.items()}
     for when, x in feats.items():
         if not x.isfinite().all():
             raise ValueError(

@@ -27,7 +27,6 @@ from mmengine.runner import Runner
 from rich.console import Console
 
 from ..cli import read_config
-from ..convert.description import ClipInput
 from ..datasets.lists import gather_videos
 from ..engine.runtime import print_warnings_only
 from ..evaluation.encoder import load_encoder
@@ -162,9 +161,7 @@ def _copy_start(init: str | None, folder: Path) -> Network | None:
     encoder.save(folder / INIT)
     backbone = dict(encoder.meta['backbone'])
     channels = encoder.features(torch.zeros(1, 3, 8, 64, 64, dtype=torch.uint8)).shape[1]
-    given, default = encoder.clip_input, ClipInput()
-    same = (given.mean, given.std) == (default.mean, default.std)
-    scale = {} if same else dict(mean=list(given.mean), std=list(given.std))
+    scale = dict(mean=list(encoder.clip_input.mean), std=list(encoder.clip_input.std))
     return Network(backbone, channels, 224 if backbone.get('depth', 50) >= 50 else 112, scale)
 
 

@@ -146,7 +146,7 @@ def _figure(
     name = text(f'{path.parent.name}/{path.name}' if path.parent.name else path.name)
     caption = name if label is None or label == path.parent.name else f'{text(label)}<br>{name}'
     strip, motion = shown[video]
-    picture = f'<img src="{strip}" data-motion="{motion}" alt="{text(video)}">'
+    picture = f'<img src="{strip}" data-tip="{motion}" alt="{text(video)}">'
     if not strip:
         picture = f'<p title="{text(video)}">cannot be read</p>'
     return f'<figure class="{kind}">{picture}{below}<small>{caption}</small></figure>'

@@ -60,9 +60,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_page_shows_all_videos_and_needs_no_other_file(page: Path):
     text = page.read_text(encoding='utf-8')
-    data = json.loads(text.split('id="data">')[1].split('</script>')[0])
-    assert [point['name'] for point in data['points']] == NAMES
-    assert [bool(point['picture']) for point in data['points']] == [True] * 5 + [False]
+    tips = re.findall(r'data-tip="(\S*)" aria-label="(.*?)"', text)
+    assert [unescape(name).rpartition(' (')[0] for _, name in tips] == NAMES
+    assert [bool(picture) for picture, _ in tips] == [True] * 5 + [False]
     assert 'http' not in re.sub(r'data:[^"]*', '', text)
     assert not [tag for tag in ('<b>', 'ri<ght', '<img src=x', '<script>doc') if tag in text]
     dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="5" fill="(\S+)"', text)
@@ -87,8 +87,7 @@ def test_a_page_in_a_browser(page: Path, tmp_path: Path):
 
 
 def test_equal_features_have_a_map():  # the t-SNE of scikit-learn crashes on them
-    places, groups, names = map_videos(torch.rand(1, 16).repeat(30, 1))
-    assert not places.any() and len(groups) == 30 and names[0] == 'cluster 1'
+    assert not map_videos(torch.rand(1, 16).repeat(30, 1)).any()
 
 
 def test_each_class_has_its_colour():

@@ -55,7 +55,7 @@ def test_the_page_marks_right_and_wrong_and_needs_no_other_file(videos: list[str
     folder = Path(videos[0]).parent.name  # tells videos of one name apart
     assert f'<small>a &lt; b<br>{folder}/0.mp4</small>' in content and 'a < b' not in content
     assert '0.912' in content and '2 of 4 neighbours' in content
-    sources = re.findall(r'(?:src|data-motion)="([^"]+)"', content)
+    sources = re.findall(r'(?:src|data-tip)="([^"]+)"', content)
     assert len(sources) == 12 and all(source.startswith('data:') for source in sources)
     assert os.listdir(page.parent) == ['index.html']
 
