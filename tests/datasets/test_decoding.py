@@ -60,6 +60,7 @@ def load(request: pytest.FixtureRequest) -> Callable[[Path], dict]:
     return load
 
 
+@pytest.mark.parametrize('load', ['VideoFile'], indirect=True)
 def test_unusual_files_are_read(load: Callable[[Path], dict], tmp_path: Path):
     files = write_odd(tmp_path)
     shapes = {path.stem: (len(out := load(path)['imgs']), *out[0].shape) for path in files}
