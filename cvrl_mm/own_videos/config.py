@@ -143,10 +143,14 @@ def write_lists(inspection: Inspection, plan: Plan, folder: Path) -> None:
         folder: Output folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    labels = {name: label for label, name in enumerate(inspection.classes)}
+    numbers = {name: label for label, name in enumerate(inspection.classes)}
+    labels = {
+        video.name: numbers.get(folder, -1)
+        for video, folder in zip(inspection.videos, inspection.folders, strict=True)
+    }
 
     def labelled(videos: list[Video]) -> list[str]:
-        return [f'{video.name} {labels.get(video.folder, -1)}' for video in videos]
+        return [f'{video.name} {labels[video.name]}' for video in videos]
 
     lists = dict(
         train=labelled(plan.train),

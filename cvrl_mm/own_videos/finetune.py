@@ -19,7 +19,7 @@ from ..datasets.lists import VIDEO_SUFFIXES, check_sources, find_videos, read_li
 from ..evaluation.encoder import load_encoder
 from ..io import printable, progress, usable_cores
 from .config import INIT, INPUTS, WARMUP_SHARE, comment, shared_fields
-from .inspect import Inspection, Video, class_folder, inspect
+from .inspect import Inspection, Video, class_folders, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose
 from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
 from .train import Task
@@ -75,9 +75,11 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
     check_sources(sources)
     for source in map(Path, sources):
         if source.is_dir():
+            paths = find_videos(source)
+            folders = class_folders([path.relative_to(source).as_posix() for path in paths])
             found = [
-                (path, class_folder(path.relative_to(source).as_posix()) or source.absolute().name)
-                for path in find_videos(source)
+                (path, folder or source.absolute().name)
+                for path, folder in zip(paths, folders, strict=True)
             ]
         else:
             beside = source.parent / 'classes.txt'  # as cvrl list writes it

@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from os.path import abspath, commonpath, relpath
 from pathlib import Path
 
@@ -47,18 +48,16 @@ class Video:
         """Length in seconds."""
         return self.frames / self.rate
 
-    @property
-    def folder(self) -> str:
-        """The first folder of the name that is not a split such as train; '' if there is none."""
-        return class_folder(self.name)
 
+def class_folders(names: Sequence[str]) -> list[str]:
+    """Return the first folder of each name; '' if there is none.
 
-def class_folder(name: str) -> str:
-    """Return the first folder of a name that is not a split such as train; '' if there is none."""
-    folders = name.split('/')[:-1]
-    if folders and folders[0].lower() in SPLITS:
-        folders = folders[1:]
-    return folders[0] if folders else ''
+    If the first folders are all splits such as train, with folders below them, the latter count.
+    """
+    folders = [name.split('/')[:-1] for name in names]
+    if all(x[0].lower() in SPLITS and len(x) > 1 for x in folders if x):
+        folders = [x[1:] for x in folders]
+    return [x[0] if x else '' for x in folders]
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,11 @@ class Inspection:
     unreadable: dict[str, str]
     copies: dict[str, str]
 
+    @cached_property
+    def folders(self) -> list[str]:
+        """The folders of the videos, which may be classes; see :func:`class_folders`."""
+        return class_folders([video.name for video in self.videos])
+
     @property
     def classes(self) -> list[str]:
         """The names of the folders that are used as classes, else an empty list.
@@ -84,7 +88,7 @@ class Inspection:
         These are the folders with at least 5 videos, if there are two or more of them and half of
         all videos lie in them. The other videos have no class.
         """
-        count = Counter(video.folder for video in self.videos if video.folder)
+        count = Counter(filter(None, self.folders))
         names = sorted(name for name, number in count.items() if number >= MIN_CLASS_VIDEOS)
         inside = sum(count[name] for name in names)
         return names if len(names) > 1 and 2 * inside >= len(self.videos) else []
@@ -101,7 +105,7 @@ class Inspection:
         if with_classes and self.classes:
             shown = ', '.join(self.classes[:6]) + (', …' if len(self.classes) > 6 else '')
             yield f'{len(self.classes)} folders are classes, for the evaluation alone: {shown}'
-            if outside := sum(video.folder not in self.classes for video in self.videos):
+            if outside := sum(folder not in self.classes for folder in self.folders):
                 yield f'{outside} videos outside of them, or in smaller folders, have no class'
         for what, files in (
             ('cannot be used', self.unreadable),

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engine.knn_monitor import MIN_VIDEOS
 from ..io import evenly_spaced
-from .inspect import Inspection, Video
+from .inspect import Inspection, Video, class_folders
 
 PAPER_SPAN_SECONDS = 32 / 30  # 16 frames with stride 2 at 30 frames per second (Sec. 4.1)
 MIN_SIZE = 32  # pixels; the encoder reduces frames by a factor of 32
@@ -246,7 +246,8 @@ def split_watched(videos: list[Video], seed: int) -> tuple[list[Video], list[Vid
         return videos, videos
     number = min(MAX_WATCHED, round(WATCHED_SHARE * len(videos)))
     order = np.random.default_rng(seed).permutation(len(videos)).tolist()
-    by_folder = sorted(order, key=lambda i: videos[i].folder)
+    folders = class_folders([video.name for video in videos])
+    by_folder = sorted(order, key=lambda i: folders[i])
     chosen = {by_folder[i] for i in evenly_spaced(len(videos), number)}
     train = [video for i, video in enumerate(videos) if i not in chosen]
     return train, [videos[i] for i in sorted(chosen)]

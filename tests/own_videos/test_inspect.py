@@ -47,7 +47,7 @@ def test_names_are_those_that_the_user_sees(tmp_path: Path):
     for sources in ([tmp_path / 'x'], [tmp_path / 'x/fight', tmp_path / 'x/calm']):
         found = inspect(sources, 1)
         assert found.root == tmp_path / 'x'
-        assert [video.folder for video in found.videos] == ['calm', 'fight']
+        assert found.folders == ['calm', 'fight']
     (tmp_path / 'x/fight/2.mp4').symlink_to(tmp_path / 'store.mkv')
     (tmp_path / 'x/jump').symlink_to(tmp_path / 'dive')
     names = [video.name for video in inspect([tmp_path / 'x'], 1).videos]
@@ -92,6 +92,8 @@ SPLITS = [f'{s}/{c}/{i}/a.mp4' for s in ('Train', 'val') for c in ('calm', 'figh
         ([f'{i}/a.mp4' for i in range(9)], []),  # one folder per video
         (SPLITS, ['calm', 'fight']),  # the folders below them, such as persons, do not count
         ([f'{i % 2}/train/{i}.mp4' for i in range(10)], ['0', '1']),
+        ([f'{x}/{i}.mp4' for x in ('car', 'train') for i in range(5)], ['car', 'train']),
+        ([f'{x}/{i}.mp4' for x in ('test', 'train') for i in range(5)], ['test', 'train']),
     ],
 )
 def test_folders_of_some_videos_each_are_classes(names: list[str], classes: list[str]):

@@ -127,7 +127,7 @@ def test_watched_videos_are_spread_over_the_folders():
     videos = made(100).videos
     train, watched = split_watched(videos, seed=0)
     assert len(train) == 80 and len(watched) == 20 and not set(train) & set(watched)
-    assert [sum(v.folder == f for v in watched) for f in 'ab'] == [10, 10]
+    assert [sum(v.name[0] == f for v in watched) for f in 'ab'] == [10, 10]
     assert split_watched(videos, seed=0)[1] == watched != split_watched(videos, seed=1)[1]
     assert split_watched(videos[:19], seed=0) == (videos[:19], videos[:19])
     assert len(split_watched(made(2000).videos, seed=0)[1]) == 200
