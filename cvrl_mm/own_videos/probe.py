@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from os.path import realpath
+from os.path import abspath, realpath
 from pathlib import Path
 
 import torch
@@ -13,7 +13,7 @@ from ..cli import read_config
 from ..datasets.lists import read_lines
 from ..engine.runtime import print_warnings_only
 from .folder import AFTER, BEFORE, Trained, encode_videos, read_encoders
-from .inspect import MIN_CLASS_VIDEOS
+from .inspect import MIN_CLASS_VIDEOS, find_copies
 from .report import Measure, classify, split_in_folds, verdict
 
 
@@ -51,6 +51,7 @@ def probe_labels(
         raise ValueError('--test needs --labels, the videos to fit to, and excludes --groups.')
     trained = Trained.read(out)
     notes: list[str] = []
+    files = dict(trained.name_of_file)  # the same file has the same name in both lists
     if labels is None:
         found = [(name, trained.class_of(i)) for i, name in enumerate(trained.names)]
         first = {name: label for name, label in found if label is not None}
@@ -60,15 +61,21 @@ def probe_labels(
                 f'{MIN_CLASS_VIDEOS} videos each; give a list with lines "name label" (--labels).'
             )
     else:
-        first = read_labels(labels, trained)
-    second = {} if test is None else read_labels(test, trained)
+        first = read_labels(labels, trained, files)
+    second = {} if test is None else read_labels(test, trained, files)
     if both := [name for name in second if name in first]:
         raise ValueError(
             f'{len(both)} of the videos in {test} are also in {labels}, such as {both[0]}; '
             'test videos must not be used for fitting.'
         )
-    feats, names = _features(trained, [*first, *second], notes)
     label_of = first | second
+    copies = find_copies(
+        trained.lists.root, [x for x in label_of if (trained.lists.root / x).is_file()]
+    )
+    if copies:
+        copy, original = next(iter(copies.items()))
+        notes.append(f'{len(copies)} exact copies are left out, such as {copy} of {original}')
+    feats, names = _features(trained, [x for x in label_of if x not in copies], notes)
     counts = Counter(label_of[name] for name in names if name in first)
     if len(counts) < 2 or (test is None and min(counts.values()) < MIN_CLASS_VIDEOS):
         raise ValueError(
@@ -106,11 +113,16 @@ def probe_labels(
     return results, notes
 
 
-def read_labels(path: str | Path, trained: Trained) -> dict[str, str]:
+def read_labels(path: str | Path, trained: Trained, files: dict[str, str]) -> dict[str, str]:
     """Read the labels of a list by name; lines without one and negative labels are left out.
 
     Names are relative to the folder of the list or, where there is no such file, to that of the
     training. A video of the training has its name there.
+
+    Args:
+        path: The list.
+        trained: The training.
+        files: Names by the resolved path of the file; those of the list are added.
     """
     found: dict[str, str] = {}
     used = set(trained.names)
@@ -121,9 +133,9 @@ def read_labels(path: str | Path, trained: Trained) -> dict[str, str]:
             continue
         beside = Path(path).parent / name
         if beside.is_file():  # another video may have the same name in the training
-            name = trained.name_of_file.get(realpath(beside), str(beside))
+            name = files.setdefault(realpath(beside), abspath(beside))
         elif name not in used:
-            name = trained.name_of_file.get(realpath(trained.lists.root / name), name)
+            name = files.setdefault(realpath(trained.lists.root / name), name)
         if found.setdefault(name, label) != label:
             raise ValueError(f'{path}: {name} has the labels {found[name]} and {label}.')
     if not found:

@@ -63,7 +63,26 @@ def test_names_relative_to_the_list(out: Path, tmp_path: Path):
     (tmp_path / 'a').mkdir()
     (tmp_path / NAMES[0]).write_bytes(b'another video of the same name')
     _write(labels, {0: 'x', 1: 'y'})
-    assert read_labels(labels, Trained.read(out)) == {str(tmp_path / NAMES[0]): 'x', NAMES[1]: 'y'}
+    trained = Trained.read(out)
+    found = read_labels(labels, trained, dict(trained.name_of_file))
+    assert found == {str(tmp_path / NAMES[0]): 'x', NAMES[1]: 'y'}
+
+
+def test_copies_and_links_are_not_tested(out: Path, tmp_path: Path, monkeypatch):
+    """Neither an exact copy of a fitted video nor the same file by another path."""
+    root = Trained.read(out).lists.root
+    train = _write(tmp_path / 'train.txt', {i: i % 2 for i in range(10)})
+    shutil.copy(root / NAMES[0], tmp_path / 'copy.mp4')
+    test = _write(tmp_path / 'test.txt', {10: 0, 11: 1})
+    test.write_text(f'{test.read_text()}copy.mp4 0\n')
+    monkeypatch.chdir(tmp_path)  # the lists are relative paths
+    _, notes = probe_labels(out, train.name, test.name)
+    assert 'such as' in notes[0] and notes[0].endswith(f'copy.mp4 of {NAMES[0]}')
+    assert 'tested on 2 videos' in notes[-2]
+    (tmp_path / 'linked').symlink_to(root)
+    test.write_text(f'linked/{NAMES[0]} 0\n')
+    with pytest.raises(ValueError, match='1 of the videos'):
+        probe_labels(out, train, test)
 
 
 def values(*given) -> list[float]:
