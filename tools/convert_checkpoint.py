@@ -18,6 +18,7 @@ In Python:
 """
 
 import argparse
+from os.path import realpath
 
 from cvrl_cli import run_tool
 
@@ -58,6 +59,8 @@ def parse_args() -> argparse.Namespace:
 
 def run(args: argparse.Namespace) -> None:
     """Convert and write."""
+    if realpath(args.source) == realpath(args.out):
+        raise ValueError(f'{args.out} would replace the checkpoint that is read; give another OUT.')
     from cvrl_mm import convert
     from cvrl_mm.cli import read_config
     from cvrl_mm.convert.export import export_encoder

@@ -82,14 +82,17 @@ def read_command(folder: Path, kind: type[Options] = Options) -> dict:
     """Read the stored command: ``videos``, a list of paths, and ``options``, a dict.
 
     Raises:
-        ValueError: The file is damaged.
+        ValueError: The file is damaged, or of another command.
     """
     note = folder / COMMAND
     try:
         stored = json.loads(note.read_text(encoding='utf-8'))
-        return dict(videos=list(stored['videos']), options=asdict(kind(**stored['options'])))
+        videos, options = list(stored['videos']), kind(**stored['options'])
+        if lacking := asdict(options).keys() - stored['options'].keys():
+            raise ValueError(f'it has no {min(lacking)}')
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f'{note} is damaged: {error!r}.') from error
+        raise ValueError(f'{note} is damaged or of another command: {error!r}.') from error
+    return dict(videos=videos, options=asdict(options))
 
 
 @dataclass(frozen=True)

@@ -218,13 +218,15 @@ def _finish(folder: Path, task: Task, settle: Callable[[float], bool] | None) ->
     config = folder / 'config.py'
     cfg = read_config(config, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
     steps, trained = cfg.train_cfg.max_iters, last_checkpoint(cfg)[0]
+    report = folder / 'report.md'
     if trained >= steps:
         _say(f'The training is finished ({trained} steps).')
     else:
         _say(f'{"Continuing" if trained else "Starting"} the training of {steps} steps.')
+        if dist.is_main_process():
+            report.unlink(missing_ok=True)  # even if it seems to be written in the future
         cfg = train(config, settle)
     if dist.is_main_process():
-        report = folder / 'report.md'
         written = report.stat().st_mtime_ns if report.is_file() else 0
         if written >= last_checkpoint(cfg)[1].stat().st_mtime_ns:
             _say(f'The report exists already; remove {report} to write it again.')

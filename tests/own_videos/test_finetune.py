@@ -110,7 +110,7 @@ def test_a_frozen_encoder_stays_as_it_is(root: Path, tmp_path: Path):
 
 
 def test_labels_of_folders_and_lists(tmp_path: Path):
-    for name in ('train/a/1.mp4', 'a/2.MP4', 'b b/deep/3.avi', '4.mkv'):
+    for name in ('train/a/1.mp4', 'val/a/2.MP4', 'train/b b/deep/3.avi', '4.mkv'):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     found = {Path(k).name: v for k, v in read_labels([tmp_path]).items()}

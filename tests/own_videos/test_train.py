@@ -1,4 +1,5 @@
 import json
+import os
 import logging
 import shutil
 from pathlib import Path
@@ -100,6 +101,7 @@ def test_a_stopped_training_continues(videos: Path, out: Path, copied: Path):
     """With more steps in the edited config the run goes on from its last checkpoint."""
     config = copied / 'config.py'
     config.write_text(config.read_text().replace('max_iters=8', 'max_iters=10'))
+    os.utime(copied / 'report.md', (2**32, 2**32))  # by a clock that was ahead
     cvrl_mm.pretrain(videos, copied, **QUICK)
     assert train.last_checkpoint(Config.fromfile(config)) == (10, copied / 'training/iter_10.pth')
     files = sorted((copied / 'training').glob('*/vis_data/scalars.json'))
@@ -176,6 +178,8 @@ def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_
     ):
         with pytest.raises(ValueError, match=f'other .*{named}'):
             cvrl_mm.pretrain(sources, out, **options)
+    with pytest.raises(ValueError, match='another command'):
+        cvrl_mm.finetune(None, [], out)
     (tmp_path / 'thesis.txt').touch()
     (tmp_path / 'new').mkdir()
     for folder, named in ((tmp_path, 'other files'), (tmp_path / 'new', 'no training')):

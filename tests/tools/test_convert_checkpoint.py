@@ -24,6 +24,7 @@ def test_errors_are_one_line_and_write_nothing(tmp_path, convert):
     convert('tf', TF, full := tmp_path / 'full.pth')
     for *args, out in (
         ('encoder', full, 'out.onnx'),
+        ('encoder', full, 'full.pth'),  # the file that is read
         ('inflate', full, 'out.pth'),
         ('tf', tmp_path / 'nowhere', 'out.pth'),
         ('export', full, 'out.pth'),
