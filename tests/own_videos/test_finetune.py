@@ -115,7 +115,7 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
         (tmp_path / name).touch()
     found = {Path(k).name: v for k, v in read_labels([tmp_path]).items()}
     assert found == {'1.mp4': 'a', '2.MP4': 'a', '3.avi': 'b b', '4.mkv': tmp_path.name}
-    assert set(read_labels([tmp_path / 'a', tmp_path / 'train/a']).values()) == {'a'}
+    assert set(read_labels([tmp_path / 'val/a', tmp_path / 'train/a']).values()) == {'a'}
     (tmp_path / 'list.txt').write_text('my clip 1.mp4 draw circle\nx.mp4\t3\n\n')
     found = {Path(k).name: v for k, v in read_labels([tmp_path / 'list.txt']).items()}
     assert found == {'my clip 1.mp4': 'draw circle', 'x.mp4': '3'}
@@ -124,7 +124,7 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     (tmp_path / 'list.txt').write_text('x.mp4 3\ny.mp4 4\n')
     with pytest.raises(ValueError, match=r'label 4.*classes\.txt'):
         read_labels([tmp_path / 'list.txt'])
-    (tmp_path / 'b b').rename(tmp_path / 'b\nb')
+    (tmp_path / 'train/b b').rename(tmp_path / 'train/b\nb')
     with pytest.raises(ValueError, match=r"'b\\nb'"):
         read_labels([tmp_path])
 

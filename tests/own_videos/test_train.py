@@ -1,6 +1,6 @@
 import json
-import os
 import logging
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
