@@ -4,8 +4,10 @@ import os
 
 import pytest
 import torch
+import torch.distributed as dist
 from mmaction.registry import MODELS
 from mmaction.structures import ActionDataSample
+from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from cvrl_mm.datasets import stack_collate
@@ -57,3 +59,21 @@ def test_normalised_values_are_those_of_the_cpu():
         found = preprocessor.cuda()(data, training=True)['inputs']
     assert found.dtype == torch.bfloat16 and found.is_cuda
     torch.testing.assert_close(found.cpu(), expected.to(torch.bfloat16))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize('in_group', [False, True])
+def test_batch_norm_is_that_of_the_cpu_also_as_a_rank_of_several(in_group: bool):
+    x = torch.randn(4, 8, 2, 8, 8).contiguous(memory_format=torch.channels_last_3d)
+    results = []
+    for device in ('cpu', 'cuda'):
+        norm, clips = nn.BatchNorm3d(8).to(device), x.to(device).requires_grad_()
+        if in_group and device == 'cuda':
+            dist.init_process_group('nccl', store=dist.HashStore(), rank=0, world_size=1)
+            norm = nn.SyncBatchNorm.convert_sync_batchnorm(norm)
+            norm = nn.parallel.DistributedDataParallel(norm, device_ids=[0])
+        norm(clips).sin().sum().backward()
+        results.append([clips.grad, *(p.grad for p in norm.parameters()), *norm.buffers()])
+    if in_group:
+        dist.destroy_process_group()
+    torch.testing.assert_close(results[1], results[0], check_device=False, rtol=1e-4, atol=1e-4)
