@@ -20,7 +20,7 @@ from mmengine.logging import MMLogger
 
 from cvrl_mm.synthetic.motion import write_motion_videos
 
-if not hasattr(torch, 'meta'):  # where torch 2.4 looks for the device of a recomputation
+if not hasattr(torch, 'meta'):  # where torch 2.5 looks for the device of a recomputation
     torch.meta = torch.cpu
 # On cores that other tests or jobs share, waiting threads cost several times what they compute.
 torch.set_num_threads(int(os.environ.setdefault('OMP_NUM_THREADS', '1')))

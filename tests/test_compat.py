@@ -10,7 +10,6 @@ from mmaction.evaluation import average_recall_at_avg_proposals
 from mmaction.evaluation.functional.ava_evaluation import metrics
 from mmaction.registry import MODELS
 from mmengine.config import Config
-from mmengine.device import get_device
 
 from cvrl_mm import compat
 
@@ -63,13 +62,6 @@ def test_configs_can_be_inherited_by_package(tmp_path: Path):
     (tmp_path / 'leaf.py').write_text("_base_ = 'cvrl_mm::cvrl/nothing.py'\n")
     with pytest.raises(FileNotFoundError, match=r'cvrl/nothing\.py'):
         Config.fromfile(tmp_path / 'leaf.py')
-
-
-@pytest.mark.parametrize(('chosen', 'used'), [('mps', 'cpu'), ('cuda', 'cuda'), ('cpu', 'cpu')])
-def test_macs_use_the_cpu(monkeypatch: pytest.MonkeyPatch, chosen: str, used: str):
-    monkeypatch.setattr('mmengine.device.utils.DEVICE', chosen)
-    compat.avoid_mps()
-    assert get_device() == used
 
 
 def test_listed_warnings_are_hidden_unless_the_user_wants_them():

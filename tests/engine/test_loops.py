@@ -133,13 +133,6 @@ def test_resuming_loads_no_batch_of_a_past_step(seed: int | None, tmp_path: Path
     assert train(resume=True) == (7, whole[1][24:])
 
 
-def test_a_batch_sampler_of_the_user_is_refused(tmp_path: Path):
-    run = runner(tmp_path)
-    run._train_dataloader = DataLoader(torch.arange(8.0)[:, None], batch_size=None)
-    with pytest.raises(ValueError, match='batch_sampler'):
-        run.train()
-
-
 LOADED = multiprocessing.Value('i', 0)  # samples that workers have loaded
 
 

@@ -14,4 +14,4 @@ def test_a_step_fits_into_80_gb(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(ROOT / 'tools/benchmarks'))
     memory = importlib.import_module('memory')
     found = memory.training_memory(Config.fromfile(ROOT / f'configs/{name}.py'))
-    assert found.total <= 72 * memory.GIB
+    assert sum(found) <= 72 * memory.GIB

@@ -10,7 +10,6 @@ Example:
 import argparse
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -63,8 +62,7 @@ def sample_shape(pipeline: Sequence[dict[str, Any]]) -> SampleShape | None:
     return SampleShape(clips, frames, height, width) if height and width else None
 
 
-@dataclass(frozen=True)
-class TrainingMemory:
+class TrainingMemory(NamedTuple):
     """Bytes that a training step needs on each rank.
 
     Attributes:
@@ -73,23 +71,11 @@ class TrainingMemory:
         inputs: The uint8 batch.
         activations: Peak of all other tensors, including the normalised clips, during the
             forward and backward pass.
-        largest_tensor: Elements of the largest tensor among them.
     """
 
     weights: int
     inputs: int
     activations: int
-    largest_tensor: int
-
-    @property
-    def total(self) -> int:
-        """Sum of all parts."""
-        return self.weights + self.inputs + self.activations
-
-    def __str__(self) -> str:
-        names = ('weights', 'inputs', 'activations')
-        parts = (f'{name} {getattr(self, name) / GIB:.1f}' for name in names)
-        return f'{self.total / GIB:.1f} GiB ({", ".join(parts)})'
 
 
 def training_memory(config: Config) -> TrainingMemory | None:
@@ -116,7 +102,7 @@ def training_memory(config: Config) -> TrainingMemory | None:
     values = 3 * shape.clips * shape.frames * shape.height * shape.width  # per video
     chunk = min(config.model.get('chunk_size') or videos, videos)
 
-    if not hasattr(torch, 'meta'):  # where torch 2.4 looks for the device of a recomputation
+    if not hasattr(torch, 'meta'):  # where torch 2.5 looks for the device of a recomputation
         torch.meta = torch.cpu
     with torch.device('meta'):
         network = MODELS.build({**config.model, 'data_preprocessor': None})
@@ -124,8 +110,8 @@ def training_memory(config: Config) -> TrainingMemory | None:
             chunk * shape.clips, 3, shape.frames, shape.height, shape.width, dtype=dtype
         )
     weights = _weight_bytes(network, config.optim_wrapper.optimizer, dtype)
-    live = _run_step(network.backbone.to(dtype), clips)
-    return TrainingMemory(weights, values * videos, live.peak, live.largest)
+    peak = _peak_of_step(network.backbone.to(dtype), clips)
+    return TrainingMemory(weights, values * videos, peak)
 
 
 def _weight_bytes(network: nn.Module, optimizer: Mapping[str, Any], dtype: torch.dtype) -> int:
@@ -137,8 +123,8 @@ def _weight_bytes(network: nn.Module, optimizer: Mapping[str, Any], dtype: torch
     return weights * (4 + copy) + trained * 4 * (1 + 1 + states)
 
 
-def _run_step(backbone: nn.Module, clips: Tensor) -> '_LiveStorages':
-    """Run the backbone forward and backward and track the storages."""
+def _peak_of_step(backbone: nn.Module, clips: Tensor) -> int:
+    """Run the backbone forward and backward, and return the peak of the live storages."""
     for p in backbone.parameters():
         if p.requires_grad:  # _weight_bytes counts the gradients of weights
             p.register_post_accumulate_grad_hook(lambda p: setattr(p, 'grad', None))
@@ -147,7 +133,7 @@ def _run_step(backbone: nn.Module, clips: Tensor) -> '_LiveStorages':
         feats = global_average_pool(backbone(clips))
         if feats.requires_grad:
             feats.float().square().sum().backward()
-    return live
+    return live.peak
 
 
 class _LiveStorages(TorchDispatchMode):
@@ -159,12 +145,11 @@ class _LiveStorages(TorchDispatchMode):
     Attributes:
         now: Size of the live storages in bytes.
         peak: Largest value of ``now``.
-        largest: Elements of the largest tensor.
     """
 
     def __init__(self, ignored: list[Tensor]) -> None:
         super().__init__()
-        self.now = self.peak = self.largest = 0
+        self.now = self.peak = 0
         self.known = {x.untyped_storage()._cdata for x in ignored}
 
     def __torch_dispatch__(
@@ -182,7 +167,6 @@ class _LiveStorages(TorchDispatchMode):
         key, size = storage._cdata, storage.nbytes()
         if key not in self.known:
             self.known.add(key)
-            self.largest = max(self.largest, x.numel())
             self.now += size
             self.peak = max(self.peak, self.now)
             weakref.finalize(storage, self._freed, key, size)
@@ -206,7 +190,8 @@ def main() -> None:
     memory = training_memory(config)
     if memory is None:
         parser.error('a training config of a recognizer is needed, with the size of the frames')
-    print(f'{memory} per rank; the largest tensor has {memory.largest_tensor:,} elements')
+    parts = ', '.join(f'{name} {size / GIB:.1f}' for name, size in memory._asdict().items())
+    print(f'{sum(memory) / GIB:.1f} GiB per rank ({parts})')
 
 
 if __name__ == '__main__':
