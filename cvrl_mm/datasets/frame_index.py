@@ -36,7 +36,7 @@ class FrameIndex:
 
 def index_frames(
     container: av.container.InputContainer, stream: av.VideoStream, packets: Iterable[av.Packet]
-) -> FrameIndex | int | None:
+) -> FrameIndex | list[int | None] | None:
     """Read all packets of a video, without decoding them.
 
     Frames are identified by their presentation time if the container stores it (MP4, Matroska,
@@ -50,8 +50,8 @@ def index_frames(
         packets: All packets of the stream in the order of the file, without empty ones.
 
     Returns:
-        The index of the frames. If they must be counted, their number, or None if it can only be
-        found by decoding.
+        The index of the frames. If they must be counted, their times, (N,), where an unknown time
+        is None; or None if they can only be found by decoding.
 
     Raises:
         ValueError: An MP4 or MOV file is shorter than its header states.
@@ -69,10 +69,10 @@ def index_frames(
             num_packed += num_vops == 2
             num_vops = bytes(p).count(VOP_CODE)
             num_placeholders += p.size <= PLACEHOLDER_BYTES
-        rows.append((p.pts, p.duration, p.is_keyframe, p.is_corrupt, is_hidden))
+        rows.append((p.pts, p.dts, p.duration, p.is_keyframe, p.is_corrupt, is_hidden))
     if not rows:
-        return 0
-    pts, durations, is_key, is_corrupt, hidden = zip(*rows, strict=True)
+        return []
+    pts, dts, durations, is_key, is_corrupt, hidden = zip(*rows, strict=True)
     formats = set(container.format.name.split(','))
     if 'mov' in formats:
         expected = (stream.start_time or 0) + PRESENT_SHARE * (stream.duration or 0)
@@ -87,7 +87,8 @@ def index_frames(
         if formats & TIMED_FORMATS or (in_order and not stream.codec_context.has_b_frames):
             return index
     is_countable = 'avi' in formats and num_placeholders == num_packed and not any(hidden)
-    return len(pts) if is_countable else None
+    # AVI has the times at which frames are decoded; the n-th frame is shown a constant time later
+    return list(dts) if is_countable else None
 
 
 def _build(pts: np.ndarray, is_key: np.ndarray, is_hidden: np.ndarray) -> FrameIndex | None:

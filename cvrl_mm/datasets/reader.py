@@ -241,7 +241,7 @@ class VideoFile:
         self.close()
 
     @cached_property
-    def _index(self) -> FrameIndex | int | None:
+    def _index(self) -> FrameIndex | list[int | None] | None:
         with self._errors():
             self._rewind()
             return index_frames(self.container, self.stream, self._demux())
@@ -253,7 +253,7 @@ class VideoFile:
             return self._index.pts[self._index.shown].tolist()
         if self._index is None:
             return [frame.pts for frame in self.frames()]
-        return [None] * self._index
+        return self._index
 
     @cached_property
     def _times(self) -> np.ndarray | None:

@@ -110,6 +110,13 @@ def test_the_rate_is_that_of_the_times(tmp_path: Path, name: str, codec: str):
         assert video.rate == 25
 
 
+def test_the_rate_of_avi_is_not_that_of_its_empty_packets(tmp_path: Path):
+    with VideoFile(encode(tmp_path / 'a.avi', options=X264)) as video:
+        assert video.stream.average_rate > 100  # frames and empty packets
+        assert video.rate == pytest.approx(25, rel=0.01)
+        assert video.times == pytest.approx(np.arange(40) / 25)
+
+
 @pytest.mark.parametrize('num_cut', [0, 1, 2])  # the last packet holds one frame, or two
 def test_packed_b_frames_are_counted_without_decoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_cut: int
