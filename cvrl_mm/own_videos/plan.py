@@ -18,7 +18,6 @@ MIN_BATCH = 8  # if there are at least 16 videos
 WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 MIN_STEPS, EPOCHS = 2000, 100
-SAME_RATE = 1.05  # if rates differ by a larger factor, frames are counted at the median rate
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
 
@@ -306,10 +305,8 @@ def choose(
         chosen['encoder'] = Setting('that of --init', 'as given')
     frames = take('clip_len', recipe.clip_len, f"{recipe.kind}; the paper's are 16")
     take('frame_interval', *_frame_interval(train, rate, frames, recipe))
-    chosen['fps'] = Setting(
-        rate if max(rates) > SAME_RATE * min(rates) else None,
-        f'frames per second, because the rates range from {min(rates):.3g} to {max(rates):.3g}',
-    )
+    spread = f'{min(rates):.3g} to {max(rates):.3g}'
+    chosen['fps'] = Setting(rate, f'frames per second, the median of {spread}')
     take('size', *_size(train, min(network.size, recipe.max_size)))
     chosen['colours'] = _colours(train, options)
     total = machine.ranks * take('batch_size', *_batch_size(samples, machine.ranks, recipe))

@@ -55,7 +55,7 @@ def test_the_config_builds(tmp_path: Path):
     assert cfg.randomness.seed == 3 and cfg.work_dir == str(tmp_path / 'training')
     assert cfg.train_dataloader.dataset.data_prefix.video == '/my videos'
     assert (cfg.train_dataloader.num_workers, cfg.train_dataloader.persistent_workers) == (1, True)
-    assert ClipInput.from_config(cfg) == ClipInput(8, 6, 48)
+    assert ClipInput.from_config(cfg) == ClipInput(8, 6, 48, fps=30)
     text = (tmp_path / 'config.py').read_text()
     assert '# Batch: 10 (' in text and '# Learning rate: 0.0018 (' in text
 
