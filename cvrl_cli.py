@@ -10,6 +10,7 @@ import runpy
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 
@@ -160,12 +161,13 @@ def finetune(parser: ArgumentParser) -> None:
     def run(args: Namespace) -> None:
         from cvrl_mm.own_videos import finetune
 
-        folder = finetune(**vars(args))
+        with redirect_stdout(sys.stderr):  # mmengine prints what it loads
+            folder = finetune(**vars(args))
         if 'config_only' in args:
             print((folder / 'config.py').read_text(encoding='utf-8'), end='')
 
     parser.set_defaults(run=run)
-    _add_training(parser, '50 epochs and at least 300')
+    _add_training(parser, '50 epochs and at least 300', with_defaults=False)
     encoder = 'folder of a training by cvrl pretrain, or a weights file'
     parser.add_argument('encoder', nargs='?', default=None, help=encoder)
     parser.add_argument('videos', nargs='*', default=[], help='folders of class folders, or lists')
@@ -174,7 +176,7 @@ def finetune(parser: ArgumentParser) -> None:
     parser.add_argument('--config-only', action='store_true', help='print the config, do not train')
 
 
-def _add_training(parser: ArgumentParser, length: str) -> None:
+def _add_training(parser: ArgumentParser, length: str, with_defaults: bool = True) -> None:
     """Add the options of all commands that train; those that are not given have no value."""
     parser.argument_default = argparse.SUPPRESS
     parser.add_argument('--out', required=True, help='folder for everything that is written')
@@ -184,9 +186,11 @@ def _add_training(parser: ArgumentParser, length: str) -> None:
     group.add_argument('--hours', type=float, help='time to train, without inspection and report')
     group.add_argument('--epochs', type=int, help='passes over the videos')
     group.add_argument('--steps', type=int, help='steps')
-    settings = parser.add_argument_group('settings (by default chosen as said in parentheses)')
+    chosen = 'as said in parentheses' if with_defaults else 'for the encoder and the videos'
+    settings = parser.add_argument_group(f'settings (by default chosen {chosen})')
     for name, (kind, help_text) in SETTINGS.items():
-        settings.add_argument(f'--{name}', type=kind, help=help_text)
+        shown = help_text if with_defaults else help_text.partition(' (')[0]
+        settings.add_argument(f'--{name}', type=kind, help=shown)
     augmentation = parser.add_argument_group('augmentation')
     for name, help_text in SWITCHES.items():
         augmentation.add_argument(f'--no-{name}', dest=name, action='store_false', help=help_text)

@@ -67,6 +67,7 @@ class RepresentationHook(Hook):
         self.dataloader = dataloader
         self.interval = interval
         self.by_epoch = by_epoch
+        self.warned = False
         self._reported: set[str] = set()  # unreadable videos
 
     def before_train(self, runner: Runner) -> None:
@@ -156,9 +157,11 @@ class RepresentationHook(Hook):
         )
         std, rank = scalars['embedding_std'], scalars['embedding_rank']
         directions = min(len(z) - 1, z[0].shape[-1])
-        if math.isfinite(std) and (len(z) < MIN_TO_WARN or is_warming_up(runner)):
+        few = len(z) < MIN_TO_WARN
+        if self.warned or (math.isfinite(std) and (few or is_warming_up(runner))):
             return
         if not (std >= MIN_STD and rank >= max(2, MIN_RANK_SHARE * directions)):  # NaN, too
+            self.warned = True
             problem = 'collapses' if math.isfinite(std) else 'is not finite'
             runner.logger.warning(
                 f'The embedding {problem}: after {unit} {count} its standard deviation is '

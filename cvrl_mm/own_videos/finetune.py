@@ -20,7 +20,7 @@ from ..evaluation.encoder import load_encoder
 from ..io import printable, progress, usable_cores
 from .config import INIT, INPUTS, WARMUP_SHARE, comment, shared_fields
 from .inspect import Inspection, Video, class_folders, inspect
-from .plan import Machine, Network, Options, Plan, Setting, choose
+from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
 from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
 from .train import Task
 
@@ -263,7 +263,7 @@ class FineTuning(Task):
         training = (
             f'Trained on {len(read_video_list(str(folder / "lists/train.txt")))} videos: '
             f'{cfg.train_cfg.max_iters} steps of {cfg.train_dataloader.batch_size} videos per '
-            'device.'
+            f'device. {too_short(cfg.train_cfg.max_iters, self.min_steps)}'.rstrip()
         )
         labels = [label for _, label in videos]
         write_report(folder, training, root, classifier.classes, found, labels, console)

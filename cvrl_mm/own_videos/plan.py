@@ -386,11 +386,18 @@ def remarks(
     if plan['steps'] < advised_steps:
         hours = '' if options.hours is None else f' in {options.hours:g} hours'
         minutes = advised_steps * step_seconds / 60
-        time = '' if math.isnan(minutes) else f': about {minutes:.2g} minutes'
+        time = '' if math.isnan(minutes) else f': about {math.ceil(minutes)} minutes'
         found.append(
             f'{plan["steps"]:,} steps{hours}; at least {advised_steps:,} are advised here{time}.'
         )
     return found
+
+
+def too_short(steps: int, advised_steps: int = MIN_STEPS) -> str:
+    """Return the sentence of a report on a training of few steps; '' on a longer one."""
+    if steps >= advised_steps:
+        return ''
+    return f'The training was short: {steps:,} steps; at least {advised_steps:,} are advised.'
 
 
 def _frame_interval(

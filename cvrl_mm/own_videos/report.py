@@ -1,6 +1,7 @@
 """Write the results of a training: encoder, features, curves, report and page."""
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ from .folder import (
     read_encoders,
 )
 from .page import write_feature_page
-from .plan import MIN_TO_HOLD_OUT
+from .plan import MIN_TO_HOLD_OUT, too_short
 
 TEMPLATE = Path(__file__).with_name('report.template')
 FOLDS = 5
@@ -98,7 +99,9 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         values = (untrained.value, trained.value, *([trained.chance] if labels else []))
         table.append([trained.title, *('' if x is None else f'{x:.1f}' for x in values)])
     headline = verdict(measures[BEFORE], measures[AFTER])
-    notes = _notes(cfg, folder, names, unseen, labels, failed)
+    headline += f' {too_short(cfg.train_cfg.max_iters)}'.rstrip()
+    accuracy = [*curves['training'].get('accuracy', {0: math.nan}).values()][-1]
+    notes = _notes(cfg, folder, names, unseen, labels, failed, accuracy)
     write_feature_page(folder / 'index.html', headline, notes, table, Trained.read(folder))
     numbers = {
         when: [dict(title=m.title, value=m.value, chance=m.chance) for m in found]
@@ -316,6 +319,7 @@ def _notes(
     unseen: list[int],
     labels: list[int],
     failed: dict[str, str],
+    accuracy: float,
 ) -> list[str]:
     """Return the paragraphs of the report, from a template."""
     held = f'{len(unseen)} of them held out'
@@ -328,6 +332,8 @@ def _notes(
         batch=cfg.train_dataloader.batch_size,
         started=printable(read_command(folder)['options']['init'] or 'random weights'),
         clips=NUM_CLIPS,
+        accuracy=f'{100 * accuracy:.0f}',
+        chance=f'{100 / cfg.train_dataloader.batch_size:.2g}',
         labels=(WITH_LABELS if labels else WITHOUT_LABELS).format(
             tested='the held-out videos' if unseen else 'each fifth of the videos'
         ),
