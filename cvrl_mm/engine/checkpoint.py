@@ -149,8 +149,8 @@ class AtomicCheckpointHook(CheckpointHook):
         check_fit(unwrapped_model(runner), checkpoint, name, partly=training and not resumed)
         if not resumed:
             return
-        fault = _fault(runner, checkpoint)
-        if fault:
+        fault = next(_faults(runner, checkpoint), None)
+        if fault is not None:
             raise ValueError(f'{name} is damaged or belongs to another training: {fault}.')
         scalars = checkpoint['message_hub'].get('log_scalars', {})
         for key, contents in scalars.items():
@@ -353,21 +353,39 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
     runner.logger.info('The learning rate follows the config, not the checkpoint.')
 
 
-def _fault(runner: Runner, checkpoint: dict) -> str:
+def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:
     """Find what mmengine would silently leave out, or fail at later, when it resumes."""
-    needed = ['meta', 'message_hub', 'optimizer']
-    needed += ['param_schedulers'] if runner.param_schedulers else []
-    missing = [part for part in needed if part not in checkpoint]
-    if missing:
-        return f'it has no {missing[0]}'
-    meta = checkpoint['meta']
+    meta = checkpoint.get('meta', {})
     counts = [meta.get(key) for key in ('epoch', 'iter')]
-    if not all(isinstance(x, int) and x >= 0 for x in counts):
-        return 'it does not say how far it was trained'
+    if not all(isinstance(x, int) and x >= 0 for x in counts) or 'message_hub' not in checkpoint:
+        yield 'it does not say how far it was trained'
     asked, seed = runner.cfg.get('randomness', {}).get('seed'), meta.get('seed')
-    return (
-        '' if asked in (None, seed) else f'it has the seed {seed}, and randomness.seed is {asked}'
-    )
+    if asked not in (None, seed):
+        yield f'it has the seed {seed}, and randomness.seed is {asked}'
+    if runner.param_schedulers and 'param_schedulers' not in checkpoint:
+        yield 'it has no schedules'
+    weights = checkpoint.get('state_dict', {})
+    for name, value in unwrapped_model(runner).state_dict().items():
+        x = weights.get(name, value)
+        if x.is_complex() or x.is_floating_point() != value.is_floating_point():
+            yield f'{name} is of {x.dtype}'
+        elif name.endswith('running_var') and (x < 0).any():
+            yield f'{name} is negative'
+    expected = runner.optim_wrapper.state_dict()
+    saved = checkpoint.get('optimizer', {})
+    sizes = [
+        [len(group['params']) for group in state.get('param_groups', ())]
+        for state in (expected, saved)
+    ]
+    if sizes[0] != sizes[1]:
+        yield 'its optimizer has other parameters'
+    groups = runner.optim_wrapper.optimizer.param_groups
+    parameters = [p for group in groups for p in group['params']]
+    for i, state in saved.get('state', {}).items():
+        for key, x in state.items():
+            is_state = isinstance(x, torch.Tensor) and x.ndim > 0
+            if is_state and (x.shape != parameters[i].shape or x.is_complex()):
+                yield f'{key} of its optimizer does not fit a parameter'
 
 
 def _is_foreign(x: object) -> bool:

@@ -275,8 +275,12 @@ def test_weights_must_fit(tmp_path: Path):
 
 DAMAGES = {
     'optimizer': lambda c: c.pop('optimizer'),
+    'a group of parameters': lambda c: c['optimizer']['param_groups'][0]['params'].pop(),
+    'momentum': lambda c: c['optimizer']['state'][0].update(momentum_buffer=torch.ones(3)),
     'history': lambda c: c.pop('message_hub'),
     'steps': lambda c: c['meta'].update(iter=-1),
+    'weights': lambda c: c['state_dict'].update({'layer.bias': torch.ones(2).cfloat()}),
+    'variance': lambda c: c['state_dict']['norm.running_var'].neg_(),
     'schedules': lambda c: c.pop('param_schedulers'),
     'seed': lambda c: c['meta'].update(seed=5),
 }
