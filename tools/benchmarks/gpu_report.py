@@ -50,6 +50,9 @@ SMALL = {
 ALL_STAGES = dict(stem=1, layer1=3, layer2=4, layer3=6, layer4=3)
 RECOMPUTED = dict(none={}, layer1=dict(layer1='last'), all=ALL_STAGES)
 LARGEST_BATCH = 256  # videos
+SEARCH_SECONDS = 45  # after which no other batch size is tried; cuDNN searches for each of them
+# What torch and cuDNN say. The latter finds no algorithm when their buffers do not fit
+OUT_OF_MEMORY = ('out of memory', 'unable to find an engine', 'ALLOC_FAILED')
 STEPS = 50 if ON_GPU else 3  # of the training
 TRAINING = f'training, {STEPS} steps'
 SMALLER_GPU = 78 * 2**30  # bytes that PyTorch can use on a GPU of 80 GB
@@ -65,6 +68,11 @@ def load_config(name: str, **options: object) -> Any:
     config = Config.fromfile(ROOT / 'configs' / name)
     config.merge_from_dict(options if ON_GPU else SMALL | options)
     return config
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether a batch was too large."""
+    return any(words in str(error) for words in OUT_OF_MEMORY)
 
 
 def seconds(step: Callable[[], object]) -> float:
@@ -167,24 +175,30 @@ def step_on_smaller_gpu() -> dict[str, Any]:
 
 
 def largest_batch(recompute: dict, **options: object) -> dict[str, Any]:
-    """Find the largest batch up to 256 that fits into memory, within 1/16, and time a step."""
+    """Find the largest batch up to 256 that fits into memory, within 1/16, and time a step.
+
+    The search takes a limited time, and ``too_large`` is the smallest batch that did not fit.
+    """
+    end = time.monotonic() + SEARCH_SECONDS
     config = load_config(K400, **options)
     config.model.backbone['recompute'] = recompute
     step = TrainingStep(config)
     result: dict[str, Any] = {}
     fits, fails = 0, LARGEST_BATCH + 1 if ON_GPU else 5
     trial = min(128, fails - 1)
-    while fails - fits > max(fits // 16, 1):
+    while fails - fits > max(fits // 16, 1) and not (fits and time.monotonic() > end):
         try:
             result, fits = step.measure(trial, steps=2), trial
         except RuntimeError as error:
-            if 'out of memory' not in str(error):
+            if not is_out_of_memory(error):
                 raise
             fails = trial
         step.model.zero_grad(set_to_none=True)
         torch.cuda.empty_cache()
         trial = (fits + fails) // 2
-    return dict(result, largest_batch=fits) if fits else dict(outcome='out of memory')
+    too_large = fails if fails <= LARGEST_BATCH else None
+    found = dict(result, largest_batch=fits, too_large=too_large)
+    return found if fits else dict(outcome='out of memory')
 
 
 def kernels() -> dict[str, Any]:
@@ -195,9 +209,9 @@ def kernels() -> dict[str, Any]:
     with torch.profiler.profile() as profiler:
         step.measure(videos, steps=1)  # after two warm-up steps
     times = {
-        event.key.replace('|', '/'): event.self_device_time_total / 3e3
+        event.key: event.self_device_time_total / 3e3
         for event in profiler.key_averages()
-        if event.device_type.name == DEVICE.type.upper()
+        if event.device_type.name == DEVICE.type.upper() and not event.is_user_annotation
     }
     return dict(sorted(times.items(), key=lambda item: -item[1])[:30])
 
@@ -298,7 +312,10 @@ def training(videos: Videos, workers: int) -> dict[str, Any]:
     command = [sys.executable, ROOT / 'tools/train.py', ROOT / 'configs' / K400]
     command += ['--work-dir', work_dir, '--cfg-options']
     command += [f'{key}={value}' for key, value in options.items()]
-    subprocess.run(command, stdout=subprocess.DEVNULL, cwd=ROOT, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if 'Error' in line]
+        raise RuntimeError(said[-1] if said else f'tools/train.py ended with {done.returncode}')
     (log,) = work_dir.glob('*/vis_data/scalars.json')
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     last = [line for line in lines if 'time' in line][-1]  # means of the last steps
@@ -338,42 +355,41 @@ class Row:
 
 
 def rows(videos: Videos) -> dict[str, Row]:
-    """List all rows in the order of what they decide: step, training, loader, options."""
+    """List all rows in the order of what they decide: step, training, loader, largest batches."""
     from cvrl_mm.io import usable_cores
 
     workers = min(usable_cores(), 16) if ON_GPU else 1
+    last = {'model.backbone.channels_last': True}
     found = {
         'step': Row('step', training_step),
         'step, one rank of NCCL': Row('step', training_step, dict(ranks=True)),
         'step, 80 GB': Row('step', step_on_smaller_gpu),
         'kernels, ms': Row('step', kernels),
+        'step, channels last': Row('step', training_step, last),
+        'step, device augmentation': Row('step', training_step, dict(name=AUGMENTED)),
         TRAINING: Row('loader', training, dict(videos=videos, workers=workers), 240),
     }
     for kind in ('original', 'repacked'):
         for count in (16, 8, 4) if ON_GPU else (1,):
             arguments = dict(videos=videos, kind=kind, workers=count)
             found[f'loader, {kind}, {count} workers'] = Row('loader', loader_rate, arguments, 60)
-    for name, stages in RECOMPUTED.items():
-        found[f'recomputed: {name}'] = Row('options', largest_batch, dict(recompute=stages))
-    last = {'model.backbone.channels_last': True}
-    found['step, channels last'] = Row('options', training_step, last)
-    found['step, device augmentation'] = Row('augmented', training_step, dict(name=AUGMENTED))
     found['step, compiled'] = Row('compiled', training_step, dict(compiled=True), 180)
+    for name, stages in RECOMPUTED.items():
+        found[f'recomputed: {name}'] = Row('batch', largest_batch, dict(recompute=stages))
     chunks = {'model.chunk_size': 16 if ON_GPU else 2}
-    found['chunks'] = Row('chunks', largest_batch, dict(recompute={}, **chunks))
+    found['chunks'] = Row('batch', largest_batch, dict(recompute={}, **chunks))
     return found
 
 
 def run_row(row: Row) -> dict[str, Any]:
     """Run one row in this process; an error, such as running out of memory, is a result."""
     try:
+        torch.cuda.empty_cache()
         return row.function(**row.arguments)
     except Exception as error:
-        if 'out of memory' in str(error):
+        if is_out_of_memory(error):
             return dict(outcome='out of memory')
         return dict(outcome=f'{type(error).__name__}: {error}'.splitlines()[0])
-    finally:
-        torch.cuda.empty_cache()
 
 
 def run_rows(results: Connection, names: list[str], videos: Videos) -> None:
@@ -391,8 +407,8 @@ def measure(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Run rows in a new process, and yield the result of each.
 
-    A process that exceeds the limit of a row, or that ends, is followed by another one. After the
-    deadline, no more rows run.
+    A process that exceeds the limit of a row, that ends, or in which a row fails is followed by
+    another one: after an error of CUDA, all later calls fail. After the deadline, no more rows run.
     """
     found, waiting = rows(videos), list(names)
     context = multiprocessing.get_context('spawn')
@@ -409,8 +425,10 @@ def measure(
                 if not receiver.poll(limit):
                     yield waiting.pop(0), dict(outcome=f'ended after {limit:.0f} s')
                     break
-                yield waiting[0], receiver.recv()
-                waiting.pop(0)
+                result = receiver.recv()
+                yield waiting.pop(0), result
+                if 'outcome' in result:
+                    break
         except EOFError:
             process.join()
             yield waiting.pop(0), dict(outcome=f'the process ended with {process.exitcode}')
@@ -430,7 +448,7 @@ def text(result: dict[str, Any]) -> str:
         return 'not measured' if x is None else str(x)
 
     values = ', '.join(f'{key} {value(x)}' for key, x in result.items())
-    return str(result.get('outcome', values))
+    return str(result.get('outcome', values)).replace('|', '/')  # separates columns in Markdown
 
 
 def advice(results: dict[str, dict[str, Any]]) -> str:
@@ -493,12 +511,15 @@ def main() -> None:
     machine, results = describe_machine(), {}
     with suppress(OSError, ValueError, KeyError):
         results = json.loads((args.out / 'results.json').read_text('utf-8'))['results']
-    for _, group in groupby([args.only] if args.only else found, lambda name: found[name].process):
+    names = [args.only] if args.only else [*found]
+    for _, group in groupby(names, lambda name: found[name].process):
         for name, result in measure([*group], videos, deadline):
             results[name] = result
             results = {name: results[name] for name in found if name in results}
             write(args.out, machine, results)
             Console().print(f'{name}: {text(result)}', highlight=False)
+    if missing := [name for name in names if name not in results]:
+        Console().print(f'Not measured in this time: {"; ".join(missing)}.')
     Console().print(f'\n{advice(results)}\nWritten to {args.out / "report.md"}.')
 
 

@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from subprocess import CompletedProcess
 from types import ModuleType
 
 import pytest
@@ -48,6 +49,19 @@ def test_an_error_is_a_result(report: ModuleType):
     assert report.run_row(row) == dict(outcome='out of memory')
     row = report.Row('', fail, dict(text='first\nsecond'))
     assert report.run_row(row) == dict(outcome='RuntimeError: first')
+    row = report.Row('', fail, dict(text='FIND was unable to find an engine to execute this'))
+    assert report.run_row(row) == dict(outcome='out of memory')  # of cuDNN
+
+
+def test_a_training_that_fails_says_why(
+    report: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    done = CompletedProcess([], 1, '', 'Traceback\nOutOfMemoryError: CUDA out of memory.\nmore\n')
+    monkeypatch.setattr(report.subprocess, 'run', lambda *args, **kwargs: done)
+    row = report.rows(report.Videos(tmp_path))[report.TRAINING]
+    assert report.run_row(row) == dict(outcome='out of memory')
+    done.stderr = 'ValueError: wrong\n'
+    assert report.run_row(row) == dict(outcome='RuntimeError: ValueError: wrong')
 
 
 @pytest.mark.parametrize(
@@ -70,6 +84,10 @@ def test_a_batch_that_fits_is_found(
     monkeypatch.setattr(report, 'ON_GPU', True)
     result = report.largest_batch({})
     assert least <= result.get('largest_batch', 0) <= min(most, 256) and len(tried) < 12
+    monkeypatch.setattr(report, 'SEARCH_SECONDS', 0)  # ends at the first batch that fits
+    assert report.largest_batch({}).get('largest_batch', 0) == max(
+        (videos for videos in (128, 64, 32, 16, 8, 4, 2, 1) if videos <= most), default=0
+    )
 
 
 def test_a_row_that_exceeds_its_limit_or_ends_its_process_stops_no_other(
