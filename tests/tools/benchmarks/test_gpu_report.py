@@ -2,11 +2,13 @@
 
 import importlib
 import json
+import multiprocessing
 import sys
 import time
 from pathlib import Path
 from subprocess import CompletedProcess
 from types import ModuleType
+from unittest.mock import Mock
 
 import pytest
 
@@ -60,8 +62,8 @@ def test_a_training_that_fails_says_why(
     monkeypatch.setattr(report.subprocess, 'run', lambda *args, **kwargs: done)
     row = report.rows(report.Videos(tmp_path))[report.TRAINING]
     assert report.run_row(row) == dict(outcome='out of memory')
-    done.stderr = 'ValueError: wrong\n'
-    assert report.run_row(row) == dict(outcome='RuntimeError: ValueError: wrong')
+    done.stderr = 'a warning\ntrain: a wrong value\n'
+    assert report.run_row(row)['outcome'].endswith('train: a wrong value')
 
 
 @pytest.mark.parametrize(
@@ -97,11 +99,15 @@ def test_a_row_that_exceeds_its_limit_or_ends_its_process_stops_no_other(
     rows |= dict(slow=report.Row('', time.sleep, limit=0.1), failing=report.Row('', time.sleep))
     monkeypatch.setattr(report, 'rows', lambda videos: rows)  # the processes do not know these
     deadline = time.monotonic() + 300
-    names = ['slow', 'failing', 'step']
-    found = dict(report.measure(names, report.Videos(tmp_path), deadline))
+    context = Mock(wraps=multiprocessing.get_context('spawn'))
+    monkeypatch.setattr(multiprocessing, 'get_context', lambda method: context)
+    names = ['slow', 'failing', report.TRAINING, 'step']
+    found = dict(report.measure(names, report.Videos(tmp_path, tmp_path / 'none'), deadline))
     assert found['slow'] == dict(outcome='ended after 0 s')
     assert found['failing'] == dict(outcome='the process ended with 1')
+    assert str(tmp_path / 'none') in found[report.TRAINING]['outcome']
     assert found['step']['videos_per_second'] > 0
+    assert context.Process.call_count == len(names)  # an error may have left CUDA unusable
     assert not list(report.measure(names, report.Videos(tmp_path), time.monotonic()))
 
 
