@@ -51,6 +51,7 @@ ALL_STAGES = dict(stem=1, layer1=3, layer2=4, layer3=6, layer4=3)
 RECOMPUTED = dict(none={}, layer1=dict(layer1='last'), all=ALL_STAGES)
 LARGEST_BATCH = 256  # videos
 SEARCH_SECONDS = 45  # after which no other batch size is tried; cuDNN searches for each of them
+SPARE_SECONDS = 15  # for the imports before and for the end of the last process
 # What torch and cuDNN say. The latter finds no algorithm when their buffers do not fit
 OUT_OF_MEMORY = ('out of memory', 'unable to find an engine', 'ALLOC_FAILED')
 STEPS = 50 if ON_GPU else 3  # of the training
@@ -411,21 +412,22 @@ def measure(
     """Run rows in a new process, and yield the result of each.
 
     A process that exceeds the limit of a row, that ends, or in which a row fails is followed by
-    another one: after an error of CUDA, all later calls fail. After the deadline, no more rows run.
+    another one: after an error of CUDA, all later calls fail. Rows that have not ended at
+    the deadline have no result.
     """
     found, waiting = rows(videos), list(names)
     context = multiprocessing.get_context('spawn')
-    while waiting:
+    while waiting and time.monotonic() < deadline:
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=run_rows, args=(sender, waiting, videos))
         process.start()
         sender.close()
         try:
             while waiting:
-                limit = min(found[waiting[0]].limit, deadline - time.monotonic())
-                if limit < 0:
-                    return
-                if not receiver.poll(limit):
+                limit = found[waiting[0]].limit
+                if not receiver.poll(min(limit, max(deadline - time.monotonic(), 0))):
+                    if time.monotonic() >= deadline:
+                        return
                     yield waiting.pop(0), dict(outcome=f'ended after {limit:.0f} s')
                     break
                 result = receiver.recv()
@@ -505,7 +507,7 @@ def main() -> None:
     parser.add_argument('--videos', type=Path, help='folder of real videos (default: generated)')
     parser.add_argument('--only', metavar='ROW', help='measure this row alone')
     args = parser.parse_args()
-    deadline = time.monotonic() + 60 * args.minutes
+    deadline = time.monotonic() + 60 * args.minutes - SPARE_SECONDS
     (folder := args.out.resolve() / 'videos').mkdir(parents=True, exist_ok=True)
     videos = Videos(folder, args.videos)
     found = rows(videos)
