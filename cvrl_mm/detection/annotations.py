@@ -61,8 +61,8 @@ def _parse_action(cells: list[str]) -> ActionRow:
 
 def _read(path: str, parse: Callable[[list[str]], Row], columns: str) -> list[Row]:
     rows: list[Row] = []
-    with open(path, newline='', encoding='utf-8') as file:
-        lines = csv.reader(file)
+    with open(path, newline='', encoding='utf-8-sig') as file:
+        lines = csv.reader(file, strict=True)
         try:
             for cells in lines:
                 if cells:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import torch
 from mmaction.utils import register_all_modules
 from mmengine import dist
@@ -303,7 +304,7 @@ def time_step(config_file: Path) -> float:
         cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
         runner = QuietRunner.from_cfg(cfg)
         runner.train()
-        seconds = [float(runner.message_hub.get_scalar('train/time').mean(timed))]
+        seconds = [seconds_per_step(runner, timed)]
         del runner
         gc.collect()  # ends the workers
         for handler in MMLogger.get_current_instance().handlers:
@@ -318,6 +319,13 @@ def _read(config_file: Path) -> Config:
     # Unique, because one process builds several runners
     cfg.experiment_name = f'own_videos_{uuid4().hex}'
     return cfg
+
+
+def seconds_per_step(runner: Runner, steps: int) -> float:
+    """Return the mean time of the last steps, without a pause that took longer than all others."""
+    times = np.sort(runner.message_hub.get_scalar('train/time').data[0][-steps:])
+    is_pause = len(times) > 2 and times[-1] > times[:-1].sum()
+    return float(times[: -1 if is_pause else None].mean())
 
 
 class QuietRunner(Runner):
@@ -351,7 +359,7 @@ class RemeasureHook(Hook):
         """Stop the training if its number of steps has changed."""
         if runner.iter + 1 == REMEASURED_STEPS and self.settle is not None:
             timed = REMEASURED_STEPS - UNTIMED_STEPS
-            seconds = [float(runner.message_hub.get_scalar('train/time').mean(timed))]
+            seconds = [seconds_per_step(runner, timed)]
             dist.broadcast_object_list(seconds)
             self.changed = self.settle(seconds[0])
             runner.train_loop.stop_training = self.changed  # type: ignore[attr-defined]

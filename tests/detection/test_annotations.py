@@ -25,7 +25,10 @@ def test_reads_rows(tmp_path: Path):
     ]
     assert rows[0].box.tolist() == [0.1, 0.2, 0.3, 0.4]
     assert rows[1].box.tolist() == [-0.001, 0, 1, 1.002]
-    assert read_exclusions(write(tmp_path, 'm0,0902', 'm1,1000')) == {('m0', 902), ('m1', 1000)}
+    assert read_exclusions(write(tmp_path, '\ufeffm0,0902', 'm1,1000')) == {
+        ('m0', 902),
+        ('m1', 1000),
+    }
     assert read_exclusions(write(tmp_path)) == set()
 
 

@@ -52,6 +52,7 @@ def test_the_config_builds(tmp_path: Path):
         HOOKS.build(hook)
     assert cfg.optim_wrapper.optimizer == dict(type='AdamW', lr=0.0018, weight_decay=1e-4)
     assert cfg.train_cfg.max_iters == 100 and cfg.param_scheduler[0].end == 10
+    assert cfg.sync_bn == 'torch'  # on several GPUs
     assert cfg.randomness.seed == 3 and cfg.work_dir == str(tmp_path / 'training')
     assert cfg.train_dataloader.dataset.data_prefix.video == '/my videos'
     assert (cfg.train_dataloader.num_workers, cfg.train_dataloader.persistent_workers) == (1, True)

@@ -142,6 +142,7 @@ def test_of_two_files_of_one_name_the_folder_decides(ucf101: Path, build):
         ('hmdb51', 'wave_test_split1.txt', b'a.avi 3\n'),
         ('kinetics', 'train.csv', f'{CSV}surfing,AAAAAAAAAAA,1\n'.encode()),
         ('kinetics', 'train.csv', f'{CSV}surfing,AAAAAAAAAAA,inf,11,x\n'.encode()),
+        ('kinetics', 'train.csv', f'{CSV}surfing,AAAAAAAAAAA,1,11,"x\n'.encode()),
         ('kinetics', 'train.csv', b'youtube_id,time_start,time_end,split\nAAAAAAAAAAA,0,9,x\n'),
     ],
 )

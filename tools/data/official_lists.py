@@ -130,11 +130,12 @@ def _read(path: Path, parse: Callable[[Any], T], is_csv: bool = False) -> list[T
     with path.open(encoding='utf-8-sig', newline='') as file:
         try:
             found = [
-                parse(x) for x in (csv.DictReader(file) if is_csv else filter(str.strip, file))
+                parse(x)
+                for x in (csv.DictReader(file, strict=True) if is_csv else filter(str.strip, file))
             ]
             if not found:
                 raise ValueError('it is empty')
-        except (LookupError, OverflowError, TypeError, ValueError) as error:
+        except (LookupError, OverflowError, TypeError, ValueError, csv.Error) as error:
             raise ValueError(f'{path} is not as published ({error}); download it again.') from error
     return found
 
