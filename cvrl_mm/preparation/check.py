@@ -24,7 +24,7 @@ from ..io import end_with_parent, file_stamp, naming, printable, replacing
 
 NUM_FRAMES = 32
 TIMEOUT_SECONDS = 600  # for decoding or encoding one video, which takes minutes for a long movie
-LONGEST_WAIT_SECONDS = 3600  # waiting for weeks or for ever raises an OverflowError
+LONGEST_WAIT_SECONDS = 1.0  # a longer one shows that this process was stopped
 # A process that is forked beside threads can hang. The server has none; it imports the package
 # once, and forks one process after the other.
 CONTEXT: Any = mp.get_context('forkserver' if 'forkserver' in mp.get_all_start_methods() else None)

@@ -52,7 +52,7 @@ def test_survives_videos_that_hang_or_crash():
 
 
 def answer_late(filename: str) -> str:
-    time.sleep(2.5)
+    time.sleep(2.9)
     return filename
 
 
@@ -60,7 +60,7 @@ def test_a_stop_of_all_processes_counts_for_no_video(monkeypatch: pytest.MonkeyP
     """As by Ctrl-Z, or a computer that sleeps."""
     waits = [lambda answers, limit: time.sleep(limit + 1.5) or []]
     monkeypatch.setattr(module, 'wait', lambda *given: (waits.pop() if waits else wait)(*given))
-    assert list(find_faults(['a'], 1, 1.5, answer_late)) == [(0, 'a')]
+    assert list(find_faults(['a'], 1, 2.0, answer_late)) == [(0, 'a')]
 
 
 class Unloadable:
