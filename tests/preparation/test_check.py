@@ -58,7 +58,7 @@ def answer_late(filename: str) -> str:
 
 def test_a_stop_of_all_processes_counts_for_no_video(monkeypatch: pytest.MonkeyPatch):
     """As by Ctrl-Z, or a computer that sleeps."""
-    waits = [lambda answers, limit: time.sleep(limit + 1.5) or []]
+    waits = [lambda answers, limit: time.sleep(2.5) or []]
     monkeypatch.setattr(module, 'wait', lambda *given: (waits.pop() if waits else wait)(*given))
     assert list(find_faults(['a'], 1, 2.0, answer_late)) == [(0, 'a')]
 
