@@ -5,3 +5,4 @@ param_scheduler = [
     dict(type='LinearLR', start_factor=0.01, by_epoch=False, end=100),
     dict(type='CosineAnnealingLR', by_epoch=False, eta_min=0.0),
 ]
+sync_bn = 'torch'  # several GPUs are as one with all of their videos
