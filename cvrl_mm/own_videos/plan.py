@@ -383,21 +383,19 @@ def remarks(
             f'{plan.samples} videos are few for training from scratch; --init CHECKPOINT starts '
             'from an encoder trained on more.'
         )
-    if plan['steps'] < advised_steps:
-        hours = '' if options.hours is None else f' in {options.hours:g} hours'
+    short_for = '' if options.hours is None else f' in {options.hours:g} hours'
+    if remark := too_short(plan['steps'], advised_steps, short_for):
         minutes = advised_steps * step_seconds / 60
-        time = '' if math.isnan(minutes) else f': about {math.ceil(minutes)} minutes'
-        found.append(
-            f'{plan["steps"]:,} steps{hours}; at least {advised_steps:,} are advised here{time}.'
-        )
+        known = not math.isnan(minutes)
+        found.append(f'{remark} That is about {math.ceil(minutes)} minutes.' if known else remark)
     return found
 
 
-def too_short(steps: int, advised_steps: int = MIN_STEPS) -> str:
-    """Return the sentence of a report on a training of few steps; '' on a longer one."""
+def too_short(steps: int, advised_steps: int = MIN_STEPS, note: str = '') -> str:
+    """Return a sentence on a training of few steps, with a note on them; '' on a longer one."""
     if steps >= advised_steps:
         return ''
-    return f'The training was short: {steps:,} steps; at least {advised_steps:,} are advised.'
+    return f'{steps:,} steps{note}; at least {advised_steps:,} are advised.'
 
 
 def _frame_interval(

@@ -99,7 +99,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         values = (untrained.value, trained.value, *([trained.chance] if labels else []))
         table.append([trained.title, *('' if x is None else f'{x:.1f}' for x in values)])
     headline = verdict(measures[BEFORE], measures[AFTER])
-    headline += f' {too_short(cfg.train_cfg.max_iters)}'.rstrip()
+    headline = f'{headline} {too_short(cfg.train_cfg.max_iters)}'.rstrip()
     accuracy = [*curves['training'].get('accuracy', {0: math.nan}).values()][-1]
     notes = _notes(cfg, folder, names, unseen, labels, failed, accuracy)
     write_feature_page(folder / 'index.html', headline, notes, table, Trained.read(folder))

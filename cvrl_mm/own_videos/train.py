@@ -304,13 +304,12 @@ def time_step(config_file: Path) -> float:
         cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
         runner = QuietRunner.from_cfg(cfg)
         runner.train()
-        seconds = [seconds_per_step(runner, timed)]
+        seconds = seconds_per_step(runner, timed)
         del runner
         gc.collect()  # ends the workers
         for handler in MMLogger.get_current_instance().handlers:
             handler.close()  # the log file is deleted with the folder
-    dist.broadcast_object_list(seconds)
-    return seconds[0]
+    return seconds
 
 
 def _read(config_file: Path) -> Config:
@@ -322,10 +321,15 @@ def _read(config_file: Path) -> Config:
 
 
 def seconds_per_step(runner: Runner, steps: int) -> float:
-    """Return the mean time of the last steps, without a pause that took longer than all others."""
+    """Return the mean time of the last steps, the same on all ranks.
+
+    A pause that took longer than all other steps does not count.
+    """
     times = np.sort(runner.message_hub.get_scalar('train/time').data[0][-steps:])
     is_pause = len(times) > 2 and times[-1] > times[:-1].sum()
-    return float(times[: -1 if is_pause else None].mean())
+    seconds = [float(times[: -1 if is_pause else None].mean())]
+    dist.broadcast_object_list(seconds)
+    return seconds[0]
 
 
 class QuietRunner(Runner):
@@ -359,9 +363,7 @@ class RemeasureHook(Hook):
         """Stop the training if its number of steps has changed."""
         if runner.iter + 1 == REMEASURED_STEPS and self.settle is not None:
             timed = REMEASURED_STEPS - UNTIMED_STEPS
-            seconds = [seconds_per_step(runner, timed)]
-            dist.broadcast_object_list(seconds)
-            self.changed = self.settle(seconds[0])
+            self.changed = self.settle(seconds_per_step(runner, timed))
             runner.train_loop.stop_training = self.changed  # type: ignore[attr-defined]
 
 
