@@ -94,7 +94,7 @@ class VideoFile:
         self._last_error = ''  # in the last call of _decode, in brackets
         self._reformatter = VideoReformatter()
         self._stored_size: tuple[int, int] | None = None  # width and height of all images
-        # What is done with each image as it is decoded, such as resizing, to hold less memory
+        # Applied to each decoded image; resizing here saves memory
         self.prepare: Callable[[np.ndarray], np.ndarray] = np.ascontiguousarray
         with self._errors():
             self._open()

@@ -30,8 +30,8 @@ from .features import UNTRAINED, build_recognizer
 class CropFrames:
     """Resize the short side of each frame to the size of the clips and crop the centre.
 
-    In a pipeline before the decoding, it lets the reader do so with each frame as it is decoded:
-    only the crops are kept, however large the frames are.
+    It must precede the decoding in a pipeline. The reader then crops each frame when it is decoded,
+    so that memory holds only the crops.
     """
 
     def __init__(self, size: int) -> None:
