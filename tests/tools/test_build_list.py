@@ -28,7 +28,7 @@ def annotate(root: Path, **files: str) -> Path:
 
 @pytest.fixture
 def ucf101(tmp_path: Path) -> Path:
-    files = dict(classInd__txt='1 Diving\n2 Archery\n')
+    files = dict(classInd__txt='2 Archery\n1 Diving\n')
     for i in (1, 2, 3):
         files[f'trainlist0{i}__txt'] = f'Archery/a{i}.avi 2\n'
         files[f'testlist0{i}__txt'] = 'Diving/d.avi\r\n'

@@ -33,7 +33,11 @@ def read_ucf101(annotations: Path) -> tuple[list[str], Splits]:
         path = Path(line.split()[0])  # in training lists, a label follows the path
         return path.stem, path.parent.name
 
-    classes = _read(annotations / 'classInd.txt', lambda line: line.split()[1])
+    def read_class(line: str) -> tuple[int, str]:
+        number, name = line.split()
+        return int(number), name
+
+    classes = [name for _, name in sorted(_read(annotations / 'classInd.txt', read_class))]
     splits = {
         f'{name}_split_{n}': _read(annotations / f'{published}{n:02d}.txt', read_video)
         for n in (1, 2, 3)
