@@ -123,7 +123,11 @@ class Encoder(nn.Module):
 
         Returns:
             Features, (N, C), in the data type of the encoder.
+
+        Raises:
+            ValueError: The clips have a wrong shape, data type or range.
         """
+        self._check(clips)
         scale = 1 if clips.dtype == torch.uint8 else 255
         x = (clips.to(self.mean.dtype) * scale - self.mean) / self.std
         return global_average_pool(self.backbone(x))
@@ -140,15 +144,23 @@ class Encoder(nn.Module):
             Features, (N, C) float32.
 
         Raises:
-            ValueError: The clips have a wrong shape, data type or range.
+            ValueError: The clips have a wrong shape, data type or range, or the encoder is in
+                training mode, in which clips change each other's features.
         """
-        clips = torch.as_tensor(clips)
+        if self.backbone.training:
+            raise ValueError('The encoder is in training mode; call encoder.eval() first.')
+        return self(torch.as_tensor(clips).to(self.mean.device)).float()
+
+    def _check(self, clips: Tensor) -> None:
+        """Refuse clips of which the features would be wrong."""
         if clips.ndim != 5 or clips.shape[1] != 3 or 0 in clips.shape:
             raise ValueError(
                 f'Clips must have the shape (N, 3, T, H, W) without empty dimensions, got '
                 f'{tuple(clips.shape)}; encoder.transform makes them from a video.'
             )
         if clips.is_floating_point():
+            if torch.compiler.is_compiling():  # values are not known
+                return
             low, high = clips.min().item(), clips.max().item()
             if not (low >= -1e-3 and high <= 1 + 1e-3):  # also rejects NaN
                 raise ValueError(
@@ -157,7 +169,6 @@ class Encoder(nn.Module):
                 )
         elif clips.dtype != torch.uint8:
             raise ValueError(f'Clips must be uint8 or floating point, got {clips.dtype}.')
-        return self(clips.to(self.mean.device)).float()
 
     def transform(self, video: str | Path | np.ndarray | Tensor, num_clips: int = 10) -> Tensor:
         """Sample clips from a video: evenly spaced in time, with a centre crop.

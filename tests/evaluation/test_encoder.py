@@ -1,3 +1,4 @@
+import copy
 import tracemalloc
 from pathlib import Path
 
@@ -198,6 +199,8 @@ def test_weights_that_cannot_be_used_are_refused(tmp_path, monkeypatch, net, met
         ('features', torch.full((1, 3, 4, 32, 32), 255.0), ValueError, 'divide by 255'),
         ('features', torch.full((1, 3, 4, 32, 32), float('nan')), ValueError, 'divide by 255'),
         ('features', np.zeros((1, 3, 4, 32, 32), np.int64), ValueError, 'int64'),
+        ('forward', torch.full((1, 3, 4, 32, 32), 255.0), ValueError, 'divide by 255'),
+        ('forward', torch.zeros((1, 3, 4, 32, 32), dtype=torch.int32), ValueError, 'int32'),
         ('transform', np.zeros((4, 3, 32, 32), np.uint8), ValueError, r'\(T, H, W, 3\)'),
         ('transform', np.zeros((4, 32, 32, 3)), ValueError, 'uint8'),
         ('transform', b'video.mp4', ValueError, r'\(T, H, W, 3\)'),
@@ -210,6 +213,13 @@ def test_bad_arguments_are_refused(call, argument, error, message, net, tmp_path
     Path('broken.mp4').write_bytes(b'no video')
     with pytest.raises(error, match=message):
         getattr(encoder_module.Encoder(net, ClipInput(4, 2, 32)), call)(argument)
+
+
+def test_features_do_not_change_the_running_statistics(net):
+    encoder = encoder_module.Encoder(copy.deepcopy(net), ClipInput(4, 2, 32)).train()
+    with pytest.raises(ValueError, match=r'eval\(\)'):
+        encoder.features(torch.zeros(2, 3, 4, 32, 32))
+    assert equal_weights(encoder, net)
 
 
 @pytest.mark.parametrize(
