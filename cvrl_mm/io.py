@@ -1,5 +1,6 @@
 """What every room uses: atomic files, locks, printable names, ranks and cores, progress bars."""
 
+import json
 import logging
 import os
 import re
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from multiprocessing.process import parent_process
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import numpy as np
 from mmengine.logging import print_log
@@ -121,6 +123,18 @@ def file_stamp(path: str | Path) -> str:
     except OSError:
         return path
     return f'{path}\0{state.st_size}\0{state.st_mtime_ns}'
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    try:
+        return json.loads(Path(path).read_text('utf-8'))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f'{path} is damaged: {error}.') from error
 
 
 def is_current(original: Path, made: Path) -> bool:

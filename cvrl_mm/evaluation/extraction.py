@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 from ..convert.description import ClipInput
 from ..datasets.decoding import read, reads_files
 from ..datasets.reader import UnreadableVideoError
-from ..io import is_current, locked, one_line, printable, replacing
+from ..io import is_current, locked, one_line, printable, read_json, replacing
 from .encoder import Encoder, clip_pipeline
 from .features import (
     FeatureStore,
@@ -186,7 +186,7 @@ def extract_over_time(
     )
     note = folder / 'about.json'
     folder.mkdir(parents=True, exist_ok=True)
-    if note.is_file() and json.loads(note.read_text('utf-8')) != about:
+    if note.is_file() and read_json(note) != about:
         raise ValueError(f'{folder} holds features of another encoder, clips or folder of videos.')
     with replacing(note) as part:
         part.write_text(json.dumps(about, indent=2) + '\n', encoding='utf-8')

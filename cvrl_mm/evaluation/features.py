@@ -38,7 +38,7 @@ from ..convert.export import extract_backbone
 from ..convert.files import locate_weights
 from ..datasets.lists import video_list
 from ..datasets.seeding import seeded_draws
-from ..io import check_target, file_stamp, is_utf8, printable, progress, replacing
+from ..io import check_target, file_stamp, is_utf8, printable, progress, read_json, replacing
 from ..models.backbone import global_average_pool
 from ..models.weights import is_counter
 
@@ -268,7 +268,7 @@ class FeatureStore:
 
     def _compare(self) -> None:
         """Refuse the folder if its features depend on other things than the wanted ones."""
-        written = json.loads(self.note.read_text())
+        written = read_json(self.note)
         if differing := [k for k in written | self.meta if written.get(k) != self.meta.get(k)]:
             raise ValueError(
                 f'{self.folder} holds features with other {", ".join(differing)}; finish that run, '

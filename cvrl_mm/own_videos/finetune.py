@@ -1,6 +1,5 @@
 """Fine-tune an encoder on labelled videos (``cvrl finetune``)."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from rich.console import Console
 from ..convert.files import CLASSIFIER
 from ..datasets.lists import VIDEO_SUFFIXES, check_sources, find_videos, read_lines, read_video_list
 from ..evaluation.encoder import load_encoder
-from ..io import printable, progress, usable_cores
+from ..io import printable, progress, read_json, usable_cores
 from .config import INIT, INPUTS, WARMUP_SHARE, comment, shared_fields
 from .inspect import Inspection, Video, class_folders, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
@@ -252,7 +251,7 @@ class FineTuning(Task):
         save_classifier(checkpoint, folder / CLASSIFIER)
         device = 'cuda' if torch.cuda.is_available() else 'cpu'
         classifier = load_classifier(folder).to(device)
-        root = Path(json.loads((folder / INPUTS).read_text('utf-8'))['videos']['video'])
+        root = Path(read_json(folder / INPUTS)['videos']['video'])
         videos = read_video_list(str(folder / 'lists/val.txt'))
         paths, found = [str(root / name) for name, _ in videos], []
         workers = cfg.test_dataloader.num_workers

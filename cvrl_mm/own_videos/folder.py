@@ -17,7 +17,7 @@ from ..datasets.lists import read_lines, read_video_list
 from ..evaluation.encoder import Encoder, load_encoder
 from ..evaluation.extraction import VideoClips
 from ..evaluation.features import FeatureStore, build_recognizer, read_arrays
-from ..io import printable, replacing
+from ..io import printable, read_json, replacing
 from .config import INPUTS
 from .plan import Options
 
@@ -86,7 +86,7 @@ def read_command(folder: Path, kind: type[Options] = Options) -> dict:
     """
     note = folder / COMMAND
     try:
-        stored = json.loads(note.read_text(encoding='utf-8'))
+        stored = read_json(note)
         videos, options = list(stored['videos']), kind(**stored['options'])
         if lacking := asdict(options).keys() - stored['options'].keys():
             raise ValueError(f'it has no {min(lacking)}')
@@ -126,7 +126,7 @@ class Lists:
         if max(labels.values()) >= len(classes):
             raise ValueError(f'{folder / "lists/classes.txt"} lacks a class of all.txt beside it.')
         return cls(
-            root=Path(json.loads((folder / INPUTS).read_text('utf-8'))['videos']['video']),
+            root=Path(read_json(folder / INPUTS)['videos']['video']),
             names=list(labels),
             labels=labels if classes else {},
             classes=classes,

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..datasets.lists import find_videos, parse_line, read_lines
 from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, quarter_turns
-from ..io import is_current, one_line, printable, replacing
+from ..io import is_current, one_line, printable, read_json, replacing
 from .check import TIMEOUT_SECONDS, find_faults
 
 DECODED_SHARE = 0.95  # of the duration; if less can be decoded, the source is truncated
@@ -307,7 +307,7 @@ def _claim(target: Path, settings: dict) -> None:
         target.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
             part.write_text(json.dumps(settings) + '\n')
-    begun = json.loads(path.read_bytes())
+    begun = read_json(path)
     if begun != settings:
         raise ValueError(f'{target} was started with {begun}, not {settings}: choose another one.')
 

@@ -158,6 +158,9 @@ def test_a_damaged_file_is_named(damage: str, tmp_path: Path):
     with pytest.raises(ValueError, match=r'feats_000000004\.npz is damaged'):
         load(tmp_path / 'store')
     assert not (tmp_path / 'sprung').exists()
+    (tmp_path / 'store' / 'meta.json').write_text('{')
+    with pytest.raises(ValueError, match=r'meta\.json is damaged'):
+        load(tmp_path / 'store')
 
 
 def test_the_digest_tells_weights_apart():
