@@ -27,6 +27,11 @@ MAX_PIXELS = 2**25  # per frame, about 5800x5800; a small file can declare frame
 SKIPPING_DECODERS = ('h264', 'mpeg4', 'mpeg1video', 'mpeg2video')
 # Frame times have rounding errors: a time up to 1 ms before a frame's start belongs to this frame.
 SLACK_SECONDS = 1e-3
+# Formats whose packets have wrong times after a seek, if frames are stored in another order.
+UNTIMED_FORMATS = ('avi', 'mpeg')
+# How much earlier than a frame to seek. Seeks go by the time of decoding, which is earlier than
+# that of showing, and those in an MPEG-TS can go to the next key frame.
+SEEK_SECONDS = (0.5, 30)
 # A longer time between two frames is a pause of the recording, not a part of its frame rate.
 PAUSE_SECONDS = 10
 # PyAV before version 17 converts colours in one thread and does not have this argument.
@@ -184,11 +189,16 @@ class VideoFile:
             UnreadableVideoError: There is nothing to decode, or a frame has no time.
         """
         times = np.asarray(seconds, float) + SLACK_SECONDS
+        if self.container.format.name in UNTIMED_FORMATS:
+            return self.read((np.searchsorted(self.times, times) - 1).clip(0))
+        start, unit = self.stream.start_time or 0, self.stream.time_base
+        images: list[np.ndarray] = []
         with self._errors():
-            first = int(max(times[0], 0) / self.stream.time_base)
-            self._seek((self.stream.start_time or 0) + first)
-            images = self._decode_at(times)
-            if not images:  # after a seek to the end of an MPEG-TS or FLV, there is nothing to read
+            for earlier in SEEK_SECONDS:
+                if not images and times[0] > earlier:
+                    self._seek(start + int((times[0] - earlier) / unit))
+                    images = self._decode_at(times, is_late=times[0])
+            if not images:
                 self._rewind()
                 images = self._decode_at(times)
         if len(images) < len(times):
@@ -322,8 +332,11 @@ class VideoFile:
         frames = (frame for frame in self._decode(needed()) if frame.pts in by_pts)
         return {by_pts[frame.pts]: self.to_image(frame) for frame in frames}
 
-    def _decode_at(self, times: np.ndarray) -> list[np.ndarray]:
-        """Decode the frames at times (N,) from the current position; return up to N images."""
+    def _decode_at(self, times: np.ndarray, is_late: float = np.inf) -> list[np.ndarray]:
+        """Decode the frames at times (N,) from the current position; return up to N images.
+
+        There are none if the first frame is shown only after the time ``is_late``.
+        """
         start, unit = self.stream.start_time or 0, float(self.stream.time_base)
         images: list[np.ndarray] = []
         shown = None  # the previous frame
@@ -332,7 +345,10 @@ class VideoFile:
             if frame is not None:
                 if frame.pts is None:
                     raise ValueError('a frame has no time; convert the file with ffmpeg')
-                num_shown = int(np.searchsorted(times, (frame.pts - start) * unit))
+                time = (frame.pts - start) * unit
+                if shown is None and time > is_late:
+                    return []
+                num_shown = int(np.searchsorted(times, time))
             if shown is not None:
                 images += [self.to_image(shown) for _ in range(num_shown - len(images))]
             if len(images) == len(times):

@@ -233,6 +233,24 @@ def test_times_after_the_last_key_frame_and_after_the_end(tmp_path: Path, name: 
             np.testing.assert_array_equal(video.read_at([seconds])[0], last)
 
 
+@pytest.mark.parametrize(
+    ('name', 'codec', 'options'),
+    [
+        ('a.ts', 'libx264', X264),
+        ('a.mp4', 'libx264', {'preset': 'ultrafast', 'x264-params': OPEN_GOP}),
+        ('a.avi', 'mpeg4', dict(bf='2')),
+        ('a.mpg', 'mpeg2video', dict(bf='2')),
+    ],
+)
+def test_a_seek_never_skips_the_wanted_frame(tmp_path: Path, name: str, codec: str, options: dict):
+    path = encode(tmp_path / name, codec, 100, gop_size=30, options=options)
+    with VideoFile(path) as video:
+        expected, times = video.read(range(100)), video.times
+    for n in range(0, 100, 7):
+        with VideoFile(path) as video:
+            np.testing.assert_array_equal(video.read_at([times[n]])[0], expected[n])
+
+
 def test_damage_harms_no_other_group_of_frames(tmp_path: Path):
     path = encode(tmp_path / 'a.mp4', options=X264, gop_size=10)
     expected = decode_all(path)
