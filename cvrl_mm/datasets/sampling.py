@@ -75,7 +75,9 @@ class ClipSample(BaseTransform):
         starts = np.asarray(self.starts(num_frames))
         within = np.arange(self.clip_len) * self.frame_interval
         counted = (starts[:, None] + within) % num_frames  # (num_clips, clip_len)
-        frame_inds = np.minimum(np.rint(counted * step).astype(int), stored_frames - 1)
+        # Halves are rounded up: to even numbers, a clip at half the rate would be uneven
+        nearest = np.floor(counted * step + 0.5).astype(int)
+        frame_inds = np.minimum(nearest, stored_frames - 1)
         results['frame_inds'] = frame_inds.reshape(-1) + results.get('start_index', 0)
         results['clip_len'] = self.clip_len
         results['frame_interval'] = self.frame_interval

@@ -98,7 +98,8 @@ def test_clips_follow_their_starts():
         (24.998, [1, 3, 5, 10, 2, 4]),  # as files round it
         (0, [1, 3, 5, 10, 2, 4]),  # unknown
         (50, [1, 5, 9, 9, 3, 7]),  # 5 frames at 25 per second
-        (12.5, [1, 2, 3, 10, 1, 3]),  # 20 frames; the last one is within the file
+        (12.5, [1, 2, 3, 10, 2, 3]),  # 20 frames; the last one is within the file
+        (37.5, [1, 4, 7, 10, 3, 6]),  # 7 frames
     ],
 )
 def test_frames_are_chosen_by_time(rate: float, expected: list[int]):
