@@ -62,18 +62,10 @@ def test_the_config_builds(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    'name',
-    [
-        """{{$A:(.*)|(\\');__import__("os").system("touch${IFS}PWNED")#}}""",
-        '{{ fileDirname }}',
-        "a'''b\\",
-        'new "one"',
-    ],
+    'name', ["""$A:(.*)|(\\');__import__("os").system("touch${IFS}PWNED")#""", "a'''b\\", '"x" }}']
 )
 def test_names_of_folders_are_never_code(name: str, tmp_path: Path, monkeypatch):
-    """mmengine replaces {{$NAME:text}} in the text of a config before it is parsed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv('A', raising=False)
     (tmp_path / 'old').mkdir()
     config(tmp_path / 'old', root=tmp_path / name, init=f'{name}.pth')
     moved = (tmp_path / 'old').rename(tmp_path / name)
@@ -86,6 +78,15 @@ def test_names_of_folders_are_never_code(name: str, tmp_path: Path, monkeypatch)
     assert cfg.model.backbone.width == 0.25 and cfg.model.data_preprocessor.std == [9.0] * 3
     assert [path.name for path in tmp_path.iterdir()] == [name]
     cfg.dump(tmp_path / 'dumped.py')
+    assert Config.fromfile(tmp_path / 'dumped.py').to_dict() == cfg.to_dict()
+
+
+def test_names_that_mmengine_would_replace_are_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match='braces'):
+        config(tmp_path, root=tmp_path / '{{$A:x}}')
+    (tmp_path / '{{$A:x}}').mkdir()
+    with pytest.raises(ValueError, match='braces'):
+        config(tmp_path / '{{$A:x}}')
 
 
 @pytest.mark.parametrize('steps', [1, 2, 14, 16, 100])
