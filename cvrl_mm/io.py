@@ -137,14 +137,48 @@ def read_json(path: str | Path) -> Any:
         raise ValueError(f'{path} is damaged: {error}.') from error
 
 
-def is_current(original: Path, made: Path) -> bool:
-    """Return whether a file was made from another one that has not been modified since."""
-    if not made.exists():
-        return False
-    if not original.exists():
-        return True
-    state = original.stat()  # ctime: a replacement can have an older mtime, such as a backup
-    return max(state.st_mtime, state.st_ctime) <= made.stat().st_mtime
+def is_current(original: Path, made: Path, stamp: str | None) -> bool:
+    """Return whether a file exists that was made from the current state of another one.
+
+    Args:
+        original: The other file. It need not exist any more.
+        made: The file.
+        stamp: The :func:`file_stamp` of the original from which ``made`` was made, if it is known.
+    """
+    is_same = stamp == file_stamp(original) or not original.exists()
+    return stamp is not None and is_same and made.exists()
+
+
+@contextmanager
+def journal(folder: Path) -> Iterator[Callable[[str, Any], None]]:
+    """Make a file in a folder for notes on what is finished; a kill loses at most the last one.
+
+    Args:
+        folder: The folder; created if it does not exist. Several processes can use it.
+
+    Yields:
+        A function that writes a value, as JSON can represent it, under a key.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f'{secrets.token_hex(8)}.jsonl'
+    with naming(path), path.open('x', encoding='utf-8') as file:
+
+        def note(key: str, value: Any) -> None:
+            file.write(json.dumps([key, value]) + '\n')
+            file.flush()
+
+        yield note
+
+
+def read_journals(folder: Path) -> dict[str, Any]:
+    """Read the notes of all processes by key; later files replace the values of earlier ones."""
+    files = sorted(folder.glob('*.jsonl'), key=lambda path: path.stat().st_mtime_ns)
+    # The last line of a process that was killed may be incomplete
+    lines = [line for path in files for line in path.read_bytes().split(b'\n')[:-1]]
+    return dict(map(json.loads, lines))
 
 
 def is_utf8(name: str) -> bool:

@@ -12,7 +12,17 @@ from torch.utils.data import Dataset
 from ..convert.description import ClipInput
 from ..datasets.decoding import read, reads_files
 from ..datasets.reader import UnreadableVideoError
-from ..io import is_current, locked, one_line, printable, read_json, replacing
+from ..io import (
+    file_stamp,
+    is_current,
+    journal,
+    locked,
+    one_line,
+    printable,
+    read_journals,
+    read_json,
+    replacing,
+)
 from .encoder import Encoder, clip_pipeline
 from .features import (
     FeatureStore,
@@ -152,8 +162,8 @@ def extract_over_time(
 
     ``FOLDER/feats/NAME.npy`` has the features and ``FOLDER/times/NAME.npy`` the start and end of
     each clip in seconds, (T, 2). NAME is the path below the folder that all videos share, without
-    suffix. Files that are newer than their video are kept, so that the same call continues an
-    interrupted one.
+    suffix. The same call continues an interrupted one: the files of a video are kept unless it has
+    been modified or replaced since.
 
     Args:
         encoder: The encoder, on the device to compute on.
@@ -179,6 +189,7 @@ def extract_over_time(
         double = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f'Two videos have the name {double} without suffix; extract one by one.')
     about = dict(
+        backbone=encoder.meta.get('backbone'),
         weights_sha256=weights_sha256(encoder.backbone),
         clips=encoder.clip_input.to_dict(),
         every_seconds=every_seconds,
@@ -192,18 +203,24 @@ def extract_over_time(
         part.write_text(json.dumps(about, indent=2) + '\n', encoding='utf-8')
     failed = {}
     share = list(zip(paths, names, strict=True))[rank::size]
-    for done, (path, name) in enumerate(share, 1):
-        targets = [folder / kind / f'{name}.npy' for kind in ('feats', 'times')]
-        if not all(is_current(Path(path), target) for target in targets):
-            found = over_time(encoder, encoder.features, path, every_seconds)
-            if isinstance(found, str):
-                failed[path] = found
-            else:
-                for target, values in zip(targets, found, strict=True):
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    with replacing(target) as part:
-                        np.save(part, values)
-        on_progress(done, len(share))
+    made_from = read_journals(folder / '.finished')
+    with journal(folder / '.finished') as remember:
+        for done, (path, name) in enumerate(share, 1):
+            targets = [folder / kind / f'{name}.npy' for kind in ('feats', 'times')]
+            stamp = file_stamp(path)
+            if not all(is_current(Path(path), made, made_from.get(name)) for made in targets):
+                found = over_time(encoder, encoder.features, path, every_seconds)
+                if isinstance(found, str):
+                    failed[path] = found
+                    for target in targets:
+                        target.unlink(missing_ok=True)  # of an earlier state of the video
+                else:
+                    for target, values in zip(targets, found, strict=True):
+                        target.parent.mkdir(parents=True, exist_ok=True)
+                        with replacing(target) as part:
+                            np.save(part, values)
+                    remember(name, stamp)
+            on_progress(done, len(share))
     return failed
 
 

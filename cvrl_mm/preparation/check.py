@@ -1,6 +1,5 @@
 """Find videos that cannot be read or are damaged, with one or several processes."""
 
-import json
 import multiprocessing as mp
 import os
 import shutil
@@ -13,14 +12,13 @@ from functools import partial
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
 
 from ..datasets.lists import read_lines, read_video_list
 from ..datasets.reader import UnreadableVideoError, VideoFile
-from ..io import end_with_parent, file_stamp, naming, printable, replacing
+from ..io import end_with_parent, file_stamp, journal, printable, read_journals, replacing
 
 NUM_FRAMES = 32
 TIMEOUT_SECONDS = 600  # for decoding or encoding one video, which takes minutes for a long movie
@@ -230,20 +228,17 @@ def check_list(
         if target.exists() and target.samefile(path):
             raise ValueError(f'{target} is the checked list itself; choose another --out.')
     parts = Path(f'{clean}.parts', f'{"strict" if strict else "lenient"}_{timeout_seconds:g}s')
-    parts.mkdir(parents=True, exist_ok=True)
     stamps = {file: file_stamp(file) for file in files}  # before they are read
-    share, known = files[rank::size], _read_results(parts)
+    share, known = files[rank::size], read_journals(parts)
     left = [file for file in share if stamps[file] not in known]
     on_progress(len(share) - len(left), len(share))
     check = partial(find_fault, strict=strict)
-    with NamedTemporaryFile('w', suffix='.jsonl', dir=parts, delete=False) as journal:
+    with journal(parts) as note:
         found = find_faults(left, num_processes, timeout_seconds, check)
         for done, (place, fault) in enumerate(found, len(share) - len(left) + 1):
-            with naming(journal.name):
-                journal.write(json.dumps([stamps[left[place]], fault]) + '\n')
-                journal.flush()
+            note(stamps[left[place]], fault)
             on_progress(done, len(share))
-    known = _read_results(parts)
+    known = read_journals(parts)
     if not known.keys() >= set(stamps.values()):
         return None
     faults = [known[stamps[file]] for file in files]
@@ -255,9 +250,3 @@ def check_list(
             part.write_text(''.join(f'{line}\n' for line in content), encoding='utf-8')
     shutil.rmtree(parts.parent, ignore_errors=True)  # another process may do so, too
     return CheckedList(len(files), [(files[i], fault) for i, fault in bad.items()], clean, report)
-
-
-def _read_results(folder: Path) -> dict[str, str | None]:
-    """Read the faults by stamp; the last line of a process that was killed may be incomplete."""
-    lines = [x for path in folder.glob('*.jsonl') for x in path.read_bytes().split(b'\n')[:-1]]
-    return dict(map(json.loads, lines))

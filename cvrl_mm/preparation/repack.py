@@ -18,7 +18,16 @@ import numpy as np
 
 from ..datasets.lists import find_videos, parse_line, read_lines
 from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, quarter_turns
-from ..io import is_current, one_line, printable, read_json, replacing
+from ..io import (
+    file_stamp,
+    is_current,
+    journal,
+    one_line,
+    printable,
+    read_journals,
+    read_json,
+    replacing,
+)
 from .check import TIMEOUT_SECONDS, find_faults
 
 DECODED_SHARE = 0.95  # of the duration; if less can be decoded, the source is truncated
@@ -27,7 +36,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # EDQUOT: the quota of the user is use
 # Without the features of H.264 that are slowest to decode, and without references to B-frames, so
 # that VideoFile can skip those between requested frames
 X264 = {'tune': 'fastdecode', 'x264-params': 'b-pyramid=none'}
-SETTINGS, FAILURES = 'repack.json', 'repack_failures.txt'
+SETTINGS, FAILURES, FINISHED = 'repack.json', 'repack_failures.txt', '.finished'
 
 
 @dataclass(frozen=True)
@@ -236,7 +245,14 @@ def repack(
     _claim(target, dict(asdict(settings), root=str(root.resolve())))
     earlier = _read_failures(target)
     share = videos[rank::size]
-    todo = [v for v in share if v in earlier or not is_current(root / v, target / new_name(v))]
+    made_from = read_journals(target / FINISHED)
+
+    def is_done(video: str) -> bool:
+        made = target / new_name(video)
+        return video not in earlier and is_current(root / video, made, made_from.get(video))
+
+    todo = [video for video in share if not is_done(video)]
+    stamps = {video: file_stamp(root / video) for video in todo}  # before they are read
     num_skipped = len(share) - len(todo)
     on_progress(num_skipped, len(share))
     failures = {}
@@ -245,12 +261,16 @@ def repack(
             _repack_one, root=root, target=target, scratch=Path(scratch), settings=settings
         )
         # After an interrupt, close() ends the processes before their folder is removed
-        with closing(find_faults(todo, num_workers, timeout_seconds, work)) as results:
+        results = find_faults(todo, num_workers, timeout_seconds, work)
+        with closing(results), journal(target / FINISHED) as note:
             for done, (place, outcome) in enumerate(results, num_skipped + 1):
                 if isinstance(outcome, OSError):  # the disk of the target is full
                     raise outcome
-                if outcome is not None:
-                    failures[todo[place]] = outcome
+                video = todo[place]
+                if outcome is None:
+                    note(video, stamps[video])
+                else:
+                    failures[video] = outcome
                 on_progress(done, len(share))
     if size > 1:
         return None

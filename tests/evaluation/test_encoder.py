@@ -291,7 +291,16 @@ def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
     extract_over_time(encoder, paths, out, 0.2)
     assert (out / 'feats/a.npy').stat().st_mtime_ns == before
     assert len(np.load(out / 'feats/y/b.npy')) == len(feats)
-    with pytest.raises(ValueError, match='another'):
-        extract_over_time(encoder, paths, out, 0.3)
+    (tmp_path / 'x/y').rename(tmp_path / 'z')
+    (tmp_path / 'x/y').mkdir()
+    (tmp_path / 'x/a.mp4').rename(tmp_path / 'x/y/b.mp4')  # older than its file
+    (tmp_path / 'x/a.mp4').write_bytes(b'damaged')
+    failed = extract_over_time(encoder, paths, out, 0.2)
+    assert paths[0] in failed and not (out / 'feats/a.npy').exists()
+    np.testing.assert_array_equal(np.load(out / 'feats/y/b.npy'), feats)
+    other = encoder_module.Encoder(net, encoder.clip_input, dict(backbone=dict(padding='x'))).eval()
+    for changed, every in ((encoder, 0.3), (other, 0.2)):
+        with pytest.raises(ValueError, match='another'):
+            extract_over_time(changed, paths, out, every)
     with pytest.raises(ValueError, match='a without'):
         extract_over_time(encoder, [*paths, f'{tmp_path}/x/a.avi'], out, 0.2)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cvrl_mm.datasets import VideoFile
 from cvrl_mm.preparation.repack import RepackSettings, repack
 from tests.script import run_script
 from tests.videos import encode
@@ -26,7 +27,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files(folder: Path) -> set[str]:
-    return {str(p.relative_to(folder)) for p in folder.rglob('*') if p.is_file()}
+    paths = (p.relative_to(folder) for p in folder.rglob('*') if p.is_file())
+    return {str(path) for path in paths if path.parts[0][0] != '.'}
 
 
 FINISHED = {*NAMES[:3], 'c/d.mkv.mp4', 'repack.json', 'repack_failures.txt'}
@@ -42,6 +44,19 @@ def test_a_folder_is_repacked_and_what_fails_is_copied(root: Path, tmp_path: Pat
     assert again.num_skipped == 2 and list(again.failures) == NAMES[2:3]
     os.utime(root / 'b.mp4', (0, 0))  # replaced by an older file
     assert repack(root, tmp_path / 'out', SETTINGS).num_skipped == 2
+
+
+def test_videos_of_renamed_folders_are_repacked_again(tmp_path: Path):
+    for name, size in (('a', (64, 32)), ('b', (32, 64))):
+        (tmp_path / 'root' / name).mkdir(parents=True)
+        encode(tmp_path / 'root' / name / 'v.mp4', size=size)
+    repack(tmp_path / 'root', tmp_path / 'out', SETTINGS)
+    for old, new in (('a', 'c'), ('b', 'a'), ('c', 'b')):  # neither changes a file
+        (tmp_path / 'root' / old).rename(tmp_path / 'root' / new)
+    assert repack(tmp_path / 'root', tmp_path / 'out', SETTINGS).num_skipped == 0
+    with VideoFile(tmp_path / 'out/a/v.mp4') as video:
+        assert video.read([0])[0].shape == (32, 16, 3)
+    assert repack(tmp_path / 'root', tmp_path / 'out', SETTINGS).num_skipped == 2
 
 
 def test_a_list_in_two_shares(root: Path, tmp_path: Path, monkeypatch, capsys):
