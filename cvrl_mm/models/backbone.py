@@ -12,9 +12,10 @@ from mmengine.model import initialize
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn.modules.utils import _triple
+from torch.serialization import safe_globals
 
 from .norm import LARGEST, by_parts, normalised, recomputed
-from .weights import check_pretrained
+from .weights import STAND_INS, check_pretrained
 
 # Standard deviation of a standard normal distribution truncated at -2 and 2.
 TRUNCATED_STD = 0.87962566103423978
@@ -193,7 +194,8 @@ class R3DSlow(ResNet3dSlowOnly):
             for cfg in self.init_cfg if isinstance(self.init_cfg, list) else [self.init_cfg]:
                 if cfg['type'] == 'Pretrained':
                     check_pretrained(self, cfg['checkpoint'], cfg.get('prefix'))
-            initialize(self, self.init_cfg)
+            with safe_globals(STAND_INS):
+                initialize(self, self.init_cfg)
 
     @staticmethod
     def _check(width: float, padding: str, kwargs: dict) -> None:

@@ -13,6 +13,7 @@ from zipfile import ZipFile
 import torch
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
+from torch.serialization import safe_globals
 
 from ..io import printable
 
@@ -24,11 +25,37 @@ LEGACY_PICKLES = 5  # at the start of a file that torch before version 1.6 wrote
 # Instructions of pickle that change a value, which then has no hash or that of its identity
 CHANGES = {'APPEND', 'APPENDS', 'SETITEM', 'SETITEMS', 'ADDITEMS', 'BUILD'}
 NUM_SHOWN = 3
+# What mmengine's log history in a checkpoint is pickled with: by module, names
+HISTORY = {
+    'mmengine.logging.history_buffer': ('HistoryBuffer',),
+    'builtins': ('getattr',),
+    'numpy': ('ndarray', 'dtype'),
+    'numpy.core.multiarray': ('_reconstruct', 'scalar'),
+    'numpy._core.multiarray': ('_reconstruct', 'scalar'),
+}
 TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
 
 
 class CheckpointMisfitError(ValueError):
     """Raised if a checkpoint does not hold the weights of a network."""
+
+
+class _Ignored:
+    """Stands in for what a pickle names: takes any arguments and any state, and keeps nothing."""
+
+    def __init__(self, *args: object) -> None:
+        pass
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+# A real HistoryBuffer adds functions of the file to its class, and getattr finds any
+STAND_INS: list[Any] = [
+    type(name, (_Ignored,), dict(__module__=module))
+    for module, names in HISTORY.items()
+    for name in names
+]
 
 
 def refuse_foreign_code() -> None:
@@ -47,7 +74,7 @@ def load_checkpoint(path: str | Path, map_location: str = 'cpu') -> dict[str, An
     """Load a file of torch that may come from anywhere.
 
     Only tensors and plain values are unpickled, unless the user has set the environment variable
-    ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
+    ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``. The log history in a checkpoint of mmengine is left out.
 
     Args:
         path: The file.
@@ -67,7 +94,8 @@ def load_checkpoint(path: str | Path, map_location: str = 'cpu') -> dict[str, An
         if not is_bomb:
             _check_pickles(path)
             trusted = bool(os.environ.get(TRUST))
-            loaded = torch.load(path, map_location=map_location, weights_only=not trusted)
+            with safe_globals(STAND_INS):
+                loaded = torch.load(path, map_location=map_location, weights_only=not trusted)
             is_bomb = _exceeds(loaded, LARGEST_RATIO * size)
     except OSError:
         raise

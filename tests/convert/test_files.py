@@ -9,7 +9,6 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
-from mmengine.logging import HistoryBuffer
 
 from cvrl_mm.convert import extract_backbone, files, load_weights, save_weights
 from cvrl_mm.convert.files import locate_weights
@@ -64,7 +63,6 @@ HUGE = torch.zeros(1).expand(10**13)
         *(b'', b'hello', b'RIFF....AVI LIST', b'PK\x03\x04 cut', bytes(99)),
         torch.zeros(3),
         dict(state_dict={}, message_hub=Evil()),
-        dict(state_dict={}, message_hub=HistoryBuffer()),
         dict(state_dict=dict(a=3)),
         dict(state_dict={'a\x1b[2J': torch.ones(1)}),  # would clear the terminal
         dict(state_dict=[]),

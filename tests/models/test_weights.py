@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mmengine.logging import HistoryBuffer
 from mmengine.runner import CheckpointLoader
 from torch import nn
 
@@ -128,6 +129,19 @@ def test_a_hostile_file_is_refused_in_one_line(write: Callable[[Path], object], 
         load_checkpoint(tmp_path / 'in.pth')
     assert '\n' not in str(error.value) and len(str(error.value)) < 400 + len(str(tmp_path))
     assert not (tmp_path / 'sprung').exists()
+
+
+class Changed:
+    """Unpickled, it is a log history that replaces a function of its class."""
+
+    def __reduce__(self):
+        return HistoryBuffer, (), dict(statistics_methods=dict(mean=HistoryBuffer))
+
+
+def test_a_log_history_brings_no_functions(tmp_path: Path):
+    torch.save(dict(state_dict={}, message_hub=Changed()), tmp_path / 'in.pth')
+    load_checkpoint(tmp_path / 'in.pth')
+    assert HistoryBuffer._statistics_methods.get('mean') is not HistoryBuffer
 
 
 def loads_or_is_refused(path: Path) -> None:
