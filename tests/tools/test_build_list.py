@@ -58,6 +58,9 @@ def test_hmdb51_as_published(tmp_path: Path, build):
     train, val = root / 'hmdb51_train_split_2_videos.txt', root / 'hmdb51_val_split_3_videos.txt'
     assert train.read_text() == 'brush_hair_a_2.avi 0\nwave_a_2.avi 1\n'
     assert val.read_text() == 'brush_hair_b.avi 0\nwave_b.avi 1\n'
+    (root / 'annotations/wave_test_split1.txt').unlink()
+    with pytest.raises(SystemExit, match='wave_test_split1'):
+        build('hmdb51', root)
 
 
 def test_kinetics_as_published(tmp_path: Path, build):
@@ -86,17 +89,22 @@ def test_kinetics_as_published(tmp_path: Path, build):
 def test_k600_leaves_out_validation_videos_of_k400(tmp_path: Path, build, capsys):
     """Section 4.3: those would be trained on before they are evaluated."""
     rows = f'{CSV}surfing,AAAAAAAAAAA,1,11,x\nsurfing,_BB_BBBBBBB,2,12,x\n'
-    root = annotate(tmp_path / 'kinetics600', train__csv=rows, val__csv=rows)
+    tested = f'{CSV}surfing,CCCCCCCCCCC,3,13,x\n'
+    root = annotate(tmp_path / 'kinetics600', train__csv=rows, val__csv=tested)
     names = ['AAAAAAAAAAA_000001_000011.mp4', '_BB_BBBBBBB_000002_000012.mp4']
-    touch(root, *(f'videos_{side}/{name}' for side in ('train', 'val') for name in names))
+    touch(root, *(f'videos_train/{name}' for name in names))
+    touch(root, 'videos_val/CCCCCCCCCCC_000003_000013.mp4')
     other = tmp_path / 'k400_val.csv'
     other.write_text(f'{CSV}surfing,_BB_BBBBBBB,5,15,val\n')  # another cut of the same video
     build('kinetics', root, '--exclude', other)
     assert f'1 of 2 training videos left out: their ids are in {other}' in capsys.readouterr().out
     assert (root / 'kinetics600_train_list_videos.txt').read_text() == f'{names[0]} 0\n'
-    assert (root / 'kinetics600_val_list_videos.txt').read_text().count('mp4') == 2
-    rows = CSV + ''.join(f'class {i},CCCCCCCCCCC,1,11,x\n' for i in range(600))
-    annotate(root, train__csv=rows, val__csv=rows)
+    assert (root / 'kinetics600_val_list_videos.txt').read_text().count('mp4') == 1
+    other.write_text(tested)
+    with pytest.raises(SystemExit, match=r'k400_val\.csv'):
+        build('kinetics', root, '--exclude', other)
+    rows = CSV + ''.join(f'class {i},DDDDDDDDDDD,1,11,x\n' for i in range(600))
+    annotate(root, train__csv=rows)
     with pytest.raises(SystemExit, match='--keep-all'):
         build('kinetics', root, '--allow-missing')
     with pytest.raises(SystemExit, match='2'):  # which has no ids
@@ -129,6 +137,23 @@ def test_of_two_files_of_one_name_the_folder_decides(ucf101: Path, build):
     build('ucf101', ucf101)
     touch(ucf101 / 'videos', 'other/Archery/a1.avi')
     with pytest.raises(SystemExit, match=r'several files of a1 \(Archery\): .*a1\.avi'):
+        build('ucf101', ucf101)
+    for folder in ('Archery', 'other/Archery'):
+        (ucf101 / 'videos' / folder / 'a1.avi').unlink()
+    with pytest.raises(SystemExit, match='--allow-missing'):  # not that of another class
+        build('ucf101', ucf101)
+
+
+@pytest.mark.parametrize(
+    ('name', 'text', 'seen'),
+    [
+        ('testlist01.txt', 'Archery/a1.avi\n', 'a1, are in train_split_1'),
+        ('classInd.txt', '1 Diving\n2 Archery\n3 Archery\n', 'Archery'),
+    ],
+)
+def test_contradictory_files_are_refused(name: str, text: str, seen: str, ucf101: Path, build):
+    (ucf101 / 'annotations' / name).write_text(text)
+    with pytest.raises(SystemExit, match=seen):
         build('ucf101', ucf101)
 
 

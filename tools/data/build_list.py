@@ -45,7 +45,7 @@ def parse_args() -> argparse.Namespace:
         help='csv file of Kinetics; its YouTube ids are removed from the training list',
     )
     parser.add_argument(
-        '--keep-all', action='store_true', help='keep them in the list of Kinetics-600'
+        '--keep-all', action='store_true', help='keep them in the list of Kinetics-600 or 700'
     )
     parser.add_argument(
         '--test-percent',
@@ -77,18 +77,21 @@ def run(args: argparse.Namespace) -> None:
             print(f'{path}: {len(lines)} videos, {len(classes)} classes')
         return
     classes, splits = official.READERS[args.dataset](args.root / 'annotations')
+    official.check_splits(classes, splits)
     if args.exclude is not None:
         before = splits['train_list']
         splits['train_list'] = official.leave_out_ids(before, args.exclude)
         number = len(before) - len(splits['train_list'])
+        if not number:
+            raise ValueError(f'No id of {args.exclude} is in the training list; is it the file?')
         print(
             f'{number} of {len(before)} training videos left out: their ids are in {args.exclude}'
         )
-    elif len(classes) == 600 and not args.keep_all:
+    elif len(classes) > 400 and not args.keep_all:
         raise ValueError(
-            'The training set of Kinetics-600 contains validation videos of Kinetics-400. Leave '
-            'them out with --exclude KINETICS400/annotations/val.csv, or give --keep-all, after '
-            'which nothing can be evaluated on Kinetics-400.'
+            'The training sets of Kinetics-600 and 700 contain validation videos of Kinetics-400. '
+            'Leave them out with --exclude KINETICS400/annotations/val.csv, or give --keep-all, '
+            'after which nothing can be evaluated on Kinetics-400.'
         )
     group_videos = cache(official.group_videos)  # several splits share a folder
     num_missing = 0

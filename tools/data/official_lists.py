@@ -64,10 +64,10 @@ def read_hmdb51(annotations: Path) -> tuple[list[str], Splits]:
         name, side = line.split()
         return Path(name).stem, {'0': 'neither', '1': 'train', '2': 'val'}[side]
 
-    ending = '_test_split1.txt'
-    classes = sorted(p.name.removesuffix(ending) for p in annotations.glob(f'*{ending}'))
+    files = [path.stem for path in annotations.glob('*_test_split[123].txt')]
+    classes = sorted({stem[: -len('_test_split1')] for stem in files})
     if not classes:
-        raise FileNotFoundError(f'{annotations} contains no <class>{ending}.')
+        raise FileNotFoundError(f'{annotations} contains no <class>_test_split1.txt.')
     splits: Splits = {f'{side}_split_{n}': [] for n in (1, 2, 3) for side in ('train', 'val')}
     for n in (1, 2, 3):
         for name in classes:
@@ -106,6 +106,25 @@ def read_kinetics(annotations: Path) -> tuple[list[str], Splits]:
 
 
 READERS = dict(ucf101=read_ucf101, hmdb51=read_hmdb51, kinetics=read_kinetics)
+
+
+def check_splits(classes: Sequence[str], splits: Splits) -> None:
+    """Check that official files do not contradict each other.
+
+    Raises:
+        ValueError: A class is named twice or not in one line, or a training and a test list of one
+            split have a video in common.
+    """
+    wrong = [x for x in classes if len(x.strip().splitlines()) != 1 or classes.count(x) > 1]
+    if wrong:
+        raise ValueError(f'The official files name a class {wrong[0]!r} twice or in several lines.')
+    for name, videos in splits.items():
+        tested = splits[name.replace('train', 'val')]
+        if 'train' in name and (both := {*videos} & {*tested}):
+            raise ValueError(
+                f'{len(both)} videos, such as {min(both)[0]}, are in {name} and in its test list; '
+                'take all official files from one release.'
+            )
 
 
 def leave_out_ids(videos: list[Video], csv_path: Path) -> list[Video]:
@@ -182,6 +201,7 @@ def match_files(
         ValueError: A class is unknown, or several files match one video.
     """
     labels = {name: label for label, name in enumerate(classes)}
+    folders = {folder: name for name in classes for folder in (name, name.replace(' ', '_'))}
     lines, missing = [], []
     for stem, name in videos:
         if name not in labels:
@@ -190,14 +210,14 @@ def match_files(
                 'files from one release.'
             )
         paths = found.get(stem, [])
-        if len(paths) > 1:  # the folder must be that of the class
-            folders = {name, name.replace(' ', '_')}
-            paths = [path for path in paths if Path(path).parent.name in folders]
-            if len(paths) != 1:
-                raise ValueError(
-                    f'There are several files of {stem} ({name}): '
-                    f'{printable(", ".join(found[stem]))}; keep one.'
-                )
+        # A folder with the name of a class has only videos of that class
+        of_class = [path for path in paths if folders.get(Path(path).parent.name) == name]
+        paths = of_class or [path for path in paths if Path(path).parent.name not in folders]
+        if len(paths) > 1:
+            raise ValueError(
+                f'There are several files of {stem} ({name}): '
+                f'{printable(", ".join(found[stem]))}; keep one.'
+            )
         if paths:
             lines.append(f'{paths[0]} {labels[name]}')
         else:
