@@ -127,9 +127,15 @@ class AVAKeyframeDataset(AVADataset):
         """Omit key frames that AVA excludes and, in test mode, those without a detected person.
 
         Raises:
-            ValueError: No key frame is left.
+            ValueError: No key frame is left, or none is in the file of person boxes.
         """
         excluded = read_exclusions(self.exclude_file) if self.exclude_file else set()
+        keys = {frame['img_key'] for frame in self.data_list}
+        if self.person_boxes is not None and keys and not keys & self.person_boxes.keys():
+            raise ValueError(
+                f'None of the {len(keys)} key frames of {self.ann_file} is in the proposal_file, '
+                f'which has {next(iter(self.person_boxes), "none")!r}.'
+            )
         kept = []
         for frame in self.data_list:
             people = self._proposals(frame['img_key'])

@@ -15,6 +15,8 @@ import numpy as np
 
 from ..io import printable
 
+TOLERANCE = 0.1  # of coordinates beyond the border of the frame; pixels are beyond it
+
 
 class _DType:
     """Stands for ``numpy.dtype``, and accepts only types of numbers."""
@@ -154,6 +156,8 @@ def _check(key: str, boxes: np.ndarray) -> np.ndarray:
         raise ValueError(f'the key {key!r} is not one like "VIDEO,0902"')
     if boxes.ndim != 2 or boxes.shape[1] not in (4, 5) or not np.isfinite(boxes).all():
         raise ValueError(f'the boxes of {key!r} have the shape {boxes.shape}, or are not finite')
+    if not (abs(boxes[:, :4] - 0.5) <= 0.5 + TOLERANCE).all():
+        raise ValueError(f'the boxes of {key!r} are not fractions of the frame, from 0 to 1')
     return boxes
 
 

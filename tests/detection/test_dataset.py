@@ -175,6 +175,7 @@ def test_a_few_missing_movies_are_left_out_and_counted(build: Builder, movies: P
         (dict(use_frames=False, data_prefix=dict(img='/nowhere')), FileNotFoundError, '/nowhere'),
         (dict(rows=[row('m0', 1000)]), ValueError, 'timestamp_start'),
         (dict(proposal_file='/no.pkl'), FileNotFoundError, 'no.pkl'),
+        (dict(proposals={'m9,0901': np.array([SURE])}), ValueError, 'm9,0901'),
         (dict(exclude_file='/no.csv'), FileNotFoundError, 'no.csv'),
     ],
 )

@@ -48,7 +48,8 @@ def test_mmaction2_reads_what_is_saved(tmp_path: Path):
     save_proposals(BOXES, tmp_path / 'p.pkl')
     assert same(mmengine.load(tmp_path / 'p.pkl'), BOXES)
     assert same(load_proposals(tmp_path / 'p.pkl'), BOXES)
-    for wrong in ({'m0': np.zeros((1, 5))}, {'m0,0902': np.zeros((1, 6))}):
+    pixels = np.array([[64, 48, 128, 96, 0.99]])
+    for wrong in ({'m0': np.zeros((1, 5))}, {'m0,0902': np.zeros((1, 6))}, {'m0,0902': pixels}):
         with pytest.raises(ValueError, match="'m0"):
             save_proposals(wrong, tmp_path / 'p.pkl')
 
