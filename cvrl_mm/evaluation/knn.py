@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Sequence
+from os.path import normpath
 from pathlib import Path
 
 import torch
@@ -164,7 +165,7 @@ def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
     datasets = dict(train=cfg.train_dataloader.dataset, test=loader.dataset)
     for dataset in datasets.values():
         check_labels(dataset, None)
-    _warn_about_overlap(**datasets)
+    warn_about_overlap(**datasets)
     model = build_recognizer(cfg, checkpoint).to(get_device()).eval()
     sets = {}
     for name, dataset in datasets.items():
@@ -177,14 +178,15 @@ def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
     return result
 
 
-def _warn_about_overlap(train: ConfigDict, test: ConfigDict) -> None:
-    """Warn if test videos are also training videos, because each of them retrieves itself."""
-    train_paths, test_paths = ({v['filename'] for v in video_list(d)} for d in (train, test))
+def warn_about_overlap(train: ConfigDict, test: ConfigDict) -> None:
+    """Warn if test videos are also training videos."""
+    train_paths, test_paths = (
+        {normpath(v['filename']) for v in video_list(d)} for d in (train, test)
+    )
     if shared := train_paths & test_paths:
         print_log(
             f'{len(shared)} of {len(test_paths)} videos of {test.ann_file} are also in '
-            f'{train.ann_file}, such as {printable(min(shared))}. Each of them retrieves itself, '
-            'so that the results are too high.',
+            f'{train.ann_file}, such as {printable(min(shared))}. The results are too high.',
             logger='current',
             level=logging.WARNING,
         )

@@ -126,16 +126,16 @@ def test_test_videos_among_the_training_videos_are_reported(tmp_path: Path, monk
     lines: list[str] = []
     monkeypatch.setattr(knn, 'print_log', lambda line, **kwargs: lines.append(line))
     (tmp_path / 'train.txt').write_text('a.mp4 0\nb.mp4 1\n')
-    (tmp_path / 'test.txt').write_text('b.mp4,1\nc.mp4,0\nd.mp4,0\n')
+    (tmp_path / 'test.txt').write_text('./b.mp4,1\nc.mp4,0\nd.mp4,0\n')
     train, test = (
         ConfigDict(ann_file=str(tmp_path / f'{name}.txt'), data_prefix=dict(video='videos'))
         for name in ('train', 'test')
     )
     test.delimiter = ','
-    knn._warn_about_overlap(train, test)
+    knn.warn_about_overlap(train, test)
     assert '1 of 3 videos' in lines[0] and 'videos/b.mp4' in lines[0]
     test.data_prefix.video = None
-    knn._warn_about_overlap(train, test)
+    knn.warn_about_overlap(train, test)
     assert len(lines) == 1
 
 
