@@ -14,8 +14,9 @@ class Handler(SimpleHTTPRequestHandler):
     """Serve a folder; the first folder of an address says how.
 
     ``/failing-N/NAME`` answers the first N requests for NAME with 503; ``/short/NAME`` sends half
-    of the file; ``/slow/NAME`` sends a byte per 20 ms without end; ``/code-N/NAME`` answers with
-    status N; ``/moved/NAME`` redirects to ``file:NAME``.
+    of the file; ``/slow/NAME`` sends a byte per 20 ms for 10 seconds, and ``/slow-header/NAME``
+    does so within the header; ``/code-N/NAME`` answers with status N; ``/moved-SCHEME/NAME``
+    redirects to ``SCHEME:NAME``.
     """
 
     def do_GET(self) -> None:
@@ -28,7 +29,7 @@ class Handler(SimpleHTTPRequestHandler):
             self.send_error(int(number))
         elif kind == 'moved':
             self.send_response(302)
-            self.send_header('Location', f'file:///{self.directory}/{name}')
+            self.send_header('Location', f'{number}:///{self.directory}/{name}')
             self.end_headers()
         elif kind == 'short':
             content = Path(self.translate_path(f'/{name}')).read_bytes()
@@ -38,10 +39,14 @@ class Handler(SimpleHTTPRequestHandler):
             self.wfile.write(content[: len(content) // 2])
         elif kind == 'slow':
             self.send_response(200)
-            self.end_headers()
+            if number == 'header':
+                self.flush_headers()
+            else:
+                self.end_headers()
             with suppress(OSError):  # until the client closes the connection
-                while not sleep(0.02):
+                for _ in range(500):
                     self.wfile.write(b'0')
+                    sleep(0.02)
         else:
             self.path = f'/{name}'
             super().do_GET()

@@ -2,14 +2,12 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any
 from urllib.parse import urlparse
-from urllib.request import urlopen
 
 import torch
 from mmengine.logging import print_log
@@ -17,13 +15,17 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ..datasets.storage import download
 from ..io import replacing
 from ..models.weights import load_checkpoint
 
 SAFETENSORS = '.safetensors'
 METADATA_KEY = 'cvrl_mm'  # key in the metadata of a safetensors file; the value is ``meta`` as JSON
 STATE_KEYS = ('state_dict', 'model_state')  # used by mmengine and most projects; by SlowFast
-TIMEOUT_SECONDS = 20  # of each read from a server
+# Limits of a download: its size, each read from the server, and the time in all (1 MB/s suffices)
+LARGEST_BYTES = 10 * 10**9
+TIMEOUT_SECONDS = 20
+TOTAL_SECONDS = 10_000
 TF_SUFFIXES = ('.tar.gz', '.tgz', '.index')
 CLASSIFIER = 'classifier.pth'  # of `cvrl finetune`
 NAMES = ('encoder.safetensors', 'encoder.pth', CLASSIFIER)
@@ -160,12 +162,9 @@ def _download(address: str) -> Path:
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            with replacing(path) as part, urlopen(address, timeout=TIMEOUT_SECONDS) as answer:
-                with part.open('wb') as file:
-                    shutil.copyfileobj(answer, file)
-                if answer.length:  # read() raises no error for a truncated answer
-                    raise ConnectionError(f'the answer ended {answer.length} bytes early')
-        except (OSError, HTTPException) as error:
+            with replacing(path) as part, part.open('wb') as file:
+                download(address, file, LARGEST_BYTES, TIMEOUT_SECONDS, TOTAL_SECONDS)
+        except (OSError, HTTPException, ValueError) as error:
             raise OSError(f'{address} cannot be downloaded: {error}') from error
     return path
 

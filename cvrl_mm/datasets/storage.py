@@ -2,10 +2,13 @@
 
 import time
 import urllib.request as web
+from concurrent.futures import Future
 from functools import cached_property
 from http.client import HTTPException
+from io import BytesIO
 from random import Random
-from typing import Any
+from threading import Thread
+from typing import IO, Any
 from urllib.parse import quote
 
 from mmengine.fileio import FileClient
@@ -79,7 +82,7 @@ class WebFiles:
 
     Args:
         timeout_seconds: Longest time without data from the server.
-        total_seconds: Longest time of a download.
+        total_seconds: Longest time of a download, from the look-up of the server on.
     """
 
     def __init__(self, timeout_seconds: float = 10, total_seconds: float = 50) -> None:
@@ -93,19 +96,55 @@ class WebFiles:
             OSError: The download failed or is truncated; also ``HTTPException``.
             ValueError: The file is larger than 1 GiB, or its download takes too long.
         """
-        request = web.Request(quote(address, safe=KEPT))
-        end = time.monotonic() + self.total_seconds
-        content = bytearray()
-        with WEB.open(request, timeout=self.timeout_seconds) as answer:
-            while data := answer.read1(1 << 16):  # what has arrived
-                content += data
-                if len(content) > LARGEST_BYTES:
-                    raise ValueError(f'the file is larger than {LARGEST_BYTES} bytes')
-                if time.monotonic() > end:
-                    raise ValueError(f'the download takes more than {self.total_seconds} s')
-            if answer.length:
-                raise ConnectionError(f'the answer ended {answer.length} bytes early')
-        return bytes(content)
+        with BytesIO() as content:
+            limits = (LARGEST_BYTES, self.timeout_seconds, self.total_seconds)
+            download(address, content, *limits)
+            return content.getvalue()
+
+
+def download(
+    address: str,
+    file: IO[bytes],
+    largest_bytes: int,
+    timeout_seconds: float,
+    total_seconds: float,
+) -> None:
+    """Download a file from an ``http://`` or ``https://`` address within limits.
+
+    Args:
+        address: The address. Redirections to other protocols are not followed.
+        file: Is written to. The caller must close it also after an error, which ends a download
+            that takes too long.
+        largest_bytes: Largest size of the file.
+        timeout_seconds: Longest time without data from the server.
+        total_seconds: Longest time from the look-up of the server to the last byte.
+
+    Raises:
+        OSError: The download failed or is truncated; also ``HTTPException``.
+        ValueError: The file is larger than the limit, or its download takes too long.
+    """
+    request, done = web.Request(quote(address, safe=KEPT)), Future[None]()
+
+    def copy() -> None:
+        try:
+            with WEB.open(request, timeout=timeout_seconds) as answer:
+                while data := answer.read1(1 << 16):  # what has arrived
+                    file.write(data)
+                    if file.tell() > largest_bytes:
+                        raise ValueError(f'the file is larger than {largest_bytes} bytes')
+                if answer.length:
+                    raise ConnectionError(f'the answer ended {answer.length} bytes early')
+            done.set_result(None)
+        except Exception as error:
+            done.set_exception(error)
+
+    # In a thread, because a server can send the header, too, byte by byte
+    thread = Thread(target=copy, daemon=True)
+    thread.start()
+    thread.join(total_seconds)
+    if not done.done():
+        raise ValueError(f'the download takes more than {total_seconds} s')
+    done.result()
 
 
 class S3Files:

@@ -1,10 +1,10 @@
 import os
-import socket
 import sys
 import time
 from pathlib import Path
 from pickle import PicklingError
 from types import SimpleNamespace
+from urllib.request import FTPHandler
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
@@ -125,13 +125,23 @@ def test_a_download_that_ends_early_is_not_kept(tmp_path, monkeypatch):
     assert [p for p in (tmp_path / 'hub').rglob('*') if p.is_file()] == [path]
 
 
-def test_a_silent_server_is_given_up(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ('how', 'limit', 'value'),
+    [
+        ('good', 'LARGEST_BYTES', 999),
+        ('slow', 'TOTAL_SECONDS', 0.2),
+        ('slow-header', 'TOTAL_SECONDS', 0.2),
+        ('moved-ftp', 'TOTAL_SECONDS', 20),
+    ],
+)
+def test_downloads_are_limited(monkeypatch, tmp_path, how, limit, value):
     monkeypatch.setattr(torch.hub, '_hub_dir', str(tmp_path / 'hub'))
-    monkeypatch.setattr(files, 'TIMEOUT_SECONDS', 0.05)
-    with socket.create_server(('127.0.0.1', 0)) as silent:
-        address = f'http://127.0.0.1:{silent.getsockname()[1]}/encoder.pth'
-        with pytest.raises(OSError, match=address):
-            locate_weights(address)
+    monkeypatch.setattr(files, limit, value)
+    monkeypatch.setattr(FTPHandler, 'ftp_open', None)  # must not be called
+    (tmp_path / 'encoder.pth').write_bytes(bytes(1000))
+    with serve(tmp_path) as (address, _), pytest.raises(OSError, match=f'{address}/{how}'):
+        locate_weights(f'{address}/{how}/encoder.pth')
+    assert not [p for p in (tmp_path / 'hub').rglob('*') if p.is_file()]
 
 
 def test_a_repository_of_the_hub_holds_one_of_two_names(tmp_path, monkeypatch):

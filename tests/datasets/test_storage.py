@@ -68,12 +68,13 @@ def test_attempts_are_bounded(
 
 def test_downloads_end(server: tuple[str, Counter], monkeypatch: pytest.MonkeyPatch):
     address, requests = server
-    with pytest.raises(ValueError, match=r'more than 0\.2 s'):
-        Storage('http', total_seconds=0.2).get(f'{address}/slow/a.mp4')
+    for how in ('slow', 'slow-header'):
+        with pytest.raises(ValueError, match=r'more than 0\.2 s'):
+            Storage('http', total_seconds=0.2).get(f'{address}/{how}/a.mp4')
     monkeypatch.setattr(storage, 'LARGEST_BYTES', 1000)
     with pytest.raises(ValueError, match='larger than 1000 bytes'):
         Storage('http').get(f'{address}/0 ä.mp4')
-    assert sum(requests.values()) == 2
+    assert sum(requests.values()) == 3
     with socket.create_server(('127.0.0.1', 0)) as silent:
         address = f'http://127.0.0.1:{silent.getsockname()[1]}/a.mp4'
         with pytest.raises(UnreadableVideoError, match='timed out'):
@@ -82,7 +83,8 @@ def test_downloads_end(server: tuple[str, Counter], monkeypatch: pytest.MonkeyPa
 
 def test_only_web_addresses_are_read(server: tuple[str, Counter], folder: Path):
     video = folder / '0 ä.mp4'
-    for address in (f'file://{video}', 'data:text/plain,a', f'{server[0]}/moved/0%20%C3%A4.mp4'):
+    moved = f'{server[0]}/moved-file/0%20%C3%A4.mp4'
+    for address in (f'file://{video}', 'data:text/plain,a', moved):
         with pytest.raises((UnreadableVideoError, ValueError)):
             Storage('http').get(address)
 
