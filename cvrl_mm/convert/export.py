@@ -27,7 +27,7 @@ DTYPES = {'.onnx': ('float32', 'float16'), '.pt2': ('float32', 'float16', 'bfloa
 EXAMPLE = (2, 3, 8, 64, 64)  # only for tracing: all sizes but the channels are dynamic
 # This logger warns about operators of torchvision, which no backbone uses
 ONNX_OPERATORS = 'torch.onnx._internal.exporter._registration'
-TOLERANCE = 1e-5  # in float32, relative to the largest feature
+TOLERANCE, HALF_TOLERANCE = 1e-5, 1.0  # in float32 and in others, of the largest feature
 
 
 def extract_backbone(path: str | Path) -> dict[str, Any]:
@@ -98,8 +98,8 @@ def export_encoder(
         size, relative to the largest feature.
 
     Raises:
-        ValueError: The suffix or the data type is unknown or not supported, or the float32 graph
-            deviates from the encoder by more than 1e-5.
+        ValueError: The suffix or the data type is unknown or not supported, or the graph deviates
+            from the encoder by more than 1e-5, in half precision by more than 1 or by NaN.
         ImportError: A package for ONNX is missing, or torch is too old.
     """
     out = Path(out)
@@ -117,10 +117,11 @@ def export_encoder(
         _write_graph(encoder, part, getattr(torch, dtype), classes)
         scale = expected.abs().max().item()
         difference = (run_graph(part, clips) - expected).abs().max().item() / (scale or 1.0)
-        if dtype == 'float32' and not difference <= TOLERANCE:
+        allowed = TOLERANCE if dtype == 'float32' else HALF_TOLERANCE
+        if not difference <= allowed:  # also rejects NaN
             raise ValueError(
-                f'The exported graph deviates from the encoder by {difference:.2g} of its largest '
-                f'feature (allowed: {TOLERANCE:g}); nothing was written.'
+                f'The exported {dtype} graph deviates from the encoder by {difference:.2g} of its '
+                f'largest feature (allowed: {allowed:g}); nothing was written.'
             )
     print_log(
         f'{out}: {out.stat().st_size / 1e6:.1f} MB, {dtype}; deviates from the eager float32 '

@@ -39,8 +39,9 @@ def inflate_resnet(path: str | Path) -> dict[str, Any]:
         with its mean and std.
 
     Raises:
-        ValueError: A weight is missing or has a wrong shape, the network is not a ResNet, or the
-            description in the file is malformed.
+        ValueError: A weight is missing or has a wrong shape, the stem or a stage has weights that
+            an ``R3DSlow`` does not have, the network is not a ResNet, or the description in the
+            file is malformed.
     """
     checkpoint = load_weights(path)
     everything = checkpoint['state_dict']
@@ -64,6 +65,8 @@ def inflate_resnet(path: str | Path) -> dict[str, Any]:
     print_log(f'{path}: not used: {first_names(left_over) or "nothing"}.', 'current')
     clips = {'input': {k: told['input'][k] for k in ('mean', 'std')}} if 'input' in told else {}
     weights = {key.removeprefix(PREFIX): tensor for key, tensor in weights.items()}
+    # with the others, so that those which the network cannot hold are refused
+    weights |= {key: state[key] for key in left_over}
     return described(weights, backbone, path, inflated=True, **clips)
 
 

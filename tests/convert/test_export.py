@@ -122,11 +122,12 @@ def test_half_precision_is_smaller_and_close(onnx_file, tmp_path):
 
 
 @needs_packages
-def test_a_graph_that_deviates_is_not_written(tmp_path, monkeypatch):
+@pytest.mark.parametrize(('dtype', 'feature'), [('float32', 1), ('float16', torch.nan)])
+def test_a_graph_that_deviates_is_not_written(tmp_path, monkeypatch, dtype, feature):
     monkeypatch.setattr(export, '_write_graph', lambda *args: None)
-    monkeypatch.setattr(export, 'run_graph', lambda path, clips: torch.ones(1, 64))
-    with pytest.raises(ValueError, match='deviates'):
-        export_encoder(encoder('symmetric'), tmp_path / 'a.pt2')
+    monkeypatch.setattr(export, 'run_graph', lambda *args: torch.full((1, 64), feature))
+    with pytest.raises(ValueError, match=f'{dtype}.*deviates'):
+        export_encoder(encoder('symmetric'), tmp_path / 'a.pt2', dtype)
     assert not list(tmp_path.iterdir())
 
 

@@ -103,6 +103,9 @@ def test_every_slice_is_the_image_kernel_over_their_number(tmp_path):
         ({'layer3.0.bn2.running_var': None}, r'layer3\.0\.conv2\.bn\.running_var'),
         ({'layer1.0.conv1.weight': torch.zeros(8, 8, 1, 1)}, r'layer1\.0\.conv1\.conv'),
         ({'layer1.0.conv1.weight': torch.zeros(8, 8, 3, 3, 3)}, r'layer1\.0\.conv1\.conv'),
+        ({'layer1.0.se.fc.weight': torch.zeros(8, 8, 1, 1)}, r'layer1\.0\.se'),
+        ({'layer2.0.conv1.bias': torch.zeros(16)}, r'layer2\.0\.conv1\.bias'),
+        ({'conv1.bias': torch.zeros(8)}, r'conv1\.bias'),
         ({'conv1.weight': None}, 'conv1'),
         (
             {'conv1.weight': None, 'conv1.conv.weight': torch.zeros(8, 3, 5, 7, 7)},
