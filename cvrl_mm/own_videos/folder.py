@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from hashlib import sha256
+from os import fsencode
 from os.path import abspath, realpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,11 +15,12 @@ from mmengine.config import Config
 from torch import Tensor
 
 from ..convert.description import ClipInput, architecture_of
-from ..datasets.lists import read_lines, read_video_list
+from ..convert.files import NAMES
+from ..datasets.lists import gather_videos, read_lines, read_video_list
 from ..evaluation.encoder import Encoder, load_encoder
 from ..evaluation.extraction import VideoClips
 from ..evaluation.features import FeatureStore, build_recognizer, read_arrays
-from ..io import printable, read_json, replacing
+from ..io import file_stamp, printable, read_json, replacing
 from .config import INPUTS
 from .plan import Options
 
@@ -29,28 +32,36 @@ BATCH_VIDEOS = 4
 
 
 def claim(
-    folder: Path, sources: Sequence[str | Path], options: Options, given: bool = True
+    folder: Path,
+    sources: Sequence[str | Path],
+    options: Options,
+    given: bool = True,
+    say: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[str], Options, bool]:
     """Store the command of a training in its folder, or compare it with the stored one.
 
-    The same command, or one without videos and options, continues. If no step is trained yet, new
-    videos and options replace the stored ones.
+    The same command, or one without videos and options, continues. If there is no checkpoint yet,
+    other videos and options, or changed lists, folders and encoders, replace the stored ones.
 
     Args:
         folder: Output folder; it exists.
         sources: The videos that the user names, if any.
         options: The options of the user.
         given: Whether the user has given any option, also one that is equal to its default.
+        say: Called with a sentence if the training continues with the videos of its start although
+            those that the user names have changed.
 
     Returns:
         The videos, the options, and whether the folder has a config that belongs to them.
 
     Raises:
+        FileNotFoundError: A source does not exist.
         ValueError: The folder contains a training with other videos or options, other files, or
             neither a training nor the command of one and there are no videos.
     """
     note, config = folder / COMMAND, folder / 'config.py'
     videos = [abspath(source) for source in sources]
+    is_trained = any((folder / 'training').glob('*.pth'))
     if note.is_file():
         stored = read_command(folder, type(options))
         videos = videos or stored['videos']
@@ -59,27 +70,43 @@ def claim(
         changed = [name for name, x in asdict(options).items() if x != stored['options'][name]]
         if videos != stored['videos']:
             changed = ['videos']
-        if not changed and config.is_file():
-            return videos, options, True
-        if changed and any((folder / 'training').glob('*.pth')):
+        if changed and is_trained:
             raise ValueError(
                 f'{folder} holds a training with other {", ".join(changed)}. Give another --out '
                 f'for a new training, or only --out to continue this one. To change its settings, '
                 f'edit {config}.'
             )
+        is_same = not sources or state_of(videos, options) == stored['state']
+        if not changed and config.is_file() and (is_same or is_trained):
+            if not is_same:
+                say(
+                    'The videos, lists or encoder have changed since the training was started; it '
+                    'uses those of its start. Another --out trains on the new ones.'
+                )
+            return videos, options, True
     elif any(not path.name.startswith('.') for path in folder.iterdir()):
         raise ValueError(f'{folder} holds other files and no training; choose a new folder.')
     if not videos:
         raise ValueError(f'{folder} holds no training to continue; give the videos to train on.')
+    command = dict(videos=videos, options=asdict(options), state=state_of(videos, options))
     config.unlink(missing_ok=True)
     with replacing(note) as part:
-        command = dict(videos=videos, options=asdict(options))
         part.write_text(json.dumps(command, indent=2) + '\n', encoding='utf-8')
     return videos, options, False
 
 
+def state_of(videos: Sequence[str], options: Options) -> str:
+    """Return a digest of the names of all videos, and of the files of the lists and the encoder."""
+    sources = [*videos, *filter(None, [getattr(options, 'val', None)])]
+    files = [*map(Path, sources), *(Path(source).with_name('classes.txt') for source in sources)]
+    if options.init is not None:
+        files += [Path(options.init), *(Path(options.init, name) for name in NAMES)]
+    stamps = [file_stamp(path) for path in files if path.is_file()]
+    return sha256(fsencode('\n'.join([*gather_videos(sources), *stamps]))).hexdigest()
+
+
 def read_command(folder: Path, kind: type[Options] = Options) -> dict:
-    """Read the stored command: ``videos``, a list of paths, and ``options``, a dict.
+    """Read the stored command: ``videos``, a list of paths, ``options``, a dict, and ``state``.
 
     Raises:
         ValueError: The file is damaged, or of another command.
@@ -92,7 +119,7 @@ def read_command(folder: Path, kind: type[Options] = Options) -> dict:
             raise ValueError(f'it has no {min(lacking)}')
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f'{note} is damaged or of another command: {error!r}.') from error
-    return dict(videos=videos, options=asdict(options))
+    return dict(videos=videos, options=asdict(options), state=stored.get('state'))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from mmengine.logging import MessageHub
 
 import cvrl_mm
 from cvrl_mm.own_videos import train
+from cvrl_mm.own_videos.finetune import FinetuneOptions
 from cvrl_mm.own_videos.folder import claim
 from cvrl_mm.own_videos.plan import Options
 from cvrl_mm.own_videos.probe import probe_labels
@@ -194,7 +195,10 @@ def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_
 def test_before_the_first_step_the_options_may_change(tmp_path: Path):
     """Also after Ctrl-C during the inspection, when there is no config."""
     videos, other, out = [str(tmp_path / 'mine')], [str(tmp_path / 'other')], tmp_path / 'out'
-    out.mkdir()
+    for path in (*videos, *other, out):
+        Path(path).mkdir()
+        Path(path, 'a.mp4').touch()
+    (out / 'a.mp4').unlink()
     first, default = Options(seed=3, zoom=False, steps=7), Options()
     assert claim(out, videos, first) == (videos, first, False)
     assert claim(out, [], default, given=False) == (videos, first, False)
@@ -209,6 +213,37 @@ def test_before_the_first_step_the_options_may_change(tmp_path: Path):
     (out / 'command.json').write_text('{"videos": [')
     with pytest.raises(ValueError, match=r'command\.json is damaged'):
         claim(out, [], default)
+
+
+def test_changed_videos_lists_and_encoders_are_noticed(tmp_path: Path):
+    """Before the first checkpoint they replace the old ones; later the training continues."""
+    for name in ('set/a.mp4', 'mine/encoder.pth', 'out/.lock'):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    out, lists = tmp_path / 'out', [tmp_path / name for name in ('train.txt', 'val.txt')]
+    for path in (*lists, tmp_path / 'classes.txt'):
+        path.write_text('a.mp4 0')
+    options = FinetuneOptions(val=str(lists[1]), init=str(tmp_path / 'mine'))
+    said: list[str] = []
+
+    def continues(*sources: Path) -> bool:
+        return claim(out, sources, options, say=said.append)[2]
+
+    sources = tmp_path / 'set', lists[0]
+    assert not continues(*sources)
+    for name in ('train.txt', 'val.txt', 'classes.txt', 'set/b.mp4', 'mine/encoder.pth'):
+        (out / 'config.py').touch()
+        assert continues(*sources)
+        (tmp_path / name).write_text('changed')
+        assert continues()  # only --out
+        assert not continues(*sources), name
+        assert not (out / 'config.py').exists()
+    (out / 'config.py').touch()
+    (out / 'training').mkdir()
+    (out / 'training/iter_1.pth').touch()
+    assert continues(*sources) and not said
+    (tmp_path / 'set/c.mp4').touch()
+    assert continues(*sources) and len(said) == 1
 
 
 def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
