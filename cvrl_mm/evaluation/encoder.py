@@ -170,12 +170,20 @@ class Encoder(nn.Module):
         elif clips.dtype != torch.uint8:
             raise ValueError(f'Clips must be uint8 or floating point, got {clips.dtype}.')
 
-    def transform(self, video: str | Path | np.ndarray | Tensor, num_clips: int = 10) -> Tensor:
+    def transform(
+        self,
+        video: str | Path | np.ndarray | Tensor,
+        num_clips: int = 10,
+        fps: float | None = None,
+    ) -> Tensor:
         """Sample clips from a video: evenly spaced in time, with a centre crop.
 
         Args:
             video: Path of a file, or RGB frames, (T, H, W, 3) uint8.
             num_clips: Number of clips (Section 4.1: 10).
+            fps: Frames per second of an array; the rate of a file is read from it. An encoder with
+                ``clip_input.fps`` needs it to count the frames at that rate. If it is None, the
+                frames of the array are counted as they are.
 
         Returns:
             (num_clips, 3, clip_len, size, size) uint8.
@@ -183,8 +191,11 @@ class Encoder(nn.Module):
         Raises:
             OSError: The file does not exist.
             UnreadableVideoError: The file cannot be decoded.
-            ValueError: The frames have a wrong shape or data type.
+            ValueError: The frames have a wrong shape or data type, or ``fps`` is not positive or
+                given for a file.
         """
+        if fps is not None and (isinstance(video, str | Path) or not 0 < fps < np.inf):
+            raise ValueError(f'fps must be a positive number, only for an array, got {fps!r}.')
         load, sample, crop, decode, *pack = clip_pipeline(self.clip_input, num_clips)
         results: dict = dict(label=-1, start_index=0, modality='RGB')
         if isinstance(video, str | Path):
@@ -197,7 +208,7 @@ class Encoder(nn.Module):
                 raise ValueError(f'Frames must be (T, H, W, 3), got {frames.shape}.')
             if frames.dtype != np.uint8:
                 raise ValueError(f'Frames must be uint8 from 0 to 255, got {frames.dtype}.')
-            results = sample(dict(results, total_frames=len(frames)))
+            results = sample(dict(results, total_frames=len(frames), avg_fps=fps))
             cropped = CropFrames(self.size).crop
             results['imgs'] = [cropped(frames[i]) for i in results['frame_inds']]
         for step in pack:

@@ -28,6 +28,7 @@ from .features import (
     FeatureStore,
     check_features_path,
     files_sha256,
+    finite,
     weights_sha256,
     write_features,
 )
@@ -114,7 +115,7 @@ def extract_to_file(
 
     Raises:
         ValueError: ``out`` has another suffix or cannot contain a path, ``OUT.parts`` holds other
-            features, or no video could be read.
+            features, no video could be read, or features are not finite.
     """
     out = Path(out)
     check_features_path(out, paths)
@@ -179,7 +180,8 @@ def extract_over_time(
         The videos of this process that are left out, as ``{path: reason}``.
 
     Raises:
-        ValueError: Two videos have the same NAME, or the folder holds other features.
+        ValueError: Two videos have the same NAME, or the folder holds other features, or features
+            are not finite.
     """
     folder = Path(folder)
     files = [Path(abspath(path)) for path in paths]
@@ -238,10 +240,13 @@ def over_time(
     Returns:
         The results, (T, C), and the start and end of each clip in seconds, (T, 2); or the reason
         why the video has none.
+
+    Raises:
+        ValueError: Results are not finite.
     """
     try:
         parts = [
-            (encode(clips).cpu().numpy(), times)
+            (finite(encode(clips), video).cpu().numpy(), times)
             for clips, times in encoder.windows(video, every_seconds)
         ]
     except UnreadableVideoError as error:

@@ -218,7 +218,7 @@ class FeatureStore:
                 this process.
 
         Raises:
-            ValueError: The folder holds other features.
+            ValueError: The folder holds other features, or features are not finite.
         """
         num_videos = self.meta['num_videos'] = len(dataset)  # type: ignore[arg-type]
         if not self.note.exists():
@@ -303,11 +303,25 @@ def _encode(
         if read:
             feats = encode(torch.stack([sample['inputs'] for sample in read.values()]))
         yield Features(
-            {name: x.cpu() for name, x in feats.items()},
+            {name: finite(x, name).cpu() for name, x in feats.items()},
             torch.tensor(list(read), dtype=torch.long),
             torch.tensor(labels, dtype=torch.long),
             {i: sample['error'] for i, sample in numbered if 'error' in sample},
         )
+
+
+def finite(feats: Tensor, name: str) -> Tensor:
+    """Return features if all of them are finite.
+
+    Raises:
+        ValueError: They are not.
+    """
+    if not feats.isfinite().all():
+        raise ValueError(
+            f'The features of {name} are not finite. If the training has diverged, use an earlier '
+            'checkpoint, or train anew with a lower learning rate. Half precision can overflow.'
+        )
+    return feats
 
 
 def read_arrays(path: str | Path) -> dict[str, np.ndarray]:

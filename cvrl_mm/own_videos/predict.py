@@ -51,13 +51,17 @@ class Classifier:
         return self
 
     def __call__(
-        self, video: str | Path | np.ndarray | Tensor, num_clips: int = NUM_CLIPS
+        self,
+        video: str | Path | np.ndarray | Tensor,
+        num_clips: int = NUM_CLIPS,
+        fps: float | None = None,
     ) -> dict[str, float]:
         """Classify a video.
 
         Args:
             video: Path of a file, or RGB frames, (T, H, W, 3) uint8.
             num_clips: Number of evenly spaced clips, over which probabilities are averaged.
+            fps: Frames per second of an array; see :meth:`Encoder.transform`.
 
         Returns:
             The probability of each class by its name, the largest first.
@@ -65,7 +69,7 @@ class Classifier:
         Raises:
             OSError, UnreadableVideoError, ValueError: See :meth:`Encoder.transform`.
         """
-        probs = self.probabilities(self.encoder.transform(video, num_clips)).mean(0)
+        probs = self.probabilities(self.encoder.transform(video, num_clips, fps)).mean(0)
         return self.named(probs)
 
     @torch.no_grad()

@@ -154,12 +154,6 @@ def encode(
             f'{describe_failed(failed, len(paths))}{which} No report was written. Make them '
             'available again, and start the same command again.'
         )
-    for when, x in feats.items():
-        if not x.isfinite().all():
-            raise ValueError(
-                f'The features of the encoder {when} are not finite. If the training has diverged, '
-                'train anew with a lower learning rate.'
-            )
     return feats, names, failed
 
 

@@ -14,7 +14,7 @@ from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.evaluation import encoder as encoder_module
-from cvrl_mm.evaluation.extraction import extract_over_time
+from cvrl_mm.evaluation.extraction import extract_over_time, over_time
 from cvrl_mm.models import R3DSlow
 from tests.encoding import encode as encode_exact
 from tests.videos import encode, turn
@@ -142,8 +142,12 @@ def test_transform_takes_files_and_frames(tmp_path, net):
         frames = np.stack([f.to_ndarray(format='rgb24') for f in file.decode(video=0)])
     of_frames = encoder.transform(torch.from_numpy(frames), num_clips=3)
     assert (of_frames.int() - clips.int()).abs().float().mean() < 2  # decoders round differently
+    encoder = encoder_module.Encoder(net, ClipInput(4, 2, 32, fps=15))  # of 30 in the file
+    clips = encoder.transform(tmp_path / 'a.mp4', num_clips=3)
+    of_frames = encoder.transform(frames, num_clips=3, fps=30)
+    assert (of_frames.int() - clips.int()).abs().float().mean() < 2
     whole = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3), np.uint8)
-    (clip,) = encoder.transform(whole, num_clips=1)
+    (clip,) = encoder.transform(whole, num_clips=1)  # of unknown rate: counted as they are
     assert torch.equal(clip[:, 0], torch.from_numpy(whole[0]).permute(2, 0, 1))
     assert torch.equal(clip[:, 1], torch.from_numpy(whole[2]).permute(2, 0, 1))
 
@@ -204,6 +208,8 @@ def test_weights_that_cannot_be_used_are_refused(tmp_path, monkeypatch, net, met
         ('transform', np.zeros((4, 3, 32, 32), np.uint8), ValueError, r'\(T, H, W, 3\)'),
         ('transform', np.zeros((4, 32, 32, 3)), ValueError, 'uint8'),
         ('transform', b'video.mp4', ValueError, r'\(T, H, W, 3\)'),
+        ('transform', (np.zeros((4, 32, 32, 3), np.uint8), 10, -1.0), ValueError, 'fps'),
+        ('transform', ('broken.mp4', 10, 25.0), ValueError, 'fps'),
         ('transform', 'nowhere.mp4', FileNotFoundError, 'nowhere'),
         ('transform', 'broken.mp4', UnreadableVideoError, r'broken\.mp4'),
     ],
@@ -212,7 +218,8 @@ def test_bad_arguments_are_refused(call, argument, error, message, net, tmp_path
     monkeypatch.chdir(tmp_path)
     Path('broken.mp4').write_bytes(b'no video')
     with pytest.raises(error, match=message):
-        getattr(encoder_module.Encoder(net, ClipInput(4, 2, 32)), call)(argument)
+        arguments = argument if isinstance(argument, tuple) else (argument,)
+        getattr(encoder_module.Encoder(net, ClipInput(4, 2, 32)), call)(*arguments)
 
 
 def test_features_do_not_change_the_running_statistics(net):
@@ -285,6 +292,8 @@ def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
     assert feats.shape == (len(times), 64) and times.shape[1] == 2
     parts = [encoder.features(clips) for clips, _ in encoder.windows(paths[0], 0.2)]
     np.testing.assert_allclose(feats, torch.cat(parts), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match=r'a\.mp4 are not finite'):
+        over_time(encoder, lambda clips: torch.full((len(clips), 1), torch.nan), paths[0], 0.2)
     assert np.load(out / 'feats/y/b.npy').ndim == 2
     before = (out / 'feats/a.npy').stat().st_mtime_ns
     encode(tmp_path / 'x/y/b.mp4', num_frames=30, size=(32, 32))  # replaced

@@ -106,6 +106,18 @@ def test_a_killed_job_continues_also_with_another_number_of_ranks(
     assert fill(tmp_path).seen == []
 
 
+def test_features_that_are_not_finite_are_refused(tmp_path: Path):
+    def encode(clips: Tensor) -> dict[str, Tensor]:
+        feats = Encoders()(clips)
+        feats['mean'][clips[:, 0].flatten() == 5] = torch.inf
+        return feats
+
+    with pytest.raises(ValueError, match='mean are not finite'):
+        fill(tmp_path, encoders=encode)
+    assert fill(tmp_path).seen[0] == 4  # those before are kept
+    check(load(tmp_path))
+
+
 def test_a_video_that_one_of_two_processes_read_counts_once():
     x = torch.zeros(1, 1, 1)
     read = Features(dict(a=x), torch.tensor([2]), torch.tensor([0]))
