@@ -149,7 +149,10 @@ class AtomicCheckpointHook(CheckpointHook):
         check_fit(unwrapped_model(runner), checkpoint, name, partly=training and not resumed)
         if not resumed:
             return
-        fault = next(_faults(runner, checkpoint), None)
+        try:
+            fault = next(_faults(runner, checkpoint), None)
+        except Exception as error:  # fields of another type can cause any
+            fault = repr(error)
         if fault is not None:
             raise ValueError(f'{name} is damaged or belongs to another training: {fault}.')
         scalars = checkpoint['message_hub'].get('log_scalars', {})
@@ -362,8 +365,11 @@ def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:
     asked, seed = runner.cfg.get('randomness', {}).get('seed'), meta.get('seed')
     if asked not in (None, seed):
         yield f'it has the seed {seed}, and randomness.seed is {asked}'
-    if runner.param_schedulers and 'param_schedulers' not in checkpoint:
+    schedules = checkpoint.get('param_schedulers', [])
+    if runner.param_schedulers and not (schedules and all(isinstance(x, dict) for x in schedules)):
         yield 'it has no schedules'
+    if not isinstance(checkpoint['message_hub'].get('log_scalars', {}), dict):
+        yield 'its log is none'
     weights = checkpoint.get('state_dict', {})
     for name, value in unwrapped_model(runner).state_dict().items():
         x = weights.get(name, value)
@@ -384,7 +390,8 @@ def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:
     for i, state in saved.get('state', {}).items():
         for key, x in state.items():
             is_state = isinstance(x, torch.Tensor) and x.ndim > 0
-            if is_state and (x.shape != parameters[i].shape or x.is_complex()):
+            fits = not is_state or (x.shape == parameters[i].shape and x.is_floating_point())
+            if not fits or (is_state and not x.isfinite().all()):
                 yield f'{key} of its optimizer does not fit a parameter'
 
 

@@ -283,6 +283,14 @@ DAMAGES = {
     'variance': lambda c: c['state_dict']['norm.running_var'].neg_(),
     'schedules': lambda c: c.pop('param_schedulers'),
     'seed': lambda c: c['meta'].update(seed=5),
+    'a state of no parameter': lambda c: c['optimizer']['state'].update(
+        {99: dict(a=torch.ones(3))}
+    ),
+    'moments of nan': lambda c: c['optimizer']['state'][0]['momentum_buffer'].fill_(torch.nan),
+    'no hub': lambda c: c.update(message_hub=None),
+    'no log': lambda c: c['message_hub'].update(log_scalars=[]),
+    'numbers as schedules': lambda c: c.update(param_schedulers=[1, 2]),
+    'a list of states': lambda c: c.update(optimizer=[]),
 }
 
 
