@@ -18,6 +18,7 @@ from ..datasets.lists import VIDEO_SUFFIXES, check_sources, find_videos, read_li
 from ..evaluation.encoder import load_encoder
 from ..io import printable, progress, read_json, usable_cores
 from .config import INIT, INPUTS, WARMUP_SHARE, comment, shared_fields
+from .folder import read_command
 from .inspect import Inspection, Video, class_folders, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
 from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
@@ -28,6 +29,10 @@ LABELLED = re.compile(rf'(.+?(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(
 # Chosen together with the encoder "tiny"; others are untried
 LR, FROZEN_LR, BATCH_SIZE = 3e-3, 1e-2, 16
 TRAIN_SHARE = 0.7
+AT_RANDOM = (
+    ' The held-out videos were drawn at random: if they share persons or recordings with the '
+    'others, the accuracy is too high for new ones; --val names held-out videos.'
+)
 LOOKS = 4  # validations during a training
 JITTER = "dict(type='ClipColorJitter', brightness=(0.6, 1.4), contrast=(0.6, 1.4), {}prob=0.8)"
 COLOURS = dict(
@@ -264,6 +269,8 @@ class FineTuning(Task):
             f'{cfg.train_cfg.max_iters} steps of {cfg.train_dataloader.batch_size} videos per '
             f'device. {too_short(cfg.train_cfg.max_iters, self.min_steps)}'.rstrip()
         )
+        if read_command(folder, FinetuneOptions)['options']['val'] is None:
+            training += AT_RANDOM
         labels = [label for _, label in videos]
         write_report(folder, training, root, classifier.classes, found, labels, console)
 
