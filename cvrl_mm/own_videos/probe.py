@@ -44,8 +44,8 @@ def probe_labels(
     Raises:
         FileNotFoundError: ``out`` does not hold a finished training, or there is no list.
         ValueError: A file is damaged, a list has no label for any video or two for one, there are
-            no classes, a class has too few videos, the two lists overlap, or ``groups`` is no such
-            expression.
+            no classes, a class has too few videos or groups, the two lists overlap, or ``groups``
+            is no such expression.
     """
     if test is not None and (labels is None or groups is not None):
         raise ValueError('--test needs --labels, the videos to fit to, and excludes --groups.')
@@ -92,6 +92,12 @@ def probe_labels(
     if test is None:
         apart = None if groups is None else _groups(groups, names)
         folds = split_in_folds(targets, apart)
+        for train, part in folds:
+            if alone := {*targets[part].tolist()} - {*targets[train].tolist()}:
+                raise ValueError(
+                    f'--groups {groups!r}: all videos of the class {values[min(alone)]} are in one '
+                    'part, so that there is none to fit to; a class needs several groups.'
+                )
         notes.append(
             f'{len(names)} videos of {len(values)} classes in {len(folds)} parts; each is tested '
             'with classifiers that are fitted to the others'
@@ -182,12 +188,13 @@ def _groups(pattern: str, names: Sequence[str]) -> list[str]:
         raise ValueError(f'--groups {pattern!r} is no regular expression: {error}.') from error
     if expression.groups != 1:
         raise ValueError(f'--groups needs one group, such as "person([0-9]+)", got {pattern!r}.')
-    found = {name: expression.search(name) for name in names}
-    if missing := [name for name, match in found.items() if match is None]:
+    matches = {name: expression.search(name) for name in names}
+    found = {name: match and match[1] for name, match in matches.items()}
+    if missing := [name for name, group in found.items() if group is None]:
         raise ValueError(
             f'--groups {pattern!r} is not found in {len(missing)} names, such as {missing[0]}.'
         )
-    groups = [str(match[1]) for match in found.values() if match is not None]
+    groups = [group for group in found.values() if group is not None]
     if len(set(groups)) < 2:
         raise ValueError(f'--groups {pattern!r} finds only one group, {groups[0]!r}.')
     return groups
