@@ -31,6 +31,7 @@ MIM = Path(__file__).parent / '.mim'
 GIB = 1 << 30
 # Estimated for R3D-50 on an H100 and two clips of 16x224x224; not measured yet
 STEP_SECONDS_PER_VIDEO = 0.6 / 128
+MORE_SHARED_MEMORY = 'docker run --ipc=host (or --shm-size), or fewer workers'
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
 
 
@@ -130,8 +131,7 @@ def check_machine() -> Iterator[Finding]:
         yield Finding('note' if slow else 'ok', 'GPU', seen, advice if slow else '')
     if Path('/dev/shm').is_dir():
         free = shutil.disk_usage('/dev/shm').free / GIB
-        advice = 'docker run --ipc=host (or --shm-size), or fewer workers'
-        status, advice = ('ok', '') if free >= 1 else ('problem', advice)
+        status, advice = ('ok', '') if free >= 1 else ('problem', MORE_SHARED_MEMORY)
         yield Finding(status, 'shared memory', f'{free:.1f} GiB free', advice)
 
 
@@ -156,14 +156,18 @@ def check_decoding() -> Finding:
 
 def check_learning_rate(config: Config, ranks: int) -> Finding:
     """Compare the number of videos per step with that of the config's learning rate."""
-    lr, per_rank = config.optim_wrapper.optimizer.lr, config.train_dataloader.batch_size
+    lr = (config.optim_wrapper.get('optimizer') or {}).get('lr')
+    if lr is None:
+        advice = 'set optim_wrapper.optimizer'
+        return Finding('problem', 'learning rate', 'the config has none', advice)
+    per_rank = config.train_dataloader.batch_size
     steps = config.optim_wrapper.get('accumulative_counts', 1)
     batch = ranks * per_rank * steps
     accumulated = f' x {steps} accumulated' if steps > 1 else ''
     seen = f'{lr:g} with {ranks} x {per_rank}{accumulated} = {batch} videos per step'
     scaling = config.get('auto_scale_lr') or {}
     base = scaling.get('base_batch_size')
-    if base is None:
+    if not base:
         advice = 'set auto_scale_lr.base_batch_size to the batch size of this learning rate'
         return Finding('note', 'learning rate', seen, advice)
     if scaling.get('enable') and steps == 1:
@@ -177,25 +181,34 @@ def check_learning_rate(config: Config, ranks: int) -> Finding:
 
 
 def check_loader(config: Config, ranks: int, seconds: float = 10.0) -> Finding:
-    """Load samples for some seconds, and compare the workers with the cores."""
+    """Load samples for some seconds, and compare the workers with cores and shared memory."""
     loader = config.train_dataloader
     workers, cores = max(loader.get('num_workers', 0), 1), usable_cores()
     try:
         dataset = DATASETS.build(loader.dataset)
         start, loaded = time.perf_counter(), 0
         while loaded < min(64, len(dataset)) and time.perf_counter() - start < seconds:
-            dataset[loaded * len(dataset) // 64 if len(dataset) > 64 else loaded]
+            sample = dataset[loaded * len(dataset) // 64 if len(dataset) > 64 else loaded]
             loaded += 1
         rate = loaded / (time.perf_counter() - start)
     except (OSError, RuntimeError, ValueError) as error:
         advice = 'prepare the data (docs/data.md)'
-        return Finding('note', 'loader', f'not measured: {one_line(error)}', advice)
+        reason = str(error) if isinstance(error, OSError) else one_line(error)  # with the file
+        return Finding('note', 'loader', f'not measured: {reason}', advice)
     every = loader.batch_size / max(rate, 1e-9) / min(workers, cores / ranks)
     seen = (
         f'{rate:.1f} videos per second on one core ({loaded} loaded); {workers} workers on '
         f'{cores / ranks:g} cores per rank deliver a batch of {loader.batch_size} every '
         f'{every:.1f} s at best'
     )
+    waiting = ranks * loader.get('num_workers', 0) * (loader.get('prefetch_factor') or 2)
+    needed = waiting * loader.batch_size * sample['inputs'].nbytes
+    if Path('/dev/shm').is_dir() and needed > (free := shutil.disk_usage('/dev/shm').free):
+        seen = (
+            f'the {waiting} batches of all workers take up to {needed / GIB:.1f} GiB of shared '
+            f'memory, of which {free / GIB:.1f} GiB are free'
+        )
+        return Finding('problem', 'loader', seen, MORE_SHARED_MEMORY)
     if workers * ranks > cores:
         advice = f'there are fewer cores than workers ({ranks} x {workers}): see docs/speed.md'
         return Finding('note', 'loader', seen, advice)

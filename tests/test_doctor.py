@@ -1,4 +1,5 @@
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from mmengine.config import Config
@@ -55,7 +56,7 @@ def test_problems_are_told(tmp_path: Path, monkeypatch):
         (2, 1, dict(enable=True), 'ok', 'scaled to 0.08'),
         (2, 4, {}, 'ok', '4 accumulated = 1024'),
         (2, 2, {}, 'note', 'lr=0.16'),
-        (8, 1, dict(base_batch_size=None), 'note', 'base_batch_size'),
+        (8, 1, dict(base_batch_size=0), 'note', 'base_batch_size'),
         (2, 4, dict(enable=True), 'note', 'lr=0.32'),  # mmengine would scale 0.32 to 0.08
     ],
 )
@@ -65,18 +66,28 @@ def test_learning_rate(ranks: int, steps: int, scaling: dict, status: str, words
     config.auto_scale_lr.update(scaling)
     finding = doctor.check_learning_rate(config, ranks)
     assert finding.status == status and words in str(finding)
+    del config.optim_wrapper.optimizer
+    assert doctor.check_learning_rate(config, ranks).status == 'problem'
 
 
 @pytest.mark.parametrize(
-    ('workers', 'has_gpu', 'status', 'words'),
+    ('workers', 'has_gpu', 'free_batches', 'status', 'words'),
     [
-        (2, False, 'ok', 'on 2 cores per rank'),
-        (3, False, 'note', 'fewer cores than workers (2 x 3)'),
-        (2, True, 'note', 'cores and workers per rank are needed; repack'),
+        (2, False, 8, 'ok', 'on 2 cores per rank'),
+        (3, False, 12, 'note', 'fewer cores than workers (2 x 3)'),
+        (2, True, 8, 'note', 'cores and workers per rank are needed; repack'),
+        (2, False, 7, 'problem', 'shared memory'),
+        (0, False, 0, 'ok', 'on 2 cores per rank'),
     ],
 )
-def test_the_loader_is_compared_with_cores_and_gpu(
-    workers: int, has_gpu: bool, status: str, words: str, motion_set: Path, monkeypatch
+def test_the_loader_is_compared_with_the_machine(
+    workers: int,
+    has_gpu: bool,
+    free_batches: int,
+    status: str,
+    words: str,
+    motion_set: Path,
+    monkeypatch,
 ):
     monkeypatch.setattr(doctor, 'usable_cores', lambda: 4)
     monkeypatch.setattr(doctor.torch.cuda, 'is_available', lambda: has_gpu)
@@ -86,5 +97,9 @@ def test_the_loader_is_compared_with_cores_and_gpu(
     config.train_dataloader.dataset.ann_file = str(motion_set / 'train.txt')
     config.train_dataloader.dataset.data_prefix = dict(video=str(motion_set))
     config.train_dataloader.num_workers = workers
+    free = free_batches * 64 * 2 * 3 * 8 * 32 * 32
+    monkeypatch.setattr(doctor.shutil, 'disk_usage', lambda path: SimpleNamespace(free=free))
     finding = doctor.check_loader(config, ranks=2)
     assert finding.status == status and words in str(finding)
+    config.train_dataloader.dataset.ann_file = 'missing.txt'
+    assert 'missing.txt' in str(doctor.check_loader(config, ranks=2))
