@@ -45,7 +45,7 @@ SETTINGS: dict[str, tuple[type, str]] = {
 SWITCHES = {
     'flip': 'do not mirror clips: where left and right matter',
     'colour': 'do not change colours or brightness: where they matter',
-    'zoom': 'crops keep at least 80 %% of the area instead of 30 %%: where the subject is small',
+    'zoom': 'crops keep at least 80 %% of the area, not 30 or 40 %%: where the subject is small',
 }
 
 

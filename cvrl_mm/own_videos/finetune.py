@@ -171,7 +171,7 @@ class FineTuning(Task):
         if options.lr is None:
             lr, layers = (FROZEN_LR, 'the head') if options.frozen else (LR, 'all layers')
             plan.settings['lr'] = Setting(lr, f'for {layers}, with AdamW')
-        plan.settings['encoder'] = Setting('that of the command', 'as given')
+        plan.settings['encoder'] = Setting('as given', 'with its architecture')
         self.clips = clips
         classes = {self._label(found, video.name) for video in train}
         numbered = all(map(str.isdecimal, classes))

@@ -78,6 +78,7 @@ def write_feature_page(
         whose='a held-out video' if lists.held_out(names) else 'a video',
         rows=rows,
         legend='\n'.join(legend),
+        shown=f'{len(chosen)} of {len(names)} videos',
         dots='\n'.join(dots),
         tip=TIP,
     )

@@ -130,7 +130,7 @@ class Options:
         init: Checkpoint to start from.
         flip: Flip half of the clips horizontally.
         colour: Jitter brightness, contrast, saturation and hue, and convert some clips to grey.
-        zoom: Crop at least 30 % of the area; if False, at least 80 %.
+        zoom: Crop at least 30 or 40 % of the area; if False, at least 80 %.
         segment_seconds: Longer files count as several videos of this length.
         seed: Seed of all random draws.
 
@@ -375,8 +375,8 @@ def remarks(
     short = sum(round((fps or video.rate) * video.seconds) < clip_frames for video in plan.train)
     if short:
         found.append(
-            f'{short} of the {len(plan.train)} training videos are shorter than a clip of '
-            f'{clip_frames} frames and are repeated; see --frame-interval and --clip-len.'
+            f'Shorter than a clip of {clip_frames} frames, and therefore repeated: {short} of the '
+            f'{len(plan.train)} training videos; see --frame-interval and --clip-len.'
         )
     if options.init is None and plan.samples < FEW_VIDEOS:
         found.append(
