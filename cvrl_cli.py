@@ -6,6 +6,7 @@ wrong arguments are answered without that import.
 
 import argparse
 import inspect
+import os
 import runpy
 import sys
 from argparse import ArgumentParser, Namespace
@@ -209,7 +210,11 @@ def predict(parser: ArgumentParser) -> None:
         from cvrl_mm.own_videos.results import print_predictions
 
         form = 'json' if args.json else 'csv' if args.csv else 'text'
-        print_predictions(args.classifier, args.videos, args.every, form)
+        try:
+            print_predictions(args.classifier, args.videos, args.every, form)
+            sys.stdout.flush()
+        except BrokenPipeError:  # such as by `| head`; what is buffered must not fail again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     parser.set_defaults(run=run)
     parser.add_argument('classifier', metavar='DIR', help='folder of a training by cvrl finetune')

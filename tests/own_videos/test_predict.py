@@ -2,6 +2,8 @@ import csv
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from unittest.mock import patch
 
@@ -107,6 +109,18 @@ def test_the_command_prints_lines_json_and_csv(tmp_path: Path, videos: Path, cap
     assert notes.count('cannot be drawn') == 3 and out.count('s: ') > 3  # all videos are classified
     with pytest.raises(SystemExit, match='None'):
         cvrl_cli.main(['predict', folder, str(videos / 'text.mp4')])
+
+
+@pytest.mark.parametrize('options', [[], ['--csv']])
+def test_a_reader_that_stops_is_no_error(tmp_path: Path, videos: Path, options: list[str]):
+    path, _ = write_classifier(tmp_path / 'classifier/classifier.pth')
+    given = ['predict', str(path.parent), str(videos / 'long.mp4'), *options]
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, '-c', 'import cvrl_cli; cvrl_cli.main()', *given]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, '')
 
 
 def test_a_confusion_matrix_of_many_classes_has_no_values(tmp_path: Path):
