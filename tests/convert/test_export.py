@@ -98,14 +98,17 @@ def test_the_graph_equals_eager_at_other_sizes(onnx_file, tmp_path, suffix, padd
 
 
 @needs_packages
-def test_the_program_of_the_documentation_runs(onnx_file, tmp_path, monkeypatch, capsys):
+def test_the_programs_of_the_documentation_run(onnx_file, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'encoder.onnx').symlink_to(onnx_file)
+    export_encoder(encoder('symmetric'), tmp_path / 'encoder.pt2')
     encode(tmp_path / 'video.mp4', num_frames=6, size=(64, 48))
-    (program,) = re.findall(r'```python\n(import av\n.*?)```', DOCS.read_text(), re.DOTALL)
-    assert 'cvrl' not in program and len(program.splitlines()) <= 15
-    exec(compile(program, DOCS, 'exec'), {})
-    assert capsys.readouterr().out.endswith('(1, 64)\n')
+    programs = re.findall(r'```python\n(import (?:av|json)\n.*?)```', DOCS.read_text(), re.DOTALL)
+    assert len(programs) == 2
+    for program in programs:
+        assert 'cvrl' not in program and len(program.splitlines()) <= 15
+        exec(compile(program, DOCS, 'exec'), {})
+        assert capsys.readouterr().out.endswith('(1, 64)\n')
 
 
 @needs_packages
