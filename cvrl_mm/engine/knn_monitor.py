@@ -38,8 +38,9 @@ class RepresentationHook(Hook):
     among the k nearest neighbours. Both use backbone features, averaged over the clips of a video,
     of the videos that have a label.
 
-    A warning says that the embedding collapses, unless there are fewer than 20 videos or the
-    learning rate is still warming up.
+    A warning says that the embedding collapses, if two measurements in a row after the warm-up of
+    the learning rate show it: just after the warm-up, the embedding of a normal training can be as
+    narrow for a while. Fewer than 20 videos do not show a collapse.
 
     Videos that cannot be read are left out of all measures, with one warning. There is no
     measurement with fewer than three readable videos.
@@ -68,6 +69,7 @@ class RepresentationHook(Hook):
         self.interval = interval
         self.by_epoch = by_epoch
         self.warned = False
+        self.narrow = 0  # measurements in a row that show a collapse
         self._reported: set[str] = set()  # unreadable videos
 
     def before_train(self, runner: Runner) -> None:
@@ -160,7 +162,9 @@ class RepresentationHook(Hook):
         few = len(z) < MIN_TO_WARN
         if self.warned or (math.isfinite(std) and (few or is_warming_up(runner))):
             return
-        if not (std >= MIN_STD and rank >= max(2, MIN_RANK_SHARE * directions)):  # NaN, too
+        is_wide = std >= MIN_STD and rank >= max(2, MIN_RANK_SHARE * directions)  # not if NaN
+        self.narrow = 0 if is_wide else self.narrow + 1
+        if self.narrow > 1 or not math.isfinite(std):
             self.warned = True
             problem = 'collapses' if math.isfinite(std) else 'is not finite'
             runner.logger.warning(

@@ -106,7 +106,7 @@ def test_ranks_share_the_list(motion_set, watch_list, tmp_path: Path):
 
 
 def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypatch):
-    """Not during the warm-up, and not from few videos."""
+    """Not during the warm-up, not by one measurement after it, and not from few videos."""
     run = runner(motion_set, watch_list, tmp_path, interval=2)
     nn.init.zeros_(run.model.cls_head.projection[-1].weight)
     nn.init.ones_(run.model.cls_head.projection[-1].bias)
@@ -122,6 +122,13 @@ def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypat
     assert not warnings
     for _ in range(2):
         run.param_schedulers[0].step()
+    hook.after_train_epoch(run)
+    with monkeypatch.context() as patched:  # the embedding widens again
+        wide = [(x, x, -1, []) for x in torch.randn(32, 2, 8)]
+        patched.setattr(hook, 'represent', lambda model: wide)
+        hook.after_train_epoch(run)
+    hook.after_train_epoch(run)
+    assert not warnings
     hook.after_train_epoch(run)
     assert len(warnings) == 1 and 'standard deviation is 0 ' in warnings[0]
     monkeypatch.setattr(knn_monitor, 'MIN_TO_WARN', 33)
