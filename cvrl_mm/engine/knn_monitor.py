@@ -21,7 +21,7 @@ from .loops import outlive_signals
 MAX_NEIGHBOURS = 20  # of the weighted vote
 RECALLS = (1, 5, 10)
 MIN_VIDEOS, MIN_TO_WARN = 3, 20  # fewer videos do not show a collapse
-MIN_STD = 0.05  # of the embedding; 1 if it is spread evenly, 0.1 early in good trainings
+MIN_STD = 0.1  # of the embedding; 1 if it is spread evenly
 MIN_RANK_SHARE = 0.02  # of the possible directions
 
 
