@@ -101,7 +101,7 @@ class ClipInput:
         try:
             return cls(**given)
         except TypeError as error:
-            why = printable(error)
+            why = printable(one_line(error))
             raise ValueError(f'The description of the input is malformed: {why}.') from error
 
     @classmethod
@@ -279,9 +279,8 @@ def build_backbone(
 ) -> nn.Module:
     """Build a backbone and load its weights.
 
-    The shapes are compared on the meta device before memory is allocated, except for backbones
-    that cannot be built there, such as ViT. A description of far more layers than the file has
-    weights is refused while the network is built.
+    The shapes are compared on the meta device before memory is allocated. A description of far more
+    layers than the file has weights is refused while the network is built.
 
     Args:
         backbone: Config of the backbone.
@@ -304,12 +303,9 @@ def build_backbone(
                 raise ValueError(f'{short(kind)} is no layer of a network')
             if not part.keys().isdisjoint(IMPORTING):
                 raise ValueError(f'it sets one of {IMPORTING}, which can import modules')
-        try:
-            with _AtMost(most_calls), torch.device('meta'):
-                network = MODELS.build(dict(backbone))
-            check_fit(network, dict(checkpoint), name, PREFIX)
-        except RuntimeError:  # raised by backbones that compute values
-            pass
+        with _AtMost(most_calls), torch.device('meta'):
+            network = MODELS.build(dict(backbone))
+        check_fit(network, dict(checkpoint), name, PREFIX)
         with _AtMost(most_calls):
             network = MODELS.build(dict(backbone))
         load_backbone(network, checkpoint, name)
@@ -337,7 +333,7 @@ def _module_of(kind: object) -> str:
 
 
 class _AtMost(TorchFunctionMode):
-    """Limit the number of calls of torch in a block."""
+    """Limit the number of calls of torch in a block, and compute ``linspace`` on the CPU."""
 
     def __init__(self, calls: int) -> None:
         super().__init__()
@@ -346,10 +342,14 @@ class _AtMost(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
+        kwargs = kwargs or {}
         self.left -= 1
+        if func is torch.linspace:  # transformers use its values, which the meta device lacks
+            self.left -= func(*args, **kwargs | dict(device='meta')).numel()
+            kwargs |= dict(device='cpu')
         if self.left < 0:
             raise ValueError('it describes many more layers than the file has weights')
-        return func(*args, **kwargs or {})
+        return func(*args, **kwargs)
 
 
 def load_backbone(network: nn.Module, checkpoint: Mapping[str, Any], name: str) -> None:

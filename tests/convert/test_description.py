@@ -1,5 +1,6 @@
 import time
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from cvrl_mm.models import R3DSlow
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 BACKBONE = dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=[1, 1, 1, 1])
-# A network that cannot be built on the meta device
+# A network whose constructor computes values, which the meta device does not have
 TRANSFORMER = dict(
     **dict(type='VisionTransformer', depth=1, num_heads=4, num_frames=4),
     **dict(img_size=32, patch_size=16, embed_dims=48),
@@ -127,6 +128,7 @@ def test_weights_are_loaded_into_the_described_network(config: dict, lost: str):
         dict(type='R3DSlow', depth=18, num_stages=100_000),
         dict(TRANSFORMER, depth=100_000),
         dict(TRANSFORMER, depth=10**10),
+        dict(TRANSFORMER, embed_dims=9600),
         dict(
             type='SwinTransformer3D', arch=dict(embed_dims=9, depths=[100_000] * 4, num_heads=[3])
         ),
@@ -134,10 +136,11 @@ def test_weights_are_loaded_into_the_described_network(config: dict, lost: str):
 )
 def test_hostile_backbones_are_refused(backbone):
     checkpoint = dict(state_dict={'backbone.a': torch.zeros(3)}, meta={})
-    start = time.process_time()
+    start, memory = time.process_time(), getrusage(RUSAGE_SELF).ru_maxrss
     with pytest.raises(ValueError, match=r'malformed|x\.pth') as error:
         build_backbone(architecture_of(backbone), checkpoint, 'x.pth')
     assert len(str(error.value)) < 1000 and time.process_time() - start < 20
+    assert getrusage(RUSAGE_SELF).ru_maxrss - memory < 500_000  # KB
 
 
 @pytest.mark.parametrize('kind', ['planted.Layer', 'planted'])
