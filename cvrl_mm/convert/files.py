@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from http.client import HTTPException
+from io import BytesIO
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any
@@ -12,7 +13,7 @@ from urllib.parse import urlparse
 import torch
 from mmengine.logging import print_log
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from ..datasets.storage import download
@@ -102,19 +103,20 @@ def save_weights(checkpoint: dict, out: str | Path) -> Path:
     out = Path(out)
     if out.suffix in ('.onnx', '.pt2'):
         raise ValueError(f'{out}: only `cvrl convert export` writes {out.suffix} files.')
+    if out.suffix == SAFETENSORS:
+        try:
+            meta = json.dumps(checkpoint.get('meta', {}), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f'JSON, for {out}, cannot represent meta: {error}.') from error
+        # cloned, because safetensors does not accept tensors that share memory
+        state = {k: v.cpu().contiguous().clone() for k, v in checkpoint['state_dict'].items()}
+        data = save(state, metadata={'format': 'pt', METADATA_KEY: meta})
+    else:
+        torch.save(checkpoint, buffer := BytesIO())
+        data = buffer.getvalue()
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as part:
-        if out.suffix == SAFETENSORS:
-            try:
-                meta = json.dumps(checkpoint.get('meta', {}), allow_nan=False)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f'JSON, for {out}, cannot represent meta: {error}.') from error
-            # cloned, because safetensors does not accept tensors that share memory
-            state = {k: v.cpu().contiguous().clone() for k, v in checkpoint['state_dict'].items()}
-            save_file(state, part, metadata={'format': 'pt', METADATA_KEY: meta})
-        else:
-            with part.open('wb') as file:  # a path would become part of the contents
-                torch.save(checkpoint, file)
+        part.write_bytes(data)  # neither library names a file that it cannot write
     print_log(f'{out}: {out.stat().st_size / 1e6:.1f} MB', logger='current')
     return out
 

@@ -3,6 +3,7 @@ import sys
 import time
 from pathlib import Path
 from pickle import PicklingError
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 from types import SimpleNamespace
 from urllib.request import FTPHandler
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -39,6 +40,17 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, checkpoint, name):
         save_weights(checkpoint, tmp_path / name)
     assert (tmp_path / name).read_text() == 'old'
     assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize('name', ['x.pth', 'x.safetensors'])
+def test_a_file_that_cannot_be_written_is_named(tmp_path, name):
+    limits = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (2000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=name):
+            save_weights(dict(state_dict={'a': torch.zeros(1000)}), tmp_path / name)
+    finally:
+        setrlimit(RLIMIT_FSIZE, limits)
 
 
 class Evil:
