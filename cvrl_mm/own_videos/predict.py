@@ -19,6 +19,7 @@ from ..convert.export import extract_backbone
 from ..convert.files import CLASSIFIER, load_weights, save_weights
 from ..evaluation.encoder import Encoder
 from ..evaluation.extraction import VideoClips, over_time
+from ..evaluation.features import finite
 
 NUM_CLIPS = 4  # per video, evenly spaced
 HEADS = ('LinearProbeHead', 'I3DHead')  # a linear layer fc_cls on pooled features
@@ -74,8 +75,12 @@ class Classifier:
 
     @torch.no_grad()
     def probabilities(self, clips: Tensor) -> Tensor:
-        """Classify clips, (N, 3, T, H, W); return probabilities, (N, K) float32 on the CPU."""
-        return self.head(self.encoder.features(clips)).float().cpu()
+        """Classify clips, (N, 3, T, H, W); return probabilities, (N, K) float32 on the CPU.
+
+        Raises:
+            ValueError: See :meth:`Encoder.features`; or the features are not finite.
+        """
+        return finite(self.head(self.encoder.features(clips)), 'a clip').float().cpu()
 
     def named(self, probs: Tensor) -> dict[str, float]:
         """Return probabilities, (K,), by class, the largest first."""
