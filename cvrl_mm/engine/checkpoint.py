@@ -151,10 +151,15 @@ class AtomicCheckpointHook(CheckpointHook):
             return
         try:
             fault = next(_faults(runner, checkpoint), None)
+            if fault is None:
+                self._adapt(runner, checkpoint)
         except Exception as error:  # fields of another type can cause any
             fault = repr(error)
         if fault is not None:
             raise ValueError(f'{name} is damaged or belongs to another training: {fault}.')
+
+    def _adapt(self, runner: Runner, checkpoint: dict) -> None:
+        """Restore the log, which is stored as tensors, and follow the steps of the config."""
         scalars = checkpoint['message_hub'].get('log_scalars', {})
         for key, contents in scalars.items():
             if isinstance(contents, list):
@@ -343,8 +348,11 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
         return
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # of steps without the optimizer
-        for by_epoch, steps in ((False, meta['iter']), (True, meta['epoch'])):
-            for scheduler in [s for s in schedulers if s.by_epoch == by_epoch] * steps:
+        for by_epoch, done, most in (
+            (False, meta['iter'], runner.max_iters),
+            (True, meta['epoch'], runner.max_epochs),
+        ):
+            for scheduler in [s for s in schedulers if s.by_epoch == by_epoch] * min(done, most):
                 scheduler.step()
     checkpoint['param_schedulers'] = [s.state_dict() for s in schedulers]
     wrapper, saved = runner.optim_wrapper, checkpoint['optimizer']
@@ -365,11 +373,6 @@ def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:
     asked, seed = runner.cfg.get('randomness', {}).get('seed'), meta.get('seed')
     if asked not in (None, seed):
         yield f'it has the seed {seed}, and randomness.seed is {asked}'
-    schedules = checkpoint.get('param_schedulers', [])
-    if runner.param_schedulers and not (schedules and all(isinstance(x, dict) for x in schedules)):
-        yield 'it has no schedules'
-    if not isinstance(checkpoint['message_hub'].get('log_scalars', {}), dict):
-        yield 'its log is none'
     weights = checkpoint.get('state_dict', {})
     for name, value in unwrapped_model(runner).state_dict().items():
         x = weights.get(name, value)
@@ -389,10 +392,10 @@ def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:
     parameters = [p for group in groups for p in group['params']]
     for i, state in saved.get('state', {}).items():
         for key, x in state.items():
-            is_state = isinstance(x, torch.Tensor) and x.ndim > 0
-            fits = not is_state or (x.shape == parameters[i].shape and x.is_floating_point())
-            if not fits or (is_state and not x.isfinite().all()):
-                yield f'{key} of its optimizer does not fit a parameter'
+            if isinstance(x, torch.Tensor) and x.ndim > 0:
+                fits = x.shape == parameters[i].shape and x.is_floating_point()
+                if not fits or not x.isfinite().all():
+                    yield f'{key} of its optimizer does not fit a parameter'
 
 
 def _is_foreign(x: object) -> bool:
