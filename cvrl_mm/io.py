@@ -137,16 +137,16 @@ def read_json(path: str | Path) -> Any:
         raise ValueError(f'{path} is damaged: {error}.') from error
 
 
-def is_current(original: Path, made: Path, stamp: str | None) -> bool:
+def is_current(made: Path, stamp: str, noted: str | None) -> bool:
     """Return whether a file exists that was made from the current state of another one.
 
     Args:
-        original: The other file. It need not exist any more.
         made: The file.
-        stamp: The :func:`file_stamp` of the original from which ``made`` was made, if it is known.
+        stamp: The :func:`file_stamp` of the other one now. It need not exist any more.
+        noted: Its stamp when ``made`` was made, if it is known.
     """
-    is_same = stamp == file_stamp(original) or not original.exists()
-    return stamp is not None and is_same and made.exists()
+    is_same = stamp == noted or '\0' not in stamp
+    return noted is not None and is_same and made.exists()
 
 
 @contextmanager

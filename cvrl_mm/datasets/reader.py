@@ -197,7 +197,7 @@ class VideoFile:
             for earlier in SEEK_SECONDS:
                 if not images and times[0] > earlier:
                     self._seek(start + int((times[0] - earlier) / unit))
-                    images = self._decode_at(times, is_late=times[0])
+                    images = self._decode_at(times, latest=times[0])
             if not images:
                 self._rewind()
                 images = self._decode_at(times)
@@ -332,10 +332,10 @@ class VideoFile:
         frames = (frame for frame in self._decode(needed()) if frame.pts in by_pts)
         return {by_pts[frame.pts]: self.to_image(frame) for frame in frames}
 
-    def _decode_at(self, times: np.ndarray, is_late: float = np.inf) -> list[np.ndarray]:
+    def _decode_at(self, times: np.ndarray, latest: float = np.inf) -> list[np.ndarray]:
         """Decode the frames at times (N,) from the current position; return up to N images.
 
-        There are none if the first frame is shown only after the time ``is_late``.
+        There are none if the first frame is shown only after ``latest``.
         """
         start, unit = self.stream.start_time or 0, float(self.stream.time_base)
         images: list[np.ndarray] = []
@@ -346,7 +346,7 @@ class VideoFile:
                 if frame.pts is None:
                     raise ValueError('a frame has no time; convert the file with ffmpeg')
                 time = (frame.pts - start) * unit
-                if shown is None and time > is_late:
+                if shown is None and time > latest:
                     return []
                 num_shown = int(np.searchsorted(times, time))
             if shown is not None:

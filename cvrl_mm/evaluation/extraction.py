@@ -210,7 +210,7 @@ def extract_over_time(
         for done, (path, name) in enumerate(share, 1):
             targets = [folder / kind / f'{name}.npy' for kind in ('feats', 'times')]
             stamp = file_stamp(path)
-            if not all(is_current(Path(path), made, made_from.get(name)) for made in targets):
+            if not all(is_current(made, stamp, made_from.get(name)) for made in targets):
                 found = over_time(encoder, encoder.features, path, every_seconds)
                 if isinstance(found, str):
                     failed[path] = found

@@ -1,6 +1,7 @@
 """The output folder of a training: the command that it belongs to, its lists and its results."""
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 from mmengine.config import Config
+from mmengine.logging import print_log
 from torch import Tensor
 
 from ..convert.description import ClipInput, architecture_of
@@ -36,20 +38,18 @@ def claim(
     sources: Sequence[str | Path],
     options: Options,
     given: bool = True,
-    say: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[str], Options, bool]:
     """Store the command of a training in its folder, or compare it with the stored one.
 
-    The same command, or one without videos and options, continues. If there is no checkpoint yet,
-    other videos and options, or changed lists, folders and encoders, replace the stored ones.
+    The same command, or one without videos and options, continues; a warning says so if lists,
+    folders or the encoder have changed. If there is no checkpoint yet, other videos and options, or
+    changed lists, folders and encoders, replace the stored ones.
 
     Args:
         folder: Output folder; it exists.
         sources: The videos that the user names, if any.
         options: The options of the user.
         given: Whether the user has given any option, also one that is equal to its default.
-        say: Called with a sentence if the training continues with the videos of its start although
-            those that the user names have changed.
 
     Returns:
         The videos, the options, and whether the folder has a config that belongs to them.
@@ -79,9 +79,11 @@ def claim(
         is_same = not sources or state_of(videos, options) == stored['state']
         if not changed and config.is_file() and (is_same or is_trained):
             if not is_same:
-                say(
+                print_log(
                     'The videos, lists or encoder have changed since the training was started; it '
-                    'uses those of its start. Another --out trains on the new ones.'
+                    'uses those of its start. Another --out trains on the new ones.',
+                    'current',
+                    logging.WARNING,
                 )
             return videos, options, True
     elif any(not path.name.startswith('.') for path in folder.iterdir()):

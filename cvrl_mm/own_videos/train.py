@@ -123,7 +123,7 @@ def run(
             folder.mkdir(parents=True, exist_ok=True)
             locks.enter_context(locked(folder))
             given = any(value is not None for value in options.values())
-            videos, chosen, has_config = claim(folder, sources, chosen, given, _say)
+            videos, chosen, has_config = claim(folder, sources, chosen, given)
             if not has_config:
                 start = _copy_start(chosen.init, folder)  # fails early, before videos are opened
                 with progress('Opening videos', console) as on_progress:

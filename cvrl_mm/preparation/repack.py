@@ -247,12 +247,12 @@ def repack(
     share = videos[rank::size]
     made_from = read_journals(target / FINISHED)
 
-    def is_done(video: str) -> bool:
-        made = target / new_name(video)
-        return video not in earlier and is_current(root / video, made, made_from.get(video))
-
-    todo = [video for video in share if not is_done(video)]
-    stamps = {video: file_stamp(root / video) for video in todo}  # before they are read
+    stamps = {video: file_stamp(root / video) for video in share}  # before they are read
+    todo = [
+        video
+        for video, stamp in stamps.items()
+        if video in earlier or not is_current(target / new_name(video), stamp, made_from.get(video))
+    ]
     num_skipped = len(share) - len(todo)
     on_progress(num_skipped, len(share))
     failures = {}
