@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Test on several ranks; without a GPU they run on the CPU.
+# Test on several ranks, each of which needs a GPU.
 #
 #   tools/dist_test.sh CONFIG CHECKPOINT RANKS_PER_NODE [arguments of test.py]
 #

@@ -323,9 +323,9 @@ def _read(config_file: Path) -> Config:
 def seconds_per_step(runner: Runner, steps: int) -> float:
     """Return the mean time of the last steps, the same on all ranks.
 
-    A pause that took longer than all other steps does not count.
+    A pause, or a change of the clock, that is longer than all other steps does not count.
     """
-    times = np.sort(runner.message_hub.get_scalar('train/time').data[0][-steps:])
+    times = np.sort(np.abs(runner.message_hub.get_scalar('train/time').data[0][-steps:]))
     is_pause = len(times) > 2 and times[-1] > times[:-1].sum()
     seconds = [float(times[: -1 if is_pause else None].mean())]
     dist.broadcast_object_list(seconds)

@@ -304,12 +304,12 @@ def test_the_last_checkpoint(tmp_path: Path):
         assert train.last_checkpoint(cfg)[0] == steps
 
 
-@pytest.mark.parametrize('changes', [True, False])
-def test_the_time_per_step_is_measured_again(changes: bool):
-    """The plan follows it, without a pause, and the training starts again."""
+@pytest.mark.parametrize(('changes', 'pause'), [(True, 600.0), (False, -3600.0)])
+def test_the_time_per_step_is_measured_again(changes: bool, pause: float):
+    """The plan follows it, without a pause or a clock set back, and the training starts again."""
     hub = MessageHub.get_instance(f'remeasured {changes}')
     for step in range(train.REMEASURED_STEPS):
-        hub.update_scalar('train/time', {2: 9.0, 20: 600.0}.get(step, 0.5))
+        hub.update_scalar('train/time', {2: 9.0, 20: pause}.get(step, 0.5))
     seen: list[float] = []
     hook = train.RemeasureHook(lambda x: (seen.append(x), changes)[1])
     loop = SimpleNamespace(stop_training=False)
