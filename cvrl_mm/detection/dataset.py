@@ -90,7 +90,9 @@ class AVAKeyframeDataset(AVADataset):
         """
         self.left_out: Counter[str] = Counter()
         by_frame: dict[tuple[str, int], list[dict]] = defaultdict(list)
+        videos = set()
         for row in read_actions(self.ann_file):
+            videos.add(row.video)  # tested also without one of the custom classes
             if self.custom_classes is None and row.action >= self.num_classes:
                 raise ValueError(
                     f'{self.ann_file}: {row} has no class; num_classes={self.num_classes}.'
@@ -104,12 +106,11 @@ class AVAKeyframeDataset(AVADataset):
                     records.append(dict(entity_box=box, label=label, entity_id=row.person))
                 else:
                     self.left_out['single boxes outside the frame or without area'] += 1
-        videos = sorted({video for video, _ in by_frame})
         if self.test_mode and self.key_seconds is not None:
             first, last = self.key_seconds
-            for frame in product(videos, range(first, last + 1)):
+            for frame in product(sorted(videos), range(first, last + 1)):
                 by_frame[frame]  # adds an empty list for a key frame without annotations
-        sources = self._find_sources(videos)
+        sources = self._find_sources(sorted(videos))
         frames = []
         for (video, second), records in by_frame.items():
             source = sources[video]

@@ -151,8 +151,12 @@ def test_testing_takes_every_second_of_the_benchmark(build: Builder, tmp_path: P
 def test_custom_classes_are_numbered_anew(build: Builder, tmp_path: Path):
     names = ''.join(f'item {{\n  name: "a{i}"\n  id: {i}\n}}\n' for i in (1, 2, 3))
     (tmp_path / 'names.pbtxt').write_text(names)
-    data = build(custom_classes=[2, 3], num_classes=3, label_file=str(tmp_path / 'names.pbtxt'))
+    labels = str(tmp_path / 'names.pbtxt')
+    settings = dict(custom_classes=[2, 3], num_classes=3, label_file=labels)
+    data = build(**settings)
     assert keys(data) == ['m0,0901']
+    tested = build(**settings, test_mode=True, key_seconds=(901, 901))
+    assert keys(tested) == [f'{movie},0901' for movie in MOVIES]
     assert data.get_data_info(0)['gt_labels'].tolist() == [[0, 0, 1], [0, 1, 0]]
 
 
