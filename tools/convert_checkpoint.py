@@ -50,7 +50,8 @@ def parse_args() -> argparse.Namespace:
             command.add_argument('--license', help='licence of the weights, which is stored in OUT')
         if name in ('encoder', 'export'):
             command.add_argument(
-                '--config', help='config of the architecture and the clips, instead of that in IN'
+                '--config',
+                help='config of the clips, and of the architecture if IN does not describe it',
             )
         if name == 'export':
             command.add_argument('--dtype', choices=DTYPES, default='float32')

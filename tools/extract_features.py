@@ -32,7 +32,7 @@ def parse_args() -> argparse.Namespace:
     )
     checkpoint = 'a weights file, a checkpoint of a run, or "untrained" (with --config)'
     parser.add_argument('checkpoint', help=checkpoint)
-    config = 'config of the architecture and the clips, instead of that in the checkpoint'
+    config = 'config of the clips, and of an architecture that is not in the checkpoint'
     parser.add_argument('videos', nargs='+', help='videos, folders, or lists (.txt)')
     parser.add_argument('-o', '--out', required=True, help='a file .npz or .parquet, or a folder')
     parser.add_argument('--every', type=float, help='seconds from one clip to the next, over time')

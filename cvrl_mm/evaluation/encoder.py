@@ -321,9 +321,9 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
             folder with ``encoder.safetensors`` or ``encoder.pth``, an ``https://`` address,
             or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub with such a file.
             ``'untrained'`` builds the encoder of the config with random weights.
-        config: A config, or its path, from which the backbone (``model.backbone``), the
-            normalisation (``model.data_preprocessor``) and the clips (pipelines) are read. It is
-            only needed for weights files that do not describe their architecture.
+        config: A config, or its path, from which the normalisation (``model.data_preprocessor``)
+            and the clips (pipelines) are read and, for weights files that do not describe it, the
+            backbone (``model.backbone``).
 
     Returns:
         The encoder on the CPU, in evaluation mode.
@@ -350,7 +350,8 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
     found = extract_backbone(path)
     meta = found['meta']
     if cfg is not None:
-        meta['backbone'] = architecture_of(cfg.model.backbone.to_dict())
+        # Weights would also fit a network of another padding, and give wrong features
+        meta.setdefault('backbone', architecture_of(cfg.model.backbone.to_dict()))
         meta['input'] = ClipInput.from_config(cfg).to_dict()
     if 'backbone' not in meta:
         raise ValueError(

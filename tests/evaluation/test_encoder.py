@@ -101,6 +101,9 @@ def test_a_config_tells_network_and_input_but_not_weights(tmp_path, net):
     assert equal_weights(encoder, net)
     assert (encoder.mean == 255).all()
     assert config.model.backbone.init_cfg.checkpoint  # the caller's config is as it was
+    described = save_weights(convert_tf_checkpoint(TF), tmp_path / 'described.pth')
+    encoder = load_encoder(described, config)
+    assert encoder.backbone.padding == 'tf_same' and (encoder.mean == 255).all()
 
 
 def test_a_backbone_of_mmaction2_is_saved_and_loaded(tmp_path):
