@@ -133,15 +133,15 @@ def extract_to_file(
         return dict(feats=feats.mean(1, keepdim=True))
 
     videos = VideoClips(paths, encoder.clip_input, num_clips)
-    store.fill(videos, encode, batch_size, num_workers, rank, size, on_progress)
     try:
+        store.fill(videos, encode, batch_size, num_workers, rank, size, on_progress)
         with locked(store.folder):
             found = store.load()
             if found.feats:
                 names = [paths[i] for i in found.indices.tolist()]
                 write_features(out, names, found.feats['feats'][:, 0])
             store.remove()
-    except (BlockingIOError, FileNotFoundError):  # another process is at work, or has joined
+    except (BlockingIOError, FileNotFoundError):  # another process is at work, or has finished
         return None
     failed = {paths[i]: reason for i, reason in found.errors.items()}
     if not found.feats:

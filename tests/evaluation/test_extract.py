@@ -1,5 +1,6 @@
 """Features of video files: clips of unreadable files, several processes, an interruption."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,9 @@ def test_the_last_process_joins_also_after_one_was_interrupted(videos: list[str]
     assert run(videos, out, rank=1, size=2, batch_size=1, encoder=last) == {}
     assert last.backbone.calls == 2  # one of three was done
     check(out, videos)
+    # the same command, which has finished meanwhile
+    finish = lambda done, total: shutil.rmtree(f'{out}.parts')  # noqa: E731
+    assert run(videos, out, on_progress=finish) is None
 
 
 def test_features_of_other_encoders_clips_or_lists_are_not_mixed_in(
