@@ -207,6 +207,28 @@ class VideoFile:
             )
         return images
 
+    def end_at_most(self, seconds: float) -> float:
+        """Return the end of the video in seconds, or ``seconds`` if it does not end earlier.
+
+        A file that is not complete ends before its header states. Only its last packets are read,
+        unless it has none, and nothing is decoded.
+
+        Raises:
+            UnreadableVideoError: The file cannot be read.
+        """
+        start, unit = self.stream.start_time or 0, self.stream.time_base
+        ends = [0.0]
+        with self._errors():
+            for begin in (max(0, seconds - SEEK_SECONDS[-1]), 0):
+                if ends == [0]:
+                    self._seek(start + int(begin / unit))
+                    ends += [
+                        float((packet.pts + (packet.duration or 0) - start) * unit)
+                        for packet in self._demux()
+                        if packet.pts is not None
+                    ]
+        return min(max(ends), seconds)
+
     def frames(self) -> Generator[av.VideoFrame, None, None]:
         """Decode the whole video.
 

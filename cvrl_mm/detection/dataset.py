@@ -166,9 +166,8 @@ class AVAKeyframeDataset(AVADataset):
     def _find_sources(self, videos: list[str]) -> dict[str, Source | None]:
         folder = self.data_prefix['img'] or ''
         if self.use_frames:
-            most = (self.timestamp_end - self.timestamp_start) * self._FPS
-            names = self.filename_tmpl, self.start_index
-            sources = {v: find_frames(osp.join(folder, v), *names, most, self._FPS) for v in videos}
+            how = self.filename_tmpl, self.start_index, self._FPS
+            sources = {v: find_frames(osp.join(folder, v), *how) for v in videos}
         else:
             files = find_movies(folder)
             sources = {v: probe_video(files.get(v)) for v in videos}

@@ -2,11 +2,13 @@
 
 import os.path as osp
 from dataclasses import dataclass
+from itertools import count
 
 import cv2
 from mmengine.fileio import exists, list_dir_or_file
 
 from ..datasets.lists import VIDEO_SUFFIXES
+from ..datasets.reader import UnreadableVideoError, VideoFile
 
 
 @dataclass
@@ -24,28 +26,18 @@ class Source:
     seconds: float
 
 
-def find_frames(folder: str, template: str, start_index: int, most: int, fps: int) -> Source | None:
-    """Count the frames in a folder; return None if there are none.
+def find_frames(folder: str, template: str, start_index: int, fps: int) -> Source | None:
+    """Count the frames in a folder up to the first missing one; return None if there are none.
 
     Args:
         folder: Path of the folder.
         template: Template of the file names, such as 'img_{:05}.jpg'.
         start_index: Number of the first frame.
-        most: Maximal number of frames.
         fps: Frames per second.
     """
-
-    def is_there(frame: int) -> bool:
-        return exists(osp.join(folder, template.format(frame + start_index)))
-
-    if not is_there(0):
-        return None
-    # Bisection: frame low exists, frame high does not. About 15 look-ups instead of 27,000
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_there(middle) else (low, middle)
-    return Source(folder, high, high / fps)
+    names = set(list_dir_or_file(folder, list_dir=False)) if exists(folder) else set()
+    frames = next(i for i in count() if template.format(i + start_index) not in names)
+    return Source(folder, frames, frames / fps) if frames else None
 
 
 def find_movies(folder: str) -> dict[str, str]:
@@ -66,10 +58,15 @@ def find_movies(folder: str) -> dict[str, str]:
 
 
 def probe_video(path: str | None) -> Source | None:
-    """Read the numbers of frames and seconds from a header; return None if it is not a video."""
+    """Read the numbers of frames and seconds without decoding; return None if it is not a video."""
     if path is None:
         return None
     capture = cv2.VideoCapture(path)
     frames, fps = int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), capture.get(cv2.CAP_PROP_FPS)
     capture.release()
-    return Source(path, frames, frames / fps) if frames > 0 and fps > 0 else None
+    try:
+        with VideoFile(path) as video:
+            seconds = video.end_at_most(frames / fps)
+    except (UnreadableVideoError, ZeroDivisionError):
+        return None
+    return Source(path, frames, seconds) if frames > 0 else None
