@@ -62,7 +62,7 @@ def pretrain_and_signal(data: Path, folder: Path, options: dict, *step_and_signa
 @pytest.mark.parametrize(
     ('name', 'options', 'signals', 'code', 'last'),
     [
-        ('epochs', EPOCHS, [signal.SIGTERM, signal.SIGTERM], 75, 'epoch_3.pth'),
+        ('epochs', EPOCHS, [signal.SIGHUP, signal.SIGTERM], 75, 'epoch_3.pth'),
         ('steps', STEPS, [signal.SIGINT], 130, 'iter_10.pth'),
     ],
 )

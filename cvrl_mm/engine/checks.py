@@ -12,6 +12,7 @@ from mmengine.runner import BaseLoop, Runner
 from ..datasets.lists import check_labels
 from ..models.heads import check_head_channels
 from .checkpoint import is_training, unwrapped_model
+from .loops import check_has_batches
 
 
 @HOOKS.register_module()
@@ -56,13 +57,9 @@ class ChecksHook(Hook):
             ValueError: An epoch has no batch, or a batch has no negatives.
         """
         loader, ranks = runner.train_dataloader, get_world_size()
+        check_has_batches(loader)
         videos, batches = len(loader.dataset), loader.batch_sampler
         size = batches.batch_size * ranks
-        if len(loader) == 0:
-            raise ValueError(
-                f'The training list holds {videos} videos, fewer than one batch of {size}; lower '
-                'train_dataloader.batch_size or give more videos.'
-            )
         head: Any = getattr(unwrapped_model(runner), 'cls_head', None)
         if not hasattr(head, 'equal_batches'):
             return

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 import torch
-from mmengine.dist import broadcast_object_list, get_rank
+from mmengine.dist import broadcast_object_list, get_rank, get_world_size
 from mmengine.registry import LOOPS
 from mmengine.runner import EpochBasedTrainLoop, IterBasedTrainLoop, Runner
 from mmengine.runner.base_loop import BaseLoop
@@ -22,7 +22,8 @@ from ..datasets.seeding import SeededBatches, seed_generators
 from .checkpoint import AtomicCheckpointHook
 
 MODEL = 1000  # last number of the key for the model; the keys of samples have 0 to 20 there
-SIGNALS = [getattr(signal, s) for s in ('SIGTERM', 'SIGUSR1', 'SIGINT') if hasattr(signal, s)]
+NAMES = ('SIGTERM', 'SIGUSR1', 'SIGHUP', 'SIGINT')
+SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
 MANY_WORKERS = 8  # of which each needs no more than one batch ahead, in shared memory
 COPIED = (
     *('num_workers', 'collate_fn', 'pin_memory', 'timeout', 'worker_init_fn', 'generator'),
@@ -43,7 +44,7 @@ class _Seeded(BaseLoop):
         signals: The signals to end that this process has received, see :func:`noted_signals`.
 
     Raises:
-        ValueError: The loader has a batch sampler of its own.
+        ValueError: The loader has a batch sampler of its own, or no batch.
     """
 
     _iter: int
@@ -134,6 +135,7 @@ class _SeededLoader(DataLoader):
                 'Seeded loops need train_dataloader.batch_size and .sampler, without a '
                 f'batch_sampler; got {batches}.'
             )
+        check_has_batches(loader)
         sampler: Any = batches.sampler
         seeded = SeededBatches(sampler, batches.batch_size, batches.drop_last)
         copied = {name: getattr(loader, name) for name in COPIED}
@@ -142,6 +144,20 @@ class _SeededLoader(DataLoader):
         elif loader.num_workers >= MANY_WORKERS:
             copied['prefetch_factor'] = 1
         return cls(loader.dataset, batch_sampler=seeded, **copied)
+
+
+def check_has_batches(loader: Any) -> None:
+    """Check that an epoch has steps.
+
+    Raises:
+        ValueError: There are fewer videos than one batch of all ranks.
+    """
+    if len(loader) == 0:
+        videos, size = len(loader.dataset), loader.batch_sampler.batch_size * get_world_size()
+        raise ValueError(
+            f'The training list holds {videos} videos, fewer than one batch of {size}; '
+            'lower train_dataloader.batch_size or give more videos.'
+        )
 
 
 def copied_ahead(batches: Iterator[dict]) -> Iterator[dict]:
