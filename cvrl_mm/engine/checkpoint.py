@@ -31,7 +31,12 @@ from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from mmengine.utils import apply_to
 
 from ..io import PART, locked, replacing
-from ..models.weights import check_fit, load_checkpoint, refuse_foreign_code
+from ..models.weights import (
+    check_fit,
+    load_checkpoint,
+    refuse_foreign_code,
+    refuse_safetensors,
+)
 
 PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that of steps
 PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
@@ -63,10 +68,10 @@ class AtomicCheckpointHook(CheckpointHook):
     - Checkpoints in the work dir that are later than the step at which a training begins are moved
       to a subfolder ``earlier_N``: all of them for a new training, and those after the one that
       ``--resume`` names. Nothing is overwritten, and a restart cannot continue the other training.
-    - On SIGTERM (preemption), SIGUSR1 (Slurm, ahead of a time limit) or SIGINT (Ctrl-C), the run
-      writes ``preempted_STEP.pth`` after the current step, the same on all ranks, and ends with
-      exit code 75, or 130 after Ctrl-C. This needs a seeded loop (:mod:`.loops`), which continues
-      with the next batch when the run is resumed.
+    - On SIGTERM (preemption), SIGUSR1 (Slurm, ahead of a time limit), SIGHUP (a closed terminal) or
+      SIGINT (Ctrl-C), the run writes ``preempted_STEP.pth`` after the current step, the same on all
+      ranks, and ends with exit code 75, or 130 after Ctrl-C. This needs a seeded loop
+      (:mod:`.loops`), which continues with the next batch when the run is resumed.
     - Weights to test or to resume must be exactly those of the network. ``load_from`` may hold only
       some of them, but not none. ``meta['backbone']`` has the settings of the backbone, because
       weights do not tell with which padding they were trained.
@@ -93,8 +98,9 @@ class AtomicCheckpointHook(CheckpointHook):
 
         Raises:
             BlockingIOError: Another run uses the work dir.
-            ValueError: None of the checkpoints can be read.
+            ValueError: None of the checkpoints can be read, or one is a safetensors file.
         """
+        refuse_safetensors(str(runner._load_from))
         if not is_training(runner) or runner.iter > 0:
             return
         # torchrun counts restarts only on the node that failed

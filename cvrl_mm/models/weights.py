@@ -224,17 +224,26 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
             "init_cfg=dict(type='Pretrained') names no checkpoint; "
             'set --cfg-options model.backbone.init_cfg.checkpoint=PATH.'
         )
-    if str(checkpoint).endswith('.safetensors'):  # mmengine loses the description
-        raise ValueError(
-            f'{checkpoint} is a safetensors file, but init_cfg needs a file of torch. Convert it '
-            f'first: cvrl convert encoder {checkpoint} OUT.pth'
-        )
+    refuse_safetensors(checkpoint)
     if '://' in str(checkpoint):
         refuse_foreign_code()
         loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
     else:
         loaded = load_checkpoint(checkpoint, map_location='meta')
     check_fit(module, loaded, checkpoint, prefix)
+
+
+def refuse_safetensors(name: str) -> None:
+    """Refuse a safetensors file for mmengine, which would lose its description.
+
+    Raises:
+        ValueError: The name ends in ``.safetensors``.
+    """
+    if name.endswith('.safetensors'):
+        raise ValueError(
+            f'{name} is a safetensors file, but mmengine needs a file of torch here. Convert it '
+            f'first: cvrl convert encoder {name} OUT.pth'
+        )
 
 
 def check_fit(
@@ -299,13 +308,14 @@ def check_fit(
             'check the prefix, depth and width.'
         )
     told = padding_of(meta)
-    for network in module.modules():
-        if hasattr(network, 'paddings') and told not in (None, network.padding):
-            raise CheckpointMisfitError(
-                f'{name} was trained with padding={reprlib.repr(told)}, but this '
-                f'{type(network).__name__} has {network.padding!r}, which gives wrong features; '
-                'set model.backbone.padding to that of the checkpoint.'
-            )
+    networks: Any = [x for x in module.modules() if hasattr(x, 'paddings')]
+    paddings = [network.padding for network in networks] or ['symmetric']
+    if told is not None and paddings != [told]:
+        raise CheckpointMisfitError(
+            f'{name} was trained with padding={reprlib.repr(told)}, but this '
+            f'{type(module).__name__} has {paddings[0]!r}, which gives wrong features; set '
+            'model.backbone to an R3DSlow with the padding of the checkpoint.'
+        )
 
 
 def padding_of(meta: Mapping[str, Any]) -> str | None:

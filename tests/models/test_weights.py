@@ -272,6 +272,9 @@ def test_weights_of_the_same_padding_are_accepted(tmp_path: Path):
     checkpoint = save(tmp_path)
     torch.save(torch.load(checkpoint) | dict(meta=dict(padding='tf_same')), checkpoint)
     check_pretrained(R3DSlow(18, width=0.125, padding='tf_same'), checkpoint, 'backbone.')
+    net = nn.Linear(2, 2)  # a network of others pads as PyTorch does
+    with pytest.raises(CheckpointMisfitError, match='tf_same'):
+        check_fit(net, dict(state_dict=net.state_dict(), meta=dict(padding='tf_same')), 'a.pth')
 
 
 @pytest.mark.parametrize(
