@@ -1,5 +1,6 @@
 """Open and decode videos in a pipeline, with a time limit."""
 
+import math
 from collections.abc import Callable
 from io import BytesIO
 from threading import Thread
@@ -143,7 +144,9 @@ def read(
 
     thread = Thread(target=run, daemon=True, name=f'read {filename}')
     thread.start()
-    thread.join(timeout_seconds)
+    parts = 1 if timeout_seconds is None else math.ceil(timeout_seconds)
+    for _ in range(parts):  # time in which all processes are stopped ends only one of them
+        thread.join(timeout_seconds and timeout_seconds / parts)
     if not outcome:
         raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
     loaded = outcome.pop()
