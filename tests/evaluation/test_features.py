@@ -61,6 +61,7 @@ def test_a_checkpoint_brings_its_backbone(tmp_path):
         (dict(), None),
         (dict(clip_len=4, size=16), None),  # the paper, too, trains on shorter and smaller clips
         (dict(frame_interval=3), 'frame_interval=2, not 3'),
+        (dict(fps=30.0), 'fps=None, not 30'),
         (dict(size=64, std=[1.0] * 3), 'size=32, not 64'),
     ],
     ids=str,
