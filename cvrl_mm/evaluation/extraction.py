@@ -135,13 +135,18 @@ def extract_to_file(
     videos = VideoClips(paths, encoder.clip_input, num_clips)
     try:
         store.fill(videos, encode, batch_size, num_workers, rank, size, on_progress)
+    except FileNotFoundError:
+        if not out.exists():
+            raise
+        return None  # the same command has finished meanwhile, and removed the store
+    try:
         with locked(store.folder):
             found = store.load()
             if found.feats:
                 names = [paths[i] for i in found.indices.tolist()]
                 write_features(out, names, found.feats['feats'][:, 0])
             store.remove()
-    except (BlockingIOError, FileNotFoundError):  # another process is at work, or has finished
+    except (BlockingIOError, FileNotFoundError):  # another process is at work, or has joined
         return None
     failed = {paths[i]: reason for i, reason in found.errors.items()}
     if not found.feats:

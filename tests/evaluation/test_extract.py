@@ -83,6 +83,9 @@ def test_the_last_process_joins_also_after_one_was_interrupted(videos: list[str]
     # the same command, which has finished meanwhile
     finish = lambda done, total: shutil.rmtree(f'{out}.parts')  # noqa: E731
     assert run(videos, out, on_progress=finish) is None
+    out.unlink()
+    with pytest.raises(FileNotFoundError):
+        run(videos, out, on_progress=finish)
 
 
 def test_features_of_other_encoders_clips_or_lists_are_not_mixed_in(
