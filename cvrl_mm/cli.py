@@ -47,10 +47,11 @@ def plain_errors(only_own: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except KeyboardInterrupt:
-        print('\nInterrupted.', file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
-    except Exception as error:
+    except (KeyboardInterrupt, Exception) as error:
+        # mmengine replaces any error, also this one, while it formats a config
+        if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
+            print('\nInterrupted.', file=sys.stderr)
+            raise SystemExit(INTERRUPTED) from None
         last = traceback.extract_tb(error.__traceback__)[-1]
         own_raise = PACKAGE in Path(last.filename).parents and str(last.line).startswith('raise ')
         own_class = type(error).__module__.startswith(f'{PACKAGE.name}.')
@@ -159,7 +160,9 @@ def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
     parser.add_argument('--cfg-options', nargs='*', action=DictAction, default={})
     options = parser.parse_args(['--cfg-options', *given]).cfg_options
     for key in options:
-        name = key.split('.')[0]
+        name, *below = key.split('.')
+        if name == 'auto_scale_lr' and not {*below} <= {'enable', 'base_batch_size'}:
+            raise ValueError(f'--cfg-options {key}: nothing reads it; .enable scales the rate.')
         if name not in {*KEYS, *config}:
             similar = get_close_matches(name, KEYS)
             hint = f'; did you mean {" or ".join(similar)}?' if similar else '.'

@@ -79,16 +79,24 @@ def test_a_mistake_ends_the_program_with_its_message(error: Exception, monkeypat
 def test_other_errors_keep_their_traceback():
     with pytest.raises(ZeroDivisionError), plain_errors():
         raise ZeroDivisionError
-    with pytest.raises(SystemExit, match='xyz'), plain_errors(only_own=True):
-        read_options(CONFIG, ['xyz=1'])
+    for key in ('xyz', 'auto_scale_lr.enabled'):
+        with pytest.raises(SystemExit, match=key), plain_errors(only_own=True):
+            read_options(CONFIG, [f'{key}=1'])
     with pytest.raises(ValueError, match='abc'), plain_errors(only_own=True):
         int('abc')
 
 
 def test_signals_end_a_program():
-    with pytest.raises(SystemExit) as leaving, plain_errors(only_own=True):
-        raise KeyboardInterrupt
-    assert leaving.value.code == 130
+    def format_config() -> None:  # as mmengine does
+        try:
+            raise KeyboardInterrupt
+        except BaseException:
+            raise SyntaxError('the syntax of the config')  # noqa: B904
+
+    for interrupted in (lambda: signal.raise_signal(signal.SIGINT), format_config):
+        with pytest.raises(SystemExit) as leaving, plain_errors(only_own=True):
+            interrupted()
+        assert leaving.value.code == 130
     before = signal.getsignal(signal.SIGTERM)
     try:
         exit_on_sigterm()

@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> None:
     from cvrl_mm.engine.runtime import print_warnings_only
     from cvrl_mm.evaluation.linear_probe import cached_linear_probe
 
-    cfg, out = start_evaluation(args, 'model')
+    cfg, out = start_evaluation(args, 'model', 'train_dataloader', 'test_dataloader')
     print_warnings_only()
     result = cached_linear_probe(cfg, args.checkpoint, out, args.train_views)
     if not is_main_process():
