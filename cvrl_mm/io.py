@@ -176,9 +176,9 @@ def journal(folder: Path) -> Iterator[Callable[[str, Any], None]]:
 def read_journals(folder: Path) -> dict[str, Any]:
     """Read the notes of all processes by key; later files replace the values of earlier ones."""
     files = sorted(folder.glob('*.jsonl'), key=lambda path: path.stat().st_mtime_ns)
-    # The last line of a process that was killed may be incomplete
+    # The last line of a process that was killed may be incomplete, and a crash may leave zeros
     lines = [line for path in files for line in path.read_bytes().split(b'\n')[:-1]]
-    return dict(map(json.loads, lines))
+    return dict(json.loads(line) for line in lines if line[:1] + line[-1:] == b'[]')
 
 
 def is_utf8(name: str) -> bool:

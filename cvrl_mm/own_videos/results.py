@@ -153,7 +153,13 @@ def print_predictions(
     paths, failed, listed = gather_videos(videos), [], []
     rows = csv.writer(sys.stdout)
     if form == 'csv':
-        rows.writerow(['video', *(['start', 'end'] if every_seconds else []), *classifier.classes])
+        rows.writerow(
+            [
+                'video',
+                *(['start', 'end'] if every_seconds else []),
+                *map(printable, classifier.classes),
+            ]
+        )
     for found in predict(classifier, paths, every_seconds):
         if found.error is not None:
             failed.append(f'{printable(found.video)}: {found.error}')
