@@ -210,24 +210,21 @@ class VideoFile:
     def end_at_most(self, seconds: float) -> float:
         """Return the end of the video in seconds, or ``seconds`` if it does not end earlier.
 
-        A file that is not complete ends before its header states. Only its last packets are read,
-        unless it has none, and nothing is decoded.
+        A file that is not complete ends before its header states. Only the last packets are read,
+        unless the file has none there, and nothing is decoded.
 
         Raises:
             UnreadableVideoError: The file cannot be read.
         """
         start, unit = self.stream.start_time or 0, self.stream.time_base
-        ends = [0.0]
+        ends: list[float] = []
         with self._errors():
             for begin in (max(0, seconds - SEEK_SECONDS[-1]), 0):
-                if ends == [0]:
+                if not ends:
                     self._seek(start + int(begin / unit))
-                    ends += [
-                        float((packet.pts + (packet.duration or 0) - start) * unit)
-                        for packet in self._demux()
-                        if packet.pts is not None
-                    ]
-        return min(max(ends), seconds)
+                    shown = ((p.dts if p.pts is None else p.pts, p) for p in self._demux())
+                    ends = [float((t - start + (p.duration or 0)) * unit) for t, p in shown if t]
+        return min(max(ends, default=seconds), seconds)
 
     def frames(self) -> Generator[av.VideoFrame, None, None]:
         """Decode the whole video.

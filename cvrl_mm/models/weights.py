@@ -224,7 +224,7 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
             "init_cfg=dict(type='Pretrained') names no checkpoint; "
             'set --cfg-options model.backbone.init_cfg.checkpoint=PATH.'
         )
-    refuse_safetensors(checkpoint)
+    refuse_safetensors(str(checkpoint))
     if '://' in str(checkpoint):
         refuse_foreign_code()
         loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
@@ -310,7 +310,7 @@ def check_fit(
     told = padding_of(meta)
     networks: Any = [x for x in module.modules() if hasattr(x, 'paddings')]
     paddings = [network.padding for network in networks] or ['symmetric']
-    if told is not None and paddings != [told]:
+    if told is not None and any(padding != told for padding in paddings):
         raise CheckpointMisfitError(
             f'{name} was trained with padding={reprlib.repr(told)}, but this '
             f'{type(module).__name__} has {paddings[0]!r}, which gives wrong features; set '

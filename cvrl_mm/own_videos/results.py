@@ -153,13 +153,8 @@ def print_predictions(
     paths, failed, listed = gather_videos(videos), [], []
     rows = csv.writer(sys.stdout)
     if form == 'csv':
-        rows.writerow(
-            [
-                'video',
-                *(['start', 'end'] if every_seconds else []),
-                *map(printable, classifier.classes),
-            ]
-        )
+        spans = ['start', 'end'] if every_seconds else []
+        rows.writerow(['video', *spans, *map(printable, classifier.classes)])
     for found in predict(classifier, paths, every_seconds):
         if found.error is not None:
             failed.append(f'{printable(found.video)}: {found.error}')
