@@ -23,7 +23,7 @@ from mmengine.dist import (
     is_main_process,
 )
 from mmengine.fileio import LocalBackend, register_backend
-from mmengine.hooks import CheckpointHook
+from mmengine.hooks import CheckpointHook, EMAHook
 from mmengine.logging import HistoryBuffer
 from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
@@ -225,7 +225,9 @@ class AtomicCheckpointHook(CheckpointHook):
 
     def after_val_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
         """Save and end within a validation if a rank has received a signal."""
-        if is_training(runner) and 0 < runner.iter < runner.max_iters:
+        # EMAHook exchanges the weights during a validation, which must end first
+        may_end = not any(isinstance(hook, EMAHook) for hook in runner.hooks)
+        if may_end and is_training(runner) and 0 < runner.iter < runner.max_iters:
             self._end_after_signal(runner, runner.iter)
 
     def _end_after_signal(self, runner: Runner, step: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.hooks import Hook
+from mmengine.hooks import EMAHook, Hook
 from mmengine.runner import Runner
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -195,13 +195,13 @@ def test_a_second_interrupt_ends_at_once(tmp_path: Path):
     assert not list(tmp_path.glob('*.pth'))
 
 
-def end_while_validating(folder: Path) -> None:
+def end_while_validating(folder: Path, *hooks: Hook) -> None:
     class Terminate(Hook):
         def before_val_iter(self, runner: Runner, batch_idx: int, *args, **kwargs) -> None:
             if runner.epoch == 1 and batch_idx == 1:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    run = runner(folder, 2, Terminate())
+    run = runner(folder, 2, Terminate(), *hooks)
     loader = dict(dataset=ToyData(16), batch_size=4, num_workers=0)
     run._val_dataloader = dict(loader, sampler=dict(type='DefaultSampler', shuffle=False))
     run._val_dataloader['collate_fn'] = dict(type='default_collate')
@@ -216,6 +216,12 @@ def test_a_validation_is_left(tmp_path: Path):
     resumed = runner(tmp_path, resume=True)
     resumed.train()
     assert (resumed.epoch, resumed.iter) == (2, 4)
+
+
+def test_a_validation_of_averaged_weights_is_not_left(tmp_path: Path):
+    """The checkpoint would have the averaged weights in the place of those that are trained."""
+    assert exit_codes([start(end_while_validating, tmp_path, EMAHook())]) == [75]
+    assert (tmp_path / 'preempted_3.pth').is_file()
 
 
 def end_a_pool(folder: Path) -> None:
