@@ -5,3 +5,4 @@ train_dataloader = _base_.train_8x8
 val_dataloader = _base_.val_8x8
 test_dataloader = _base_.test_8x8
 feature_pipeline = _base_.features_8x8
+test_pipeline = _base_.test_pipeline_8x8  # of inference_recognizer

@@ -39,6 +39,8 @@ def test_all_configs_parse_and_have_unique_names():
     for path in LEAVES:
         cfg = load(path)
         assert cfg.model.backbone and cfg.train_dataloader.dataset.pipeline, path
+        if 'test_pipeline' in cfg:  # used by inference_recognizer
+            assert cfg.test_pipeline == cfg.test_dataloader.dataset.pipeline, path
     names = [p.name for p in CONFIGS.rglob('*.py')]  # mim looks a config up by its name
     assert len(names) == len(set(names))
 
