@@ -194,9 +194,9 @@ def find_videos(folder: Path) -> list[Path]:
 def walk(folder: Path) -> Iterator[Path]:
     """Yield the files with a suffix of video files, including broken links, pipes and devices.
 
-    Symbolic links to folders are followed. Each folder is searched once, so that a loop of links
-    ends. Files and folders whose names begin with a dot are skipped, and so are the folders
-    ``__MACOSX`` and ``lost+found``.
+    Symbolic links to folders are followed at the end. Each folder is searched once, at its own
+    place if that is below ``folder``, so that a loop of links ends. Files and folders whose names
+    begin with a dot are skipped, and so are the folders ``__MACOSX`` and ``lost+found``.
 
     Args:
         folder: An existing folder.
@@ -208,16 +208,20 @@ def walk(folder: Path) -> Iterator[Path]:
         OSError: A subfolder cannot be read.
     """
     seen = set()
-    for parent, folders, files in os.walk(folder, onerror=_raise, followlinks=True):
-        stat = os.stat(parent)
-        if (stat.st_dev, stat.st_ino) in seen:
-            folders.clear()
-            continue
-        seen.add((stat.st_dev, stat.st_ino))
-        kept = sorted(name for name in folders if name[0] != '.' and name not in SYSTEM_FOLDERS)
-        folders[:] = sorted(kept, key=lambda name: osp.islink(osp.join(parent, name)))
-        paths = (Path(parent, name) for name in files if name[0] != '.')
-        yield from (path for path in paths if path.suffix.lower() in VIDEO_SUFFIXES)
+    pending = [str(folder)]
+    for start in pending:
+        for parent, folders, files in os.walk(start, onerror=_raise):
+            stat = os.stat(parent)
+            if (stat.st_dev, stat.st_ino) in seen:
+                folders.clear()
+                continue
+            seen.add((stat.st_dev, stat.st_ino))
+            kept = (name for name in folders if name[0] != '.' and name not in SYSTEM_FOLDERS)
+            folders[:] = sorted(kept)
+            places = (osp.join(parent, name) for name in folders)
+            pending += filter(osp.islink, places)  # os.walk does not follow them
+            paths = (Path(parent, name) for name in files if name[0] != '.')
+            yield from (path for path in paths if path.suffix.lower() in VIDEO_SUFFIXES)
 
 
 def _raise(error: OSError) -> None:
