@@ -250,31 +250,39 @@ class EvenClipSample(ClipSample):
         return np.linspace(0, last, self.num_clips, dtype=np.float32).astype(int)
 
 
+def number_of_windows(seconds: float, window_seconds: float) -> int:
+    """Return the number of windows of a video; see :class:`VideoWindow`."""
+    return max(1, int(seconds // window_seconds))
+
+
 @TRANSFORMS.register_module()
 class VideoWindow(BaseTransform):
     """Restrict sampling to one window of a long video.
 
-    A file of L frames has n = max(1, L // ``window_frames``) windows of L // n frames each. In a
-    list for pre-training, which needs no labels, the file has n lines with the numbers 0 to n - 1
-    in place of the label. The lines of a file then yield different frames. Use this transform
-    between opening and sampling.
+    A file of S seconds has n = max(1, S // ``window_seconds``) windows of equal length. In a list
+    for pre-training, which needs no labels, the file has n lines with the numbers 0 to n - 1 in
+    place of the label. The lines of a file then yield different frames. Use this transform between
+    opening and sampling.
 
-    Required keys: ``total_frames``, ``label``. Modified keys: ``total_frames``, ``start_index``.
+    Required keys: ``total_frames``, ``avg_fps``, ``label``. Modified keys: ``total_frames``,
+    ``start_index``.
 
     Args:
-        window_frames: Minimal length of a window in frames.
+        window_seconds: Minimal length of a window in seconds.
 
     Raises:
-        ValueError: ``window_frames`` is not an integer of at least 1.
+        ValueError: ``window_seconds`` is not a positive number.
     """
 
-    def __init__(self, window_frames: int) -> None:
-        _check_counts(window_frames=window_frames)
-        self.window_frames = window_frames
+    def __init__(self, window_seconds: float) -> None:
+        if not window_seconds > 0:
+            raise ValueError(f'window_seconds must be a positive number, got {window_seconds!r}.')
+        self.window_seconds = window_seconds
 
     def transform(self, results: dict) -> dict:
         """Set the first frame and the number of frames to those of the window."""
-        windows = max(1, results['total_frames'] // self.window_frames)
+        seconds = results['total_frames'] / results['avg_fps']
+        windows = number_of_windows(seconds, self.window_seconds)
         frames = results['total_frames'] // windows
         results['start_index'] = results.get('start_index', 0) + results['label'] % windows * frames
         results['total_frames'] = frames

@@ -5,9 +5,10 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from ..datasets.sampling import number_of_windows
 from ..io import replacing
 from .inspect import Inspection, Video
-from .plan import LOOKS, Network, Options, Plan, number_of_windows
+from .plan import LOOKS, Network, Options, Plan
 
 CROPS = dict(
     full='',
@@ -83,10 +84,10 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
     """
     steps, size, recipe = plan['steps'], plan['size'], plan.recipe
     warmup_steps = round(WARMUP_SHARE * steps)
-    window, frames, colours = '', plan.settings['window_frames'], plan.settings['colours']
-    if frames.value:
-        window = comment(f'Long files: {frames.value} frames per sample ({frames.reason})')
-        window += f"\nwindow = dict(type='VideoWindow', window_frames={frames.value})\n"
+    window, segment, colours = '', plan.settings['segment_seconds'], plan.settings['colours']
+    if segment.value:
+        window = comment(f'Long files: {segment.value} seconds per sample ({segment.reason})')
+        window += f"\nwindow = dict(type='VideoWindow', window_seconds={segment.value})\n"
     if options.init is None:
         backbone = f'dict({", ".join(f"{k}={v!r}" for k, v in plan.network.backbone.items())})'
     else:
@@ -139,7 +140,7 @@ def write_lists(inspection: Inspection, plan: Plan, folder: Path) -> None:
 
     Args:
         inspection: The videos.
-        plan: Training and watched videos, and ``window_frames``.
+        plan: Training and watched videos, and ``segment_seconds``.
         folder: Output folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -158,11 +159,11 @@ def write_lists(inspection: Inspection, plan: Plan, folder: Path) -> None:
         all=labelled(inspection.videos),
         classes=inspection.classes,
     )
-    if (window_frames := plan['window_frames']) is not None:
+    if (segment := plan['segment_seconds']) is not None:
         lists['train_windows'] = [
             f'{video.name} {window}'
             for video in plan.train
-            for window in range(number_of_windows(video, window_frames))
+            for window in range(number_of_windows(video.seconds, segment))
         ]
     for name, lines in lists.items():
         text = ''.join(f'{line}\n' for line in lines)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..datasets.sampling import number_of_windows
 from ..engine.knn_monitor import MIN_VIDEOS
 from ..io import evenly_spaced
 from .inspect import Inspection, Video, class_folders
@@ -252,11 +253,6 @@ def split_watched(videos: list[Video], seed: int) -> tuple[list[Video], list[Vid
     return train, [videos[i] for i in sorted(chosen)]
 
 
-def number_of_windows(video: Video, window_frames: int) -> int:
-    """Return the number of training samples that a file counts as."""
-    return max(1, video.frames // window_frames)
-
-
 def choose(
     inspection: Inspection,
     options: Options,
@@ -279,8 +275,7 @@ def choose(
     train, watched = split or split_watched(inspection.videos, options.seed)
     rates = [video.rate for video in train]
     rate = float(f'{np.median(rates):.5g}')
-    window_frames = max(1, round(options.segment_seconds * rate))
-    samples = sum(number_of_windows(video, window_frames) for video in train)
+    samples = sum(number_of_windows(video.seconds, options.segment_seconds) for video in train)
     if samples < MIN_TRAIN_VIDEOS or len(inspection.videos) < MIN_VIDEOS:
         raise ValueError(
             f'{samples} training videos in {len(inspection.videos)} files are too few; give at '
@@ -317,8 +312,8 @@ def choose(
         )
     take('lr', *_learning_rate(total, options.init is not None, recipe))
     take('workers', *_workers(machine))
-    chosen['window_frames'] = Setting(
-        window_frames if samples > len(train) else None,
+    chosen['segment_seconds'] = Setting(
+        options.segment_seconds if samples > len(train) else None,
         f'{len(train)} files count as {samples} videos of about {options.segment_seconds:g} s',
     )
     chosen['precision'] = Setting(recipe.precision, recipe.kind)

@@ -126,13 +126,15 @@ def test_even_starts_are_those_of_the_formula(total_frames: int):
 
 
 def test_windows_follow_one_another():
-    def window(label: int, frames: int = 100) -> tuple[int, int]:
-        results = VideoWindow(30)(dict(total_frames=frames, label=label, start_index=0))
+    def window(label: int, frames: int = 100, fps: float = 30) -> tuple[int, int]:
+        results = dict(total_frames=frames, avg_fps=fps, label=label, start_index=0)
+        results = VideoWindow(1)(results)
         return results['start_index'], results['total_frames']
 
+    assert window(1, frames=200, fps=60) == (66, 66)  # the same time in every file
     assert [window(label) for label in range(4)] == [(0, 33), (33, 33), (66, 33), (0, 33)]
     assert window(0, frames=59) == window(5, frames=59) == window(-1, frames=59) == (0, 59)
-    results = VideoWindow(30)(dict(total_frames=100, label=1))
+    results = VideoWindow(1)(dict(total_frames=100, avg_fps=30, label=1))
     for _ in range(20):
         frames = TemporalIntervalSample(4, 2)(dict(results))['frame_inds']
         assert frames.min() >= 33 and frames.max() < 66
@@ -149,7 +151,7 @@ def test_windows_follow_one_another():
         (RandomClipSample, dict(clip_len=8.0)),
         (RandomClipSample, dict(fps=0)),
         (EvenClipSample, dict(num_clips=0)),
-        (VideoWindow, dict(window_frames=0)),
+        (VideoWindow, dict(window_seconds=0)),
     ],
 )
 def test_bad_arguments(cls: type, wrong: dict):

@@ -145,7 +145,7 @@ def test_lists_and_long_files(tmp_path: Path):
     assert sorted(line[-1] for line in lines('watched')) == ['0'] * 4 + ['1'] * 4  # by folder
     assert lines('all')[1] == "b/it's 1.mp4 1" and len(lines('all')) == 40
     dataset = config(tmp_path, segment_seconds=10, frames=900).train_dataloader.dataset
-    assert dict(dataset.pipeline[1]) == dict(type='VideoWindow', window_frames=300)
+    assert dict(dataset.pipeline[1]) == dict(type='VideoWindow', window_seconds=10.0)
     assert Path(dataset.ann_file).name == 'train_windows.txt'
     windows = lines('train_windows')
     assert len(windows) == 3 * 32 and [line[-1] for line in windows[:3]] == ['0', '1', '2']
