@@ -16,7 +16,7 @@ from mmengine.config import Config
 from mmengine.logging import print_log
 from torch import Tensor
 
-from ..convert.description import ClipInput, architecture_of
+from ..convert.description import architecture_of
 from ..convert.files import NAMES
 from ..datasets.lists import gather_videos, read_lines, read_video_list
 from ..evaluation.encoder import Encoder, load_encoder
@@ -247,12 +247,12 @@ def read_encoders(cfg: Config, checkpoint: Path) -> dict[str, Encoder]:
 
     Args:
         cfg: Config of the training.
-        checkpoint: The weights after the training.
+        checkpoint: The weights after the training, with a description of the clips.
     """
-    backbone = build_recognizer(cfg).backbone
+    trained = load_encoder(checkpoint)  # the config may have been edited since
     meta = dict(backbone=architecture_of(cfg.model.backbone.to_dict()))
-    started = Encoder(backbone, ClipInput.from_config(cfg), meta).eval()
-    return {BEFORE: started, AFTER: load_encoder(checkpoint, cfg)}
+    started = Encoder(build_recognizer(cfg).backbone, trained.clip_input, meta).eval()
+    return {BEFORE: started, AFTER: trained}
 
 
 def encode_videos(

@@ -77,7 +77,14 @@ def test_everything_is_written(out: Path, videos: Path):
     assert not list(videos.parent.rglob('PWNED')) and not Path('PWNED').exists()
 
 
-def test_videos_that_the_training_has_not_used_are_probed(out: Path, videos: Path, tmp_path: Path):
+def test_videos_that_the_training_has_not_used_are_probed(
+    videos: Path, copied: Path, tmp_path: Path
+):
+    """With the clips of the training, even if the config has been edited since."""
+    out = copied
+    config = (out / 'config.py').read_text()
+    (out / 'config.py').write_text(config.replace('\nsize = 32\n', '\nsize = 96\n'))
+    assert (out / 'config.py').read_text() != config
     names = np.load(out / 'features.npz')['names'].tolist()
     labels = [f'{name} {"a" if i < 12 else "b"}\n' for i, name in enumerate(names)]
     (tmp_path / 'train.txt').write_text(''.join(labels[:8] + labels[16:]))
