@@ -19,6 +19,8 @@ VIDEO_SUFFIXES = (
     *('.3gp', '.avi', '.flv', '.m2ts', '.m4v', '.mkv', '.mov'),
     *('.mp4', '.mpeg', '.mpg', '.mts', '.ts', '.webm', '.wmv'),
 )
+# A line "path label" of which the label may be a word
+LABELLED = re.compile(rf'(.+?(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
 SYSTEM_FOLDERS = ('__MACOSX', 'lost+found')  # of zip files from macOS and of file systems
 BLOCK_BYTES = 1 << 24
 
@@ -239,7 +241,7 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
 
     Args:
         sources: Videos, folders, which are searched recursively, and lists, which end in ``.txt``
-            and have lines ``path`` or ``path label``.
+            and have lines ``path`` or ``path label``; a label may be a word.
         root: Folder to which paths in lists are relative. Default: the folder of the list.
 
     Returns:
@@ -256,7 +258,7 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
         if source.is_dir():
             videos += find_videos(source)
         elif source.suffix.lower() == '.txt':
-            names = (parse_line(line)[0] for line in read_lines(str(source)))
+            names = map(_path_of, read_lines(str(source)))
             videos += (
                 Path(source.parent if root is None else root, name) for name in names if name
             )
@@ -266,6 +268,12 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
         suffixes = ', '.join(VIDEO_SUFFIXES)
         raise ValueError(f'There is no video in the sources; the suffixes are {suffixes}.')
     return [str(video) for video in videos]
+
+
+def _path_of(line: str) -> str:
+    path, _ = parse_line(line)
+    found = LABELLED.fullmatch(path)
+    return found[1] if found and not path.lower().endswith(VIDEO_SUFFIXES) else path
 
 
 def check_sources(sources: Sequence[str | Path]) -> None:

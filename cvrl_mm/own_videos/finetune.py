@@ -14,7 +14,7 @@ from mmengine.config import Config
 from rich.console import Console
 
 from ..convert.files import CLASSIFIER
-from ..datasets.lists import VIDEO_SUFFIXES, check_sources, find_videos, read_lines, read_video_list
+from ..datasets.lists import LABELLED, check_sources, find_videos, read_lines, read_video_list
 from ..evaluation.encoder import load_encoder
 from ..io import printable, progress, read_json, usable_cores
 from .config import INIT, INPUTS, WARMUP_SHARE, comment, shared_fields
@@ -25,7 +25,6 @@ from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
 from .train import Task
 
 TEMPLATE = Path(__file__).with_name('finetune.template')
-LABELLED = re.compile(rf'(.+?(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
 # Chosen together with the encoder "tiny"; others are untried
 LR, FROZEN_LR, BATCH_SIZE = 3e-3, 1e-2, 16
 TRAIN_SHARE = 0.7

@@ -111,12 +111,12 @@ def test_links_to_folders_are_followed_once(tmp_path: Path):
 
 def test_sources_are_videos_folders_and_lists(tmp_path: Path):
     touch(tmp_path, 'one.mp4', 'deep/b/2.mp4', 'deep/a.avi')
-    list_file = written(tmp_path, b'x y.mp4 3\n\nz.mp4\n')
+    list_file = written(tmp_path, b'x y.mp4 3\n\nz.mp4 jump high\nz.mp4 2.mp4\n')
     folder = [str(tmp_path / 'deep' / name) for name in ('a.avi', 'b/2.mp4')]
     one = str(tmp_path / 'one.mp4')
-    listed = [str(tmp_path / name) for name in ('x y.mp4', 'z.mp4')]
+    listed = [str(tmp_path / name) for name in ('x y.mp4', 'z.mp4', 'z.mp4 2.mp4')]
     assert gather_videos([one, tmp_path / 'deep', list_file]) == [one, *folder, *listed]
-    assert gather_videos([list_file], root='/data') == ['/data/x y.mp4', '/data/z.mp4']
+    assert gather_videos([list_file], root='/data') == [f'/data/{Path(x).name}' for x in listed]
 
 
 def test_labels_of_a_config_are_checked(tmp_path: Path):
