@@ -185,6 +185,9 @@ def print_predictions(
             print(note, file=sys.stderr)
     if form == 'json':
         print(json.dumps(listed, indent=2))
-    print(*failed, sep='\n', end='\n' if failed else '', file=sys.stderr)
     if len(failed) == len(paths):
+        print(*failed, sep='\n', file=sys.stderr)
         raise ValueError('None of the videos could be classified.')
+    if failed:
+        left_out = f'{len(failed)} of {len(paths)} videos could not be classified.'
+        print(*failed, left_out, sep='\n', file=sys.stderr)

@@ -20,8 +20,8 @@ PANELS = (
     ('regularization loss', 'nats', ('regularization_loss',)),
     ('training accuracy', '%', ('top1_acc', 'top5_acc')),
     ('validation accuracy', '%', ('acc/top1', 'acc/top5')),
-    ('clip retrieval of watched videos', '%', ('representation/clip_retrieval',)),
-    ('k-NN accuracy of watched videos', '%', ('representation/knn_top1',)),
+    ('clip retrieval among watched videos', '%', ('representation/clip_retrieval',)),
+    ('k-NN accuracy among watched videos', '%', ('representation/knn_top1',)),
 )
 TITLE_INCHES = 0.44
 Curve = dict[int, float]
