@@ -215,9 +215,20 @@ class Trained:
             for x in both:
                 if x.ndim != 2 or len(x) != len(set(names)) or not x.isfinite().all():
                     raise ValueError('it must have one unique name and finite vectors per video')
+            sizes = dict(zip(names, data['bytes'].tolist(), strict=True))
         except Exception as error:  # a damaged archive can raise any exception
             raise ValueError(f'{path} is damaged ({error}). {again}') from error
-        return cls(folder, Lists.read(folder), names, *both)
+        lists = Lists.read(folder)
+        files = {name: lists.root / name for name in names}
+        changed = [k for k, x in files.items() if x.is_file() and x.stat().st_size != sizes[k]]
+        if changed:
+            print_log(
+                f'{len(changed)} videos have changed since the features were computed, such as '
+                f'{printable(changed[0])}. {again}',
+                'current',
+                logging.WARNING,
+            )
+        return cls(folder, lists, names, *both)
 
     def path(self, index: int) -> str:
         """Return the path of a video."""

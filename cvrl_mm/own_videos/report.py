@@ -87,7 +87,8 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         feats, names, failed = encode(encoders, lists, store, workers, on_progress)
     after, before = feats[AFTER].numpy(), feats[BEFORE].numpy()
     with replacing(folder / FEATURES) as part:
-        np.savez(part, names=np.array(names), feats=after, feats_untrained=before)
+        sizes = [(lists.root / name).stat().st_size for name in names]
+        np.savez(part, names=np.array(names), feats=after, feats_untrained=before, bytes=sizes)
     unseen, labels = lists.held_out(names), lists.labels_of(names)
     curves = {'training': read_curves(cfg.work_dir)}
     panels = [panel for panel in PANELS if panel[2][0] in CURVES]
