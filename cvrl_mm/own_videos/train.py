@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
-from functools import cache
 from os.path import abspath
 from pathlib import Path
 from typing import Any
@@ -49,8 +48,7 @@ from .plan import (
     remarks,
 )
 
-# Longest time that ranks wait for each other in a step, and while rank 0 works alone
-STEP_SECONDS, ALONE_SECONDS = 600, 7 * 24 * 3600
+ALONE_SECONDS = 7 * 24 * 3600  # rank 0 inspects and encodes all videos while the others wait
 MIN_TIMED_STEPS = 8
 UNTIMED_STEPS = 4  # first steps, during which the workers start
 REMEASURED_STEPS = 30  # of the training, after which the time per step is measured again
@@ -134,10 +132,10 @@ def run(
                 _say(*found.describe(task.folders_are_classes))
         if 'RANK' in os.environ and not dist.is_distributed():
             backend = 'nccl' if torch.cuda.is_available() else 'gloo'
-            dist.init_dist('pytorch', backend=backend, timeout=STEP_SECONDS)
+            dist.init_dist('pytorch', backend=backend, timeout=ALONE_SECONDS)
         # The other ranks do not look at the files, which rank 0 may be replacing
         shared: list[Any] = [chosen, found is not None]
-        dist.broadcast_object_list(shared, group=_patient())
+        dist.broadcast_object_list(shared)
         try:
             settle = None
             if shared[1]:
@@ -420,14 +418,6 @@ def _say(*lines: str) -> None:
             console.print(printable(line), markup=False)
 
 
-@cache
-def _patient() -> Any:
-    """Make a group of all ranks that waits while rank 0 inspects or encodes all videos."""
-    if not dist.is_distributed():
-        return None
-    limit = timedelta(seconds=ALONE_SECONDS)
-    return torch.distributed.new_group(timeout=limit, backend='gloo')
-
-
 def _wait() -> None:
-    dist.barrier(_patient())
+    if dist.is_distributed():
+        dist.barrier()

@@ -258,7 +258,7 @@ def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
     """They may still see a config that rank 0 is about to replace."""
     (tmp_path / 'config.py').touch()
 
-    def share(values: list, group: None) -> None:
+    def share(values: list) -> None:
         values[:] = [Options(steps=3), True]
 
     monkeypatch.setenv('RANK', '1')
