@@ -335,10 +335,10 @@ def check_whole(path: Path) -> None:
 
 
 def follow_config(runner: Runner, checkpoint: dict) -> None:
-    """Let the schedule and learning rate of the config replace those of a checkpoint.
+    """Let the schedule and the optimizer's settings in the config replace those of a checkpoint.
 
-    mmengine restores both from the checkpoint: with more epochs, a finished training would continue
-    with its last learning rate, which is almost 0 after a cosine. If the schedule is the same, this
+    mmengine restores all from the checkpoint: with more epochs, a finished training would continue
+    with its last learning rate, which is almost 0 after a cosine. If the config is the same, this
     function changes nothing. The learning rate must be all that the schedules change.
 
     Args:
@@ -352,24 +352,28 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
         [{k: v for k, v in state.items() if k not in PROGRESS} for state in states]
         for states in ([s.state_dict() for s in schedulers], checkpoint['param_schedulers'])
     ]
+    kept = {'params'}
     if settings[0] == settings[1]:
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', UserWarning)  # of steps without the optimizer
-        for by_epoch, done, most in (
-            (False, meta['iter'], runner.max_iters),
-            (True, meta['epoch'], runner.max_epochs),
-        ):
-            for scheduler in [s for s in schedulers if s.by_epoch == by_epoch] * min(done, most):
-                scheduler.step()
-    checkpoint['param_schedulers'] = [s.state_dict() for s in schedulers]
+        kept |= {'lr', 'initial_lr'}
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', UserWarning)  # of steps without the optimizer
+            for by_epoch, done, most in (
+                (False, meta['iter'], runner.max_iters),
+                (True, meta['epoch'], runner.max_epochs),
+            ):
+                for scheduler in [s for s in schedulers if s.by_epoch == by_epoch] * min(
+                    done, most
+                ):
+                    scheduler.step()
+        checkpoint['param_schedulers'] = [s.state_dict() for s in schedulers]
+        runner.logger.info('The learning rate follows the config, not the checkpoint.')
     wrapper, saved = runner.optim_wrapper, checkpoint['optimizer']
     pairs = [*zip(saved['param_groups'], wrapper.optimizer.param_groups, strict=True)]
     if wrapper.base_param_settings is not None:  # mmengine's wrapper logs the rates of this group
         pairs.append((saved.get('base_param_settings', {}), wrapper.base_param_settings))
-    for group, current in pairs:
-        group.update(lr=current['lr'], initial_lr=current['initial_lr'])
-    runner.logger.info('The learning rate follows the config, not the checkpoint.')
+    for group, current in pairs:  # with the weight decay and others
+        group.update({key: value for key, value in current.items() if key not in kept})
 
 
 def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:

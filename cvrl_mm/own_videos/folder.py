@@ -61,7 +61,8 @@ def claim(
     """
     note, config = folder / COMMAND, folder / 'config.py'
     videos = [abspath(source) for source in sources]
-    is_trained = any((folder / 'training').glob('*.pth'))
+    results = (folder / name for name in NAMES)
+    is_trained = any((folder / 'training').glob('*.pth')) or any(path.is_file() for path in results)
     if note.is_file():
         stored = read_command(folder, type(options))
         videos = videos or stored['videos']

@@ -369,6 +369,15 @@ def test_the_schedule_of_the_config_wins(first, then, batch_size, lr, tmp_path: 
     assert rest == pytest.approx(whole[len(whole) // 2 :])
 
 
+def test_the_weight_decay_of_the_config_wins(tmp_path: Path):
+    for epochs, decay in ((1, 0.1), (2, 0.3)):
+        optimizer = dict(type='SGD', lr=0.1, weight_decay=decay)
+        options = dict(optim_wrapper=dict(optimizer=optimizer), param_scheduler=cosine(2))
+        runner(tmp_path, epochs=epochs, resume=True, **options).train()
+        saved = torch.load(tmp_path / f'epoch_{epochs}.pth', weights_only=True)
+        assert saved['optimizer']['param_groups'][0]['weight_decay'] == decay
+
+
 def test_an_epoch_continues_with_other_steps_per_epoch(tmp_path: Path):
     whole = rates(tmp_path / 'whole', 4, 8, cosine(4))
     rates(tmp_path / 'parts', 2, 4, cosine(4))
