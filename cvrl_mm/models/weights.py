@@ -309,7 +309,9 @@ def check_fit(
         )
     told = padding_of(meta)
     networks: Any = [x for x in module.modules() if hasattr(x, 'paddings')]
-    paddings = [network.padding for network in networks] or ['symmetric']
+    paddings = [network.padding for network in networks]
+    if not paddings and told == 'tf_same':  # other networks pad as PyTorch does
+        paddings = ['symmetric']
     if told is not None and any(padding != told for padding in paddings):
         raise CheckpointMisfitError(
             f'{name} was trained with padding={reprlib.repr(told)}, but this '

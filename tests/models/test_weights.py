@@ -275,6 +275,8 @@ def test_weights_of_the_same_padding_are_accepted(tmp_path: Path):
     net = nn.Linear(2, 2)  # a network of others pads as PyTorch does
     with pytest.raises(CheckpointMisfitError, match='tf_same'):
         check_fit(net, dict(state_dict=net.state_dict(), meta=dict(padding='tf_same')), 'a.pth')
+    backbone = dict(type='TheirNetwork', padding=1)
+    check_fit(net, dict(state_dict=net.state_dict(), meta=dict(backbone=backbone)), 'a.pth')
 
 
 @pytest.mark.parametrize(
