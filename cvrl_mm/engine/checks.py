@@ -1,5 +1,6 @@
 """Checks at the start of a run, before time is lost."""
 
+import filecmp
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,8 @@ class ChecksHook(Hook):
       the ranks do not exchange the sizes in each step.
     - A resumed training began with the weights that the config names in ``init_cfg``. Otherwise,
       evaluating a second checkpoint in the folder of the first evaluation would continue that one,
-      or test it again if it is finished. A file that no longer exists may have been moved, so
-      another path is then accepted.
+      or test it again if it is finished. Another path is accepted if the content is the same, or
+      if the file no longer exists, as it may have been moved.
     """
 
     def before_run(self, runner: Runner) -> None:
@@ -87,12 +88,18 @@ class ChecksHook(Hook):
             return
         for name, file in _initial_weights(runner.cfg.get('model')):
             before = former.get(name)
-            if before is None or (before != file and ('://' in before or Path(before).exists())):
+            is_known = before is not None and ('://' in before or Path(before).exists())
+            if before is None or (before != file and is_known and not _are_equal(before, file)):
                 raise ValueError(
                     f'The training to resume began with {before or "random weights"}, but '
                     f'{name}.checkpoint is {file}. Choose another --work-dir (WORK_DIR for '
                     'tools/train_and_test.sh), or leave out --resume to start anew.'
                 )
+
+
+def _are_equal(first: str, second: str) -> bool:
+    paths = Path(first), Path(second)
+    return all(path.is_file() for path in paths) and filecmp.cmp(*paths, shallow=False)
 
 
 def _initial_weights(config: object, name: str = 'model') -> Iterator[tuple[str, str]]:

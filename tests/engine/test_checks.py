@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -116,6 +117,7 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
             train(folder, second, epochs)
     monkeypatch.chdir(tmp_path)
     assert train(folder, 'a.pth', 2) == 2
+    assert train(folder, shutil.copy(first, tmp_path / 'copy.pth'), 2) == 2
     assert train(folder, None, 3) == 3  # names none
     train(folder, first, 1, resume=False)
     first.rename(tmp_path / 'moved.pth')
