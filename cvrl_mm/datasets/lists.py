@@ -16,8 +16,8 @@ from mmengine.fileio import get
 from ..io import printable, replacing
 
 VIDEO_SUFFIXES = (
-    *('.3gp', '.avi', '.flv', '.m2ts', '.m4v', '.mkv', '.mov'),
-    *('.mp4', '.mpeg', '.mpg', '.mts', '.ts', '.webm', '.wmv'),
+    *('.3gp', '.asf', '.avi', '.dv', '.flv', '.m2ts', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg'),
+    *('.mpg', '.mts', '.mxf', '.ogv', '.ts', '.vob', '.webm', '.wmv'),
 )
 # A line "path label" of which the label may be a word
 LABELLED = re.compile(rf'(.+?(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
@@ -321,12 +321,13 @@ def draw_subset(
         if not path or label < 0:
             raise ValueError(f'{name}, line {number + 1}: {line!r} is not "path label".')
         stem = video_stem(PurePosixPath(path))
-        digest = hashlib.sha256(f'{seed} {stem}'.encode()).hexdigest()
-        classes[label].append((digest, path, number))
+        # The second one decides on clips that have the same name in several folders
+        digests = [hashlib.sha256(f'{seed} {x}'.encode()).hexdigest() for x in (stem, path)]
+        classes[label].append((digests, number))
     kept = []
     for members in classes.values():
         count = max(1, int(len(members) * percent / 100 + 0.5))
-        kept += [number for _, _, number in sorted(members)[:count]]
+        kept += [number for _, number in sorted(members)[:count]]
     return [lines[number] for number in sorted(kept)]
 
 

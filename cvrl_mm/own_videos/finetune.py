@@ -19,9 +19,9 @@ from ..evaluation.encoder import load_encoder
 from ..io import printable, progress, read_json, usable_cores
 from .config import INIT, INPUTS, WARMUP_SHARE, comment, shared_fields
 from .folder import read_command
-from .inspect import Inspection, Video, class_folders, inspect
+from .inspect import SPLITS, Inspection, Video, class_folders, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
-from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
+from .predict import NUM_CLIPS, is_classifier, load_classifier, predict, save_classifier
 from .train import Task
 
 TEMPLATE = Path(__file__).with_name('finetune.template')
@@ -31,6 +31,10 @@ TRAIN_SHARE = 0.7
 AT_RANDOM = (
     ' The held-out videos were drawn at random: if they share persons or recordings with the '
     'others, the accuracy is too high for new ones; --val names held-out videos.'
+)
+FROM_CLASSIFIER = (
+    ' The encoder is that of a classifier: held-out videos on which that one was trained make the '
+    'accuracy too high.'
 )
 LOOKS = 4  # validations during a training
 JITTER = "dict(type='ClipColorJitter', brightness=(0.6, 1.4), contrast=(0.6, 1.4), {}prob=0.8)"
@@ -70,8 +74,8 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
 
     Raises:
         FileNotFoundError: A source does not exist.
-        ValueError: A video has no label or two, a label has a line break, or only some of a list's
-            numbers are places of names.
+        ValueError: A video has no label or two, a label has a line break, only some of a list's
+            numbers are places of names, or a folder holds both training and test videos.
     """
     labels: dict[str, str] = {}
     sources = list(sources)
@@ -79,7 +83,14 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
     for source in map(Path, sources):
         if source.is_dir():
             paths = find_videos(source)
-            folders = class_folders([path.relative_to(source).as_posix() for path in paths])
+            below = [path.relative_to(source) for path in paths]
+            splits = {path.parts[0] for path in below if path.parts[0].lower() in SPLITS}
+            if len(splits) > 1 and all(len(path.parts) > 2 for path in below):
+                raise ValueError(
+                    f'{source} holds {" and ".join(sorted(splits))}, which would be mixed; give '
+                    'the folder for training, and that of held-out videos by --val.'
+                )
+            folders = class_folders([path.as_posix() for path in below])
             found = [
                 (path, folder or source.absolute().name)
                 for path, folder in zip(paths, folders, strict=True)
@@ -268,8 +279,11 @@ class FineTuning(Task):
             f'{cfg.train_cfg.max_iters} steps of {cfg.train_dataloader.batch_size} videos per '
             f'device. {too_short(cfg.train_cfg.max_iters, self.min_steps)}'.rstrip()
         )
-        if read_command(folder, FinetuneOptions)['options']['val'] is None:
+        given = read_command(folder, FinetuneOptions)['options']
+        if given['val'] is None:
             training += AT_RANDOM
+        if given['init'] is not None and is_classifier(given['init']):
+            training += FROM_CLASSIFIER
         labels = [label for _, label in videos]
         write_report(folder, training, root, classifier.classes, found, labels, console)
 

@@ -124,6 +124,10 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     (tmp_path / 'list.txt').write_text('x.mp4 3\ny.mp4 4\n')
     with pytest.raises(ValueError, match=r'label 4.*classes\.txt'):
         read_labels([tmp_path / 'list.txt'])
+    (tmp_path / '4.mkv').unlink()
+    with pytest.raises(ValueError, match='train and val'):  # the user's own split
+        read_labels([tmp_path])
+    shutil.rmtree(tmp_path / 'val')
     (tmp_path / 'train/b b').rename(tmp_path / 'train/b\nb')
     with pytest.raises(ValueError, match=r"'b\\nb'"):
         read_labels([tmp_path])
