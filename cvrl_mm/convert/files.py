@@ -103,6 +103,7 @@ def save_weights(checkpoint: dict, out: str | Path) -> Path:
     out = Path(out)
     if out.suffix in ('.onnx', '.pt2'):
         raise ValueError(f'{out}: only `cvrl convert export` writes {out.suffix} files.')
+    data: bytes | memoryview
     if out.suffix == SAFETENSORS:
         try:
             meta = json.dumps(checkpoint.get('meta', {}), allow_nan=False)
@@ -113,7 +114,7 @@ def save_weights(checkpoint: dict, out: str | Path) -> Path:
         data = save(state, metadata={'format': 'pt', METADATA_KEY: meta})
     else:
         torch.save(checkpoint, buffer := BytesIO())
-        data = buffer.getvalue()
+        data = buffer.getbuffer()
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as part:
         part.write_bytes(data)  # neither library names a file that it cannot write

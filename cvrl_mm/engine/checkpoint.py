@@ -31,12 +31,7 @@ from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from mmengine.utils import apply_to
 
 from ..io import PART, locked, replacing
-from ..models.weights import (
-    check_fit,
-    load_checkpoint,
-    refuse_foreign_code,
-    refuse_safetensors,
-)
+from ..models.weights import check_fit, load_checkpoint, refuse_foreign_code, refuse_safetensors
 
 PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that of steps
 PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
@@ -358,13 +353,9 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
     else:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', UserWarning)  # of steps without the optimizer
-            for by_epoch, done, most in (
-                (False, meta['iter'], runner.max_iters),
-                (True, meta['epoch'], runner.max_epochs),
-            ):
-                for scheduler in [s for s in schedulers if s.by_epoch == by_epoch] * min(
-                    done, most
-                ):
+            counts = min(meta['iter'], runner.max_iters), min(meta['epoch'], runner.max_epochs)
+            for by_epoch, steps in zip((False, True), counts, strict=True):
+                for scheduler in [s for s in schedulers if s.by_epoch == by_epoch] * steps:
                     scheduler.step()
         checkpoint['param_schedulers'] = [s.state_dict() for s in schedulers]
         runner.logger.info('The learning rate follows the config, not the checkpoint.')

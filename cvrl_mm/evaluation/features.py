@@ -91,9 +91,9 @@ def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> N
     if described is None:
         return
     trained, given = ClipInput.from_dict(described), ClipInput.from_config(config)
-    equal = ('frame_interval', 'mean', 'std', *(['fps'] if trained.fps and given.fps else []))
-    differing = [n for n in equal if not np.allclose(getattr(trained, n), getattr(given, n), 1e-3)]
-    differing += ['fps'] if trained.fps and not given.fps else []
+    equal = ('frame_interval', 'mean', 'std', *(['fps'] if trained.fps else []))
+    pairs = {n: (getattr(trained, n), getattr(given, n) or 0) for n in equal}
+    differing = [n for n, pair in pairs.items() if not np.allclose(*pair, 1e-3)]
     differing += [n for n in ('clip_len', 'size') if getattr(given, n) < getattr(trained, n)]
     changes = [f'{name}={getattr(given, name)}, not {getattr(trained, name)}' for name in differing]
     if changes:

@@ -169,16 +169,14 @@ def test_a_folder_is_read(tmp_path: Path):
 
 
 def test_videos_that_have_changed_since_are_named(tmp_path: Path, monkeypatch):
-    out, said = (
-        write_folder(tmp_path, ['a.mp4', 'b.mp4'], [], held_out=0),
-        create_autospec(print_log),
-    )
+    out = write_folder(tmp_path, ['a.mp4', 'b.mp4'], [], held_out=0)
+    said = create_autospec(print_log)
     monkeypatch.setattr('cvrl_mm.own_videos.folder.print_log', said)
     Trained.read(out)
     assert not said.called
     shutil.copy(tmp_path / 'videos/a.mp4', tmp_path / 'videos/b.mp4')
     Trained.read(out)
-    assert '1 videos have changed' in said.call_args.args[0] and 'b.mp4' in said.call_args.args[0]
+    assert 'b.mp4' in said.call_args.args[0]
 
 
 def test_no_folder_of_a_finished_training(tmp_path: Path):
