@@ -19,7 +19,7 @@ from ..evaluation.encoder import load_encoder
 from ..io import printable, progress, read_json, usable_cores
 from .config import INIT, INPUTS, WARMUP_SHARE, comment, shared_fields
 from .folder import read_command
-from .inspect import SPLITS, Inspection, Video, class_folders, inspect
+from .inspect import Inspection, Video, class_folders, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
 from .predict import NUM_CLIPS, is_classifier, load_classifier, predict, save_classifier
 from .train import Task
@@ -84,13 +84,13 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
         if source.is_dir():
             paths = find_videos(source)
             below = [path.relative_to(source) for path in paths]
-            splits = {path.parts[0] for path in below if path.parts[0].lower() in SPLITS}
-            if len(splits) > 1 and all(len(path.parts) > 2 for path in below):
+            folders = class_folders([path.as_posix() for path in below])
+            splits = {path.parts[0] for path in below if len(path.parts) > 2} - {*folders}
+            if len(splits) > 1:
                 raise ValueError(
                     f'{source} holds {" and ".join(sorted(splits))}, which would be mixed; give '
                     'the folder for training, and that of held-out videos by --val.'
                 )
-            folders = class_folders([path.as_posix() for path in below])
             found = [
                 (path, folder or source.absolute().name)
                 for path, folder in zip(paths, folders, strict=True)

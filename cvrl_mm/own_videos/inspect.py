@@ -52,10 +52,10 @@ class Video:
 def class_folders(names: Sequence[str]) -> list[str]:
     """Return the first folder of each name; '' if there is none.
 
-    If the first folders are all splits such as train, with folders below them, the latter count.
+    If the first folders are all splits such as train, the folders below them count, if any.
     """
     folders = [name.split('/')[:-1] for name in names]
-    if all(x[0].lower() in SPLITS and len(x) > 1 for x in folders if x):
+    if all(x[0].lower() in SPLITS for x in folders if x) and any(len(x) > 1 for x in folders):
         folders = [x[1:] for x in folders]
     return [x[0] if x else '' for x in folders]
 

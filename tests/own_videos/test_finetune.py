@@ -113,8 +113,11 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     for name in ('train/a/1.mp4', 'val/a/2.MP4', 'train/b b/deep/3.avi', '4.mkv'):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    found = {Path(k).name: v for k, v in read_labels([tmp_path]).items()}
-    assert found == {'1.mp4': 'a', '2.MP4': 'a', '3.avi': 'b b', '4.mkv': tmp_path.name}
+    with pytest.raises(ValueError, match='train and val'):  # the user's own split
+        read_labels([tmp_path])
+    (tmp_path / '4.mkv').rename(tmp_path / 'train/4.mkv')
+    found = {Path(k).name: v for k, v in read_labels([tmp_path / 'train']).items()}
+    assert found == {'1.mp4': 'a', '3.avi': 'b b', '4.mkv': 'train'}
     assert set(read_labels([tmp_path / 'val/a', tmp_path / 'train/a']).values()) == {'a'}
     (tmp_path / 'list.txt').write_text('my clip 1.mp4 draw circle\nx.mp4\t3\n\n')
     found = {Path(k).name: v for k, v in read_labels([tmp_path / 'list.txt']).items()}
@@ -124,9 +127,7 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     (tmp_path / 'list.txt').write_text('x.mp4 3\ny.mp4 4\n')
     with pytest.raises(ValueError, match=r'label 4.*classes\.txt'):
         read_labels([tmp_path / 'list.txt'])
-    (tmp_path / '4.mkv').unlink()
-    with pytest.raises(ValueError, match='train and val'):  # the user's own split
-        read_labels([tmp_path])
+    (tmp_path / 'train/4.mkv').unlink()
     shutil.rmtree(tmp_path / 'val')
     (tmp_path / 'train/b b').rename(tmp_path / 'train/b\nb')
     with pytest.raises(ValueError, match=r"'b\\nb'"):

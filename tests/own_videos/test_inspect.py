@@ -90,7 +90,7 @@ SPLITS = [f'{s}/{c}/{i}/a.mp4' for s in ('Train', 'val') for c in ('calm', 'figh
         (FIGHTS + CALM[:4], []),  # one class
         ([*FIGHTS, *CALM, *'abcdefghijk'], []),  # most have no class
         ([f'{i}/a.mp4' for i in range(9)], []),  # one folder per video
-        (SPLITS, ['calm', 'fight']),  # the folders below them, such as persons, do not count
+        ([*SPLITS, 'a.mp4', 'val/a.mp4'], ['calm', 'fight']),  # not the persons below
         ([f'{i % 2}/train/{i}.mp4' for i in range(10)], ['0', '1']),
         ([f'{x}/{i}.mp4' for x in ('car', 'train') for i in range(5)], ['car', 'train']),
         ([f'{x}/{i}.mp4' for x in ('test', 'train') for i in range(5)], ['test', 'train']),
