@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from cvrl_mm.datasets.lists import VIDEO_SUFFIXES, draw_subset, find_videos, parse_line, video_stem
 from cvrl_mm.io import is_utf8, printable
+from cvrl_mm.own_videos.inspect import class_folders
 
 T = TypeVar('T')
 Video = tuple[str, str]  # its name without folder and suffix, and its class
@@ -250,7 +251,13 @@ def split_class_folders(root: Path, test_percent: float) -> tuple[list[str], lis
             f'{len(loose)} videos are directly in {root}, such as {loose[0]!a}; move each video to '
             'the folder of its class.'
         )
-    labels = {name: label for label, name in enumerate(sorted({path.parts[0] for path in paths}))}
+    folders = [path.parts[0] for path in paths]
+    if class_folders([path.as_posix() for path in paths]) != folders:
+        raise ValueError(
+            f'{", ".join(sorted({*folders}))} are no classes, but hold folders of them; give the '
+            'folder of the training videos, or write the lists of both yourself.'
+        )
+    labels = {name: label for label, name in enumerate(sorted({*folders}))}
     if len(labels) < 2:
         raise ValueError(f'{root} has {len(labels)} folders with videos; at least 2 are needed.')
     lines = []
