@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
 from os import fsencode
-from os.path import abspath, realpath
+from os.path import abspath, getsize, isfile, realpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -99,13 +99,14 @@ def claim(
 
 
 def state_of(videos: Sequence[str], options: Options) -> str:
-    """Return a digest of the names of all videos, and of the files of the lists and the encoder."""
+    """Return a digest of the videos (names and sizes), the lists and the encoder."""
     sources = [*videos, *filter(None, [getattr(options, 'val', None)])]
     files = [*map(Path, sources), *(Path(source).with_name('classes.txt') for source in sources)]
     if options.init is not None:
         files += [Path(options.init), *(Path(options.init, name) for name in NAMES)]
     stamps = [file_stamp(path) for path in files if path.is_file()]
-    return sha256(fsencode('\n'.join([*gather_videos(sources), *stamps]))).hexdigest()
+    sizes = [f'{path}\0{getsize(path) if isfile(path) else 0}' for path in gather_videos(sources)]
+    return sha256(fsencode('\n'.join([*sizes, *stamps]))).hexdigest()
 
 
 def read_command(folder: Path, kind: type[Options] = Options) -> dict:

@@ -239,7 +239,8 @@ def test_changed_videos_lists_and_encoders_are_noticed(tmp_path: Path, monkeypat
 
     sources = tmp_path / 'set', lists[0]
     assert not continues(*sources)
-    for name in ('train.txt', 'val.txt', 'classes.txt', 'set/b.mp4', 'mine/encoder.pth'):
+    names = 'train.txt', 'val.txt', 'classes.txt', 'set/a.mp4', 'set/b.mp4', 'mine/encoder.pth'
+    for name in names:
         (out / 'config.py').touch()
         assert continues(*sources)
         (tmp_path / name).write_text('changed')
