@@ -334,22 +334,24 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
 
     mmengine restores all from the checkpoint: with more epochs, a finished training would continue
     with its last learning rate, which is almost 0 after a cosine. If the config is the same, this
-    function changes nothing. The learning rate must be all that the schedules change.
+    function changes nothing.
 
     Args:
         runner: A runner that has not trained yet.
         checkpoint: Its contents to be loaded, changed in place.
     """
-    schedulers, meta = runner.param_schedulers, checkpoint['meta']
-    if not isinstance(schedulers, list):
+    schedulers, meta = runner.param_schedulers or [], checkpoint['meta']
+    if isinstance(schedulers, dict):  # of several optimizers
         return
     settings = [
         [{k: v for k, v in state.items() if k not in PROGRESS} for state in states]
-        for states in ([s.state_dict() for s in schedulers], checkpoint['param_schedulers'])
+        for states in ([s.state_dict() for s in schedulers], checkpoint.get('param_schedulers', ()))
     ]
     kept = {'params'}
     if settings[0] == settings[1]:
-        kept |= {'lr', 'initial_lr'}
+        scheduled = {scheduler.param_name for scheduler in schedulers}
+        kept |= scheduled | {f'initial_{name}' for name in scheduled}
+        kept |= {'betas'} if 'momentum' in scheduled else set()  # of Adam
     else:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', UserWarning)  # of steps without the optimizer

@@ -283,7 +283,6 @@ DAMAGES = {
     'steps': lambda c: c['meta'].update(iter=-1),
     'weights': lambda c: c['state_dict'].update({'layer.bias': torch.ones(2).cfloat()}),
     'variance': lambda c: c['state_dict']['norm.running_var'].neg_(),
-    'schedules': lambda c: c.pop('param_schedulers'),
     'seed': lambda c: c['meta'].update(seed=5),
     'a state of no parameter': lambda c: c['optimizer']['state'].update(
         {99: dict(a=torch.ones(3))}
@@ -318,10 +317,13 @@ class Rates(Hook):
         self.rates: list[float] = []
 
     def after_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
-        self.rates.append(runner.optim_wrapper.get_lr()['lr'][0])
+        wrapper = runner.optim_wrapper
+        self.rates += [wrapper.get_lr()['lr'][0], wrapper.get_momentum()['momentum'][0]]
 
 
-def rates(folder: Path, epochs: int, batch_size: int, schedule: list, lr: float = 0.1) -> list:
+def rates(
+    folder: Path, epochs: int, batch_size: int, schedule: list | None, lr: float = 0.1
+) -> list:
     """Train on 16 samples, from the last checkpoint if there is one."""
     run = runner(
         folder,
@@ -352,6 +354,9 @@ def milestones(*epochs: int) -> list[dict]:
     ]
 
 
+MOMENTUM = [*milestones(2), dict(type='LinearMomentum', start_factor=0.5, by_epoch=False, end=16)]
+
+
 @pytest.mark.parametrize(
     ('first', 'then', 'batch_size', 'lr'),
     [
@@ -360,6 +365,10 @@ def milestones(*epochs: int) -> list[dict]:
         (cosine(4), cosine(4), 2, 0.1),  # as with half of the GPUs
         (cosine(4), cosine(4), 8, 0.1),
         (milestones(2), milestones(1, 3), 4, 0.1),
+        (MOMENTUM, MOMENTUM, 4, 0.1),
+        (None, None, 4, 0.1),
+        (cosine(4), None, 4, 0.3),
+        (None, cosine(4), 4, 0.1),
     ],
 )
 def test_the_schedule_of_the_config_wins(first, then, batch_size, lr, tmp_path: Path):
@@ -369,13 +378,15 @@ def test_the_schedule_of_the_config_wins(first, then, batch_size, lr, tmp_path: 
     assert rest == pytest.approx(whole[len(whole) // 2 :])
 
 
-def test_the_weight_decay_of_the_config_wins(tmp_path: Path):
+@pytest.mark.parametrize('schedule', [cosine(2), None])
+def test_the_weight_decay_of_the_config_wins(schedule: list | None, tmp_path: Path):
     for epochs, decay in ((1, 0.1), (2, 0.3)):
-        optimizer = dict(type='SGD', lr=0.1, weight_decay=decay)
-        options = dict(optim_wrapper=dict(optimizer=optimizer), param_scheduler=cosine(2))
+        optimizer = dict(type='SGD', lr=decay, weight_decay=decay)
+        options = dict(optim_wrapper=dict(optimizer=optimizer), param_scheduler=schedule)
         runner(tmp_path, epochs=epochs, resume=True, **options).train()
         saved = torch.load(tmp_path / f'epoch_{epochs}.pth', weights_only=True)
-        assert saved['optimizer']['param_groups'][0]['weight_decay'] == decay
+        group = saved['optimizer']['param_groups'][0]
+        assert group['weight_decay'] == decay and (schedule or group['lr'] == decay)
 
 
 def test_an_epoch_continues_with_other_steps_per_epoch(tmp_path: Path):
@@ -383,4 +394,4 @@ def test_an_epoch_continues_with_other_steps_per_epoch(tmp_path: Path):
     rates(tmp_path / 'parts', 2, 4, cosine(4))
     # as after a signal in the middle of the third epoch
     edit(tmp_path / 'parts/epoch_2.pth', lambda c: c['meta'].update(iter=10))
-    assert rates(tmp_path / 'parts', 4, 8, cosine(4)) == pytest.approx(whole[5:])
+    assert rates(tmp_path / 'parts', 4, 8, cosine(4)) == pytest.approx(whole[10:])
