@@ -36,6 +36,7 @@ from ..models.weights import check_fit, load_checkpoint, refuse_foreign_code, re
 PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that of steps
 PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
 INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells report Ctrl-C
+MOMENTS = ('momentum_buffer', 'exp_avg', 'exp_avg_sq')  # in the state of each parameter
 PROGRESS = ('last_step', '_global_step', '_last_value')  # in the state of a scheduler
 
 
@@ -398,7 +399,8 @@ def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:
     for i, state in saved.get('state', {}).items():
         for key, x in state.items():
             if isinstance(x, torch.Tensor) and x.ndim > 0:
-                fits = x.shape == parameters[i].shape and x.is_floating_point()
+                shape = parameters[i].shape
+                fits = key not in MOMENTS or (x.shape == shape and x.is_floating_point())
                 if not fits or not x.isfinite().all():
                     yield f'{key} of its optimizer does not fit a parameter'
 

@@ -307,6 +307,16 @@ def test_refuses_a_checkpoint_of_another_training(damage: str, tmp_path: Path):
         runner(tmp_path, resume=True, **options).train()
 
 
+def test_optimizers_may_keep_states_of_other_shapes_and_types(tmp_path: Path):
+    """For example Adafactor and optimizers in 8 bits."""
+    runner(tmp_path, epochs=1).train()
+    state = dict(row=torch.ones(3), bits=torch.ones(3, dtype=torch.uint8))
+    edit(tmp_path / 'epoch_1.pth', lambda c: c['optimizer']['state'][0].update(state))
+    runner(tmp_path, epochs=2, resume=True).train()
+    saved = torch.load(tmp_path / 'epoch_2.pth', weights_only=True)['optimizer']
+    assert state.keys() <= saved['state'][0].keys()
+
+
 # Schedules
 
 
