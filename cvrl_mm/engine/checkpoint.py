@@ -4,13 +4,12 @@ import os
 import re
 import signal
 import warnings
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 import torch
@@ -87,6 +86,7 @@ class AtomicCheckpointHook(CheckpointHook):
         # Outdated checkpoints are removed here; mmengine does so before it writes the next one
         self.num_kept, self.max_keep_ckpts = self.max_keep_ckpts, -1
         self._lock = ExitStack()
+        self.settings: list[dict] = []  # of the optimizer at the start of this run
         refuse_foreign_code()
 
     def before_run(self, runner: Runner) -> None:
@@ -170,12 +170,15 @@ class AtomicCheckpointHook(CheckpointHook):
         meta, steps = checkpoint['meta'], len(runner.train_dataloader)
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
             meta['iter'] = round(meta['iter'] / (meta.get('steps_per_epoch') or steps) * steps)
+        self.settings = settings_of(runner)
         follow_config(runner, checkpoint)
 
     def before_train(self, runner: Runner) -> None:
         """Move checkpoints that are later than the resumed one aside."""
         super().before_train(runner)
-        if is_main_process() and runner._resume:
+        if not runner._resume:
+            self.settings = settings_of(runner)
+        elif is_main_process():
             self._move_aside(runner, runner.epoch, runner.iter, str(runner._load_from))
 
     def _move_aside(self, runner: Runner, epoch: int, step: int, used: str | None) -> str | None:
@@ -258,7 +261,7 @@ class AtomicCheckpointHook(CheckpointHook):
         backbone = model.get('backbone') if isinstance(model, dict) else None
         if isinstance(backbone, ConfigDict) and 'type' in backbone:
             meta['backbone'] = backbone.to_dict()
-        meta['steps_per_epoch'] = len(runner.train_dataloader)
+        meta |= dict(steps_per_epoch=len(runner.train_dataloader), settings=self.settings)
         for part in ('message_hub', 'meta'):
             checkpoint[part] = apply_to(checkpoint[part], _is_foreign, _to_plain)
 
@@ -321,8 +324,10 @@ def check_whole(path: Path) -> None:
     try:
         with ZipFile(path) as file:
             damaged = file.testzip()
-    except (BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        damaged = str(error)
+    except OSError:
+        raise
+    except Exception as error:  # zipfile raises many types of errors for damaged files
+        damaged = repr(error)
     if damaged:
         raise ValueError(f'{path} is damaged ({damaged}).')
     for name, x in load_checkpoint(path).get('state_dict', {}).items():
@@ -331,11 +336,11 @@ def check_whole(path: Path) -> None:
 
 
 def follow_config(runner: Runner, checkpoint: dict) -> None:
-    """Let the schedule and the optimizer's settings in the config replace those of a checkpoint.
+    """Let the schedules and the optimizer's settings in the config replace those of a checkpoint.
 
     mmengine restores all from the checkpoint: with more epochs, a finished training would continue
-    with its last learning rate, which is almost 0 after a cosine. If the config is the same, this
-    function changes nothing.
+    with its last learning rate, which is almost 0 after a cosine. Only what has changed in the
+    config since the training began is replaced; optimizers may keep values of their own beside it.
 
     Args:
         runner: A runner that has not trained yet.
@@ -344,16 +349,15 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
     schedulers, meta = runner.param_schedulers or [], checkpoint['meta']
     if isinstance(schedulers, dict):  # of several optimizers
         return
-    settings = [
+    begun = settings_of(runner)
+    schedules = [
         [{k: v for k, v in state.items() if k not in PROGRESS} for state in states]
         for states in ([s.state_dict() for s in schedulers], checkpoint.get('param_schedulers', ()))
     ]
-    kept = {'params'}
-    if settings[0] == settings[1]:
-        scheduled = {scheduler.param_name for scheduler in schedulers}
-        kept |= scheduled | {f'initial_{name}' for name in scheduled}
-        kept |= {'betas'} if 'momentum' in scheduled else set()  # of Adam
-    else:
+    followed = set()
+    if schedules[0] != schedules[1]:
+        names = {state['param_name'] for states in schedules for state in states}
+        followed = names | {f'initial_{name}' for name in names} | {'betas'} & begun[0].keys()
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', UserWarning)  # of steps without the optimizer
             counts = min(meta['iter'], runner.max_iters), min(meta['epoch'], runner.max_epochs)
@@ -362,12 +366,19 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
                     scheduler.step()
         checkpoint['param_schedulers'] = [s.state_dict() for s in schedulers]
         runner.logger.info('The learning rate follows the config, not the checkpoint.')
-    wrapper, saved = runner.optim_wrapper, checkpoint['optimizer']
-    pairs = [*zip(saved['param_groups'], wrapper.optimizer.param_groups, strict=True)]
-    if wrapper.base_param_settings is not None:  # mmengine's wrapper logs the rates of this group
-        pairs.append((saved.get('base_param_settings', {}), wrapper.base_param_settings))
-    for group, current in pairs:  # with the weight decay and others
-        group.update({key: value for key, value in current.items() if key not in kept})
+    saved = checkpoint['optimizer']
+    groups = [*saved['param_groups'], saved.get('base_param_settings') or {}]
+    before = meta.get('settings') or begun
+    for group, new, old, now in zip(groups, begun, before, settings_of(runner), strict=True):
+        changed = followed | {key for key, value in new.items() if value != old.get(key)}
+        group.update({key: now[key] for key in changed & now.keys()})
+
+
+def settings_of(runner: Runner) -> list[dict]:
+    """Copy the optimizer's settings of each group of parameters, and those that mmengine logs."""
+    wrapper: Any = runner.optim_wrapper
+    groups = [*wrapper.optimizer.param_groups, wrapper.base_param_settings or {}]
+    return [{k: v for k, v in group.items() if k != 'params'} for group in groups]
 
 
 def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:

@@ -3,6 +3,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
 from mmengine.logging import HistoryBuffer
+from mmengine.registry import OPTIMIZERS
 from mmengine.runner import Runner
+from torch.optim import SGD
 
 from cvrl_mm.models.weights import CheckpointMisfitError
 from tests.processes import end, exit_codes, start
@@ -388,15 +391,32 @@ def test_the_schedule_of_the_config_wins(first, then, batch_size, lr, tmp_path: 
     assert rest == pytest.approx(whole[len(whole) // 2 :])
 
 
+@OPTIMIZERS.register_module()
+class CountingSGD(SGD):
+    """Keeps a value beside its settings, as optimizers do that find their learning rate."""
+
+    def __init__(self, params: Any, **settings: float) -> None:
+        super().__init__(params, **settings)
+        for group in self.param_groups:
+            group['steps'] = 0
+
+    def step(self, *args: Any) -> None:
+        super().step(*args)
+        for group in self.param_groups:
+            group['steps'] += 1
+
+
 @pytest.mark.parametrize('schedule', [cosine(2), None])
-def test_the_weight_decay_of_the_config_wins(schedule: list | None, tmp_path: Path):
+def test_the_settings_of_the_config_win(schedule: list | None, tmp_path: Path):
     for epochs, decay in ((1, 0.1), (2, 0.3)):
-        optimizer = dict(type='SGD', lr=decay, weight_decay=decay)
+        optimizer = dict(type='CountingSGD', lr=decay, weight_decay=decay)
         options = dict(optim_wrapper=dict(optimizer=optimizer), param_scheduler=schedule)
-        runner(tmp_path, epochs=epochs, resume=True, **options).train()
+        run = runner(tmp_path, epochs=epochs, resume=True, **options)
+        run.train()
         saved = torch.load(tmp_path / f'epoch_{epochs}.pth', weights_only=True)
         group = saved['optimizer']['param_groups'][0]
         assert group['weight_decay'] == decay and (schedule or group['lr'] == decay)
+        assert group['steps'] == run.iter
 
 
 def test_an_epoch_continues_with_other_steps_per_epoch(tmp_path: Path):
