@@ -36,7 +36,10 @@ PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that o
 PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
 INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells report Ctrl-C
 MOMENTS = ('momentum_buffer', 'exp_avg', 'exp_avg_sq')  # in the state of each parameter
-PROGRESS = ('last_step', '_global_step', '_last_value')  # in the state of a scheduler
+PROGRESS = (  # in the state of a scheduler
+    *('last_step', '_global_step', '_last_value'),
+    *('best', 'num_bad_epochs', 'cooldown_counter'),  # of ReduceOnPlateauLR
+)
 
 
 @register_backend('atomic')

@@ -12,6 +12,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
 from mmengine.logging import HistoryBuffer
+from mmengine.optim import ReduceOnPlateauLR
 from mmengine.registry import OPTIMIZERS
 from mmengine.runner import Runner
 from torch.optim import SGD
@@ -333,6 +334,11 @@ class Rates(Hook):
         wrapper = runner.optim_wrapper
         self.rates += [wrapper.get_lr()['lr'][0], wrapper.get_momentum()['momentum'][0]]
 
+    def after_train_epoch(self, runner: Runner) -> None:
+        for scheduler in runner.param_schedulers or []:
+            if isinstance(scheduler, ReduceOnPlateauLR):
+                scheduler.step(dict(score=1))  # as after a validation
+
 
 def rates(
     folder: Path, epochs: int, batch_size: int, schedule: list | None, lr: float = 0.1
@@ -368,6 +374,7 @@ def milestones(*epochs: int) -> list[dict]:
 
 
 MOMENTUM = [*milestones(2), dict(type='LinearMomentum', start_factor=0.5, by_epoch=False, end=16)]
+PLATEAU = [dict(type='ReduceOnPlateauLR', monitor='score', patience=0, end=4)]
 
 
 @pytest.mark.parametrize(
@@ -379,6 +386,7 @@ MOMENTUM = [*milestones(2), dict(type='LinearMomentum', start_factor=0.5, by_epo
         (cosine(4), cosine(4), 8, 0.1),
         (milestones(2), milestones(1, 3), 4, 0.1),
         (MOMENTUM, MOMENTUM, 4, 0.1),
+        (PLATEAU, PLATEAU, 4, 0.1),
         (None, None, 4, 0.1),
         (cosine(4), None, 4, 0.3),
         (None, cosine(4), 4, 0.1),
