@@ -1,5 +1,6 @@
 """What every room uses: atomic files, locks, printable names, ranks and cores, progress bars."""
 
+import hashlib
 import json
 import logging
 import os
@@ -123,6 +124,15 @@ def file_stamp(path: str | Path) -> str:
     except OSError:
         return path
     return f'{path}\0{state.st_size}\0{state.st_mtime_ns}'
+
+
+def file_sha256(path: str | Path) -> str:
+    """Return the SHA-256 digest of a file's content."""
+    digest = hashlib.sha256()
+    with open(path, 'rb') as file:
+        while block := file.read(1 << 22):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def read_json(path: str | Path) -> Any:

@@ -1,6 +1,5 @@
 """Checks at the start of a run, before time is lost."""
 
-import filecmp
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, Runner
 
 from ..datasets.lists import check_labels
+from ..io import file_sha256
 from ..models.heads import check_head_channels
 from .checkpoint import is_training, unwrapped_model
 from .loops import check_has_batches
@@ -29,16 +29,17 @@ class ChecksHook(Hook):
       the ranks do not exchange the sizes in each step.
     - A resumed training began with the weights that the config names in ``init_cfg``. Otherwise,
       evaluating a second checkpoint in the folder of the first evaluation would continue that one,
-      or test it again if it is finished. Another path is accepted if the content is the same, or
-      if the file no longer exists, as it may have been moved.
+      or test it again if it is finished. Files are compared by their content.
     """
 
     def before_run(self, runner: Runner) -> None:
-        """Check the head and the lists.
+        """Check the head and the lists, and read the initial weights.
 
         Raises:
             ValueError: The channels differ, or a label is missing or out of range.
         """
+        if is_training(runner):
+            self.initial = dict(_initial_files(runner.cfg.get('model')))
         model = unwrapped_model(runner)
         head: Any = getattr(model, 'cls_head', None)
         if hasattr(head, 'in_channels') and not getattr(model, 'with_neck', False):
@@ -75,7 +76,7 @@ class ChecksHook(Hook):
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Store the files of the initial weights."""
-        checkpoint['meta']['initial_weights'] = dict(_initial_weights(runner.cfg.get('model')))
+        checkpoint['meta']['initial_files'] = self.initial
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Compare the files of the initial weights with those of the config.
@@ -83,30 +84,29 @@ class ChecksHook(Hook):
         Raises:
             ValueError: The training to resume began with other weights.
         """
-        former = checkpoint.get('meta', {}).get('initial_weights')
+        former = checkpoint.get('meta', {}).get('initial_files')
         if not (is_training(runner) and runner._resume) or former is None:
             return
-        for name, file in _initial_weights(runner.cfg.get('model')):
+        for name, (file, content) in self.initial.items():
             before = former.get(name)
-            is_known = before is not None and ('://' in before or Path(before).exists())
-            if before is None or (before != file and is_known and not _are_equal(before, file)):
+            if before is None or before[1] != content:
                 raise ValueError(
-                    f'The training to resume began with {before or "random weights"}, but '
-                    f'{name}.checkpoint is {file}. Choose another --work-dir (WORK_DIR for '
-                    'tools/train_and_test.sh), or leave out --resume to start anew.'
+                    f'The training to resume began with {before[0] if before else "random weights"}'
+                    f', but {name}.checkpoint is {file}, with other content. Choose another '
+                    '--work-dir (WORK_DIR for tools/train_and_test.sh), or leave out --resume to '
+                    'start anew.'
                 )
 
 
-def _are_equal(first: str, second: str) -> bool:
-    paths = Path(first), Path(second)
-    return all(path.is_file() for path in paths) and filecmp.cmp(*paths, shallow=False)
+def _initial_files(config: object, name: str = 'model') -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the key of each ``init_cfg`` with a checkpoint, its address, and what it contains.
 
-
-def _initial_weights(config: object, name: str = 'model') -> Iterator[tuple[str, str]]:
-    """Yield the key of each ``init_cfg`` with a checkpoint and the absolute path or URL."""
+    The content is a digest or, where there is no such file, the address.
+    """
     if isinstance(config, Mapping):
-        file = config.get('checkpoint')
+        file = str(config.get('checkpoint') or '')
         if name.endswith('.init_cfg') and file:
-            yield name, str(file) if '://' in str(file) else str(Path(file).resolve())
+            is_local = '://' not in file and Path(file).is_file()
+            yield name, (file, file_sha256(file) if is_local else file)
         for key, value in config.items():
-            yield from _initial_weights(value, f'{name}.{key}')
+            yield from _initial_files(value, f'{name}.{key}')

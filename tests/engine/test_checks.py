@@ -81,7 +81,7 @@ def test_only_what_a_classifier_reads_is_checked(tmp_path: Path):
     other = classifier(tmp_path, train='a.mp4\n')
     other.cfg.train_dataloader.dataset.type = 'VideoDataset'
     ChecksHook().before_run(other)
-    ChecksHook().before_run(SimpleNamespace(model=SimpleNamespace(backbone=None)))
+    ChecksHook().before_run(SimpleNamespace(_train_loop=None, model=SimpleNamespace(backbone=None)))
 
 
 @pytest.mark.parametrize('name', ['linear/linear_ucf101_split1.py', 'baselines/supervised_k400.py'])
@@ -90,7 +90,7 @@ def test_refuses_a_head_of_another_width(name: str):
     assert config.default_hooks.checks.type == 'ChecksHook'
     config.model.backbone.update(depth=18, width=0.125, init_cfg=None)
     with pytest.raises(ValueError, match='in_channels=2048'):
-        ChecksHook().before_run(SimpleNamespace(model=MODELS.build(config.model)))
+        ChecksHook().before_run(SimpleNamespace(_train_loop=None, model=MODELS.build(config.model)))
 
 
 def train(folder: Path, checkpoint: Path | str | None, epochs: int, resume: bool = True) -> int:
@@ -109,8 +109,8 @@ def train(folder: Path, checkpoint: Path | str | None, epochs: int, resume: bool
 
 def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch):
     first, second, folder = tmp_path / 'a.pth', tmp_path / 'b.pth', tmp_path / 'run'
-    for file in (first, second):
-        torch.save({}, file)
+    for i, file in enumerate((first, second)):
+        torch.save(dict(i=i), file)
     train(folder, first, 1)
     for epochs in (1, 2):  # also if the training is finished and would only be tested again
         with pytest.raises(ValueError, match=r'a\.pth, but .*checkpoint is .*b\.pth'):
@@ -122,6 +122,9 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
     train(folder, first, 1, resume=False)
     first.rename(tmp_path / 'moved.pth')
     assert train(folder, tmp_path / 'moved.pth', 2) == 2
+    for file in (second, shutil.copy(second, tmp_path / 'moved.pth')):  # the first is gone
+        with pytest.raises(ValueError, match='other content'):
+            train(folder, file, 2)
 
 
 def test_random_and_remote_initial_weights(tmp_path: Path):
