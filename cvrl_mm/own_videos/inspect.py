@@ -1,6 +1,5 @@
 """Inspect a user's videos before the training: properties, unusable files and exact copies."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 
 from ..datasets.lists import gather_videos, parse_line, walk
 from ..datasets.reader import UnreadableVideoError, VideoFile
-from ..io import is_utf8, printable
+from ..io import file_sha256, is_utf8, printable
 from ..preparation.check import find_faults
 
 TIMEOUT_SECONDS = 60
@@ -81,7 +80,7 @@ class Inspection:
         """The folders of the videos, which may be classes; see :func:`class_folders`."""
         return class_folders([video.name for video in self.videos])
 
-    @property
+    @cached_property
     def classes(self) -> list[str]:
         """The names of the folders that are used as classes, else an empty list.
 
@@ -218,16 +217,12 @@ def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
     """
     sizes = [(root / name).stat().st_size for name in names]
     count = Counter(sizes)
-    first: dict[bytes, str] = {}
-    copies = {}
+    first: dict[str, str] = {}
+    copies: dict[str, str] = {}
     for name, size in zip(names, sizes, strict=True):
         if count[size] > 1:  # only files of equal size are read
-            digest = hashlib.sha256()
-            with (root / name).open('rb') as file:
-                while block := file.read(1 << 22):
-                    digest.update(block)
-            if (original := first.setdefault(digest.digest(), name)) != name:
-                copies[name] = original
+            original = first.setdefault(file_sha256(root / name), name)
+            copies |= {name: original} if original != name else {}
     return copies
 
 

@@ -44,7 +44,8 @@ MAX_NEIGHBOURS = 20
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
 EASY = 90.0  # accuracy of an untrained encoder in percent, above which little can be gained
 MAX_RANKED = 1000  # videos, for time
-CURVES = ('loss', 'accuracy', 'lr', 'representation/knn_top1')
+WATCHED = ('representation/clip_retrieval', 'representation/knn_top1')
+CURVES = ('loss', 'accuracy', 'lr', *WATCHED)
 WITH_LABELS = (
     'Accuracy: classifiers on the features, tested on {tested} and fitted to the others. The '
     'folders are used as classes only for this. Videos that are split at random may share persons '
