@@ -56,13 +56,14 @@ def claim(
 
     Raises:
         FileNotFoundError: A source does not exist.
-        ValueError: The folder contains a training with other videos or options, other files, or
-            neither a training nor the command of one and there are no videos.
+        ValueError: The folder contains a training with other videos or options, results without
+            their checkpoints, other files, or neither a training nor the command of one and there
+            are no videos.
     """
     note, config = folder / COMMAND, folder / 'config.py'
     videos = [abspath(source) for source in sources]
-    results = (folder / name for name in NAMES)
-    is_trained = any((folder / 'training').glob('*.pth')) or any(path.is_file() for path in results)
+    result = next((path for name in NAMES if (path := folder / name).is_file()), None)
+    is_trained = result is not None or any((folder / 'training').glob('*.pth'))
     if note.is_file():
         stored = read_command(folder, type(options))
         videos = videos or stored['videos']
@@ -76,6 +77,11 @@ def claim(
                 f'{folder} holds a training with other {", ".join(changed)}. Give another --out '
                 f'for a new training, or only --out to continue this one. To change its settings, '
                 f'edit {config}.'
+            )
+        if result is not None and not any((folder / 'training').glob('*.pth')):
+            raise ValueError(
+                f'{result} is of a training whose checkpoints are gone; it would start anew. Give '
+                'another --out, or move this file away.'
             )
         is_same = not sources or state_of(videos, options) == stored['state']
         if not changed and config.is_file() and (is_same or is_trained):

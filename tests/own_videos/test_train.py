@@ -253,6 +253,11 @@ def test_changed_videos_lists_and_encoders_are_noticed(tmp_path: Path, monkeypat
     assert continues(*sources) and not said.called
     (tmp_path / 'set/c.mp4').touch()
     assert continues(*sources) and said.call_count == 1
+    (out / 'encoder.pth').touch()
+    (out / 'training/iter_1.pth').unlink()
+    for given in (sources, ()):
+        with pytest.raises(ValueError, match=r'encoder\.pth .*checkpoints are gone'):
+            continues(*given)
 
 
 def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
