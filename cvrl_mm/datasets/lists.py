@@ -20,7 +20,7 @@ VIDEO_SUFFIXES = (
     *('.mpg', '.mts', '.mxf', '.ogv', '.ts', '.vob', '.webm', '.wmv'),
 )
 # A line "path label" of which the label may be a word
-LABELLED = re.compile(rf'(.+?(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
+LABELLED = re.compile(rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
 SYSTEM_FOLDERS = ('__MACOSX', 'lost+found')  # of zip files from macOS and of file systems
 BLOCK_BYTES = 1 << 24
 

@@ -262,7 +262,7 @@ class VideoWindow(BaseTransform):
     A file of S seconds has n = max(1, S // ``window_seconds``) windows of equal length. In a list
     for pre-training, which needs no labels, the file has n lines with the numbers 0 to n - 1 in
     place of the label. The lines of a file then yield different frames. Use this transform between
-    opening and sampling.
+    opening and sampling. A file of unknown rate has one window.
 
     Required keys: ``total_frames``, ``avg_fps``, ``label``. Modified keys: ``total_frames``,
     ``start_index``.
@@ -281,7 +281,8 @@ class VideoWindow(BaseTransform):
 
     def transform(self, results: dict) -> dict:
         """Set the first frame and the number of frames to those of the window."""
-        seconds = results['total_frames'] / results['avg_fps']
+        rate = results['avg_fps']
+        seconds = results['total_frames'] / rate if rate else 0.0
         windows = number_of_windows(seconds, self.window_seconds)
         frames = results['total_frames'] // windows
         results['start_index'] = results.get('start_index', 0) + results['label'] % windows * frames

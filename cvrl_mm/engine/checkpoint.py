@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -220,10 +220,8 @@ class AtomicCheckpointHook(CheckpointHook):
             SystemExit: A rank has received a signal, and the checkpoint is written.
         """
         super().after_train_iter(runner, batch_idx, *args, **kwargs)
-        step = runner.iter + 1
-        accumulates = step % getattr(runner.optim_wrapper, '_accumulative_counts', 1)
-        if step < runner.max_iters and not accumulates:
-            self._end_after_signal(runner, step)
+        if runner.iter + 1 < runner.max_iters:
+            self._end_after_signal(runner, runner.iter + 1)
 
     def after_val_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
         """Save and end within a validation if a rank has received a signal."""
@@ -234,7 +232,8 @@ class AtomicCheckpointHook(CheckpointHook):
 
     def _end_after_signal(self, runner: Runner, step: int) -> None:
         signals = getattr(runner.train_loop, 'signals', None)
-        if signals is None:  # not a seeded loop, or not in training
+        accumulates = step % getattr(runner.optim_wrapper, '_accumulative_counts', 1)
+        if signals is None or accumulates:  # not a seeded loop, or gradients would be lost
             return
         number = torch.tensor(signals[0] if signals else 0)
         all_reduce(number, 'max')
@@ -265,6 +264,8 @@ class AtomicCheckpointHook(CheckpointHook):
         if isinstance(backbone, ConfigDict) and 'type' in backbone:
             meta['backbone'] = backbone.to_dict()
         meta |= dict(steps_per_epoch=len(runner.train_dataloader), settings=self.settings)
+        if isinstance(states := checkpoint.get('param_schedulers'), list):  # of one optimizer
+            checkpoint['param_schedulers'] = _without_functions(states)
         for part in ('message_hub', 'meta'):
             checkpoint[part] = apply_to(checkpoint[part], _is_foreign, _to_plain)
 
@@ -355,7 +356,10 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
     begun = settings_of(runner)
     schedules = [
         [{k: v for k, v in state.items() if k not in PROGRESS} for state in states]
-        for states in ([s.state_dict() for s in schedulers], checkpoint.get('param_schedulers', ()))
+        for states in (
+            _without_functions(s.state_dict() for s in schedulers),
+            checkpoint.get('param_schedulers', ()),
+        )
     ]
     followed = set()
     if schedules[0] != schedules[1]:
@@ -375,6 +379,10 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
     for group, new, old, now in zip(groups, begun, before, settings_of(runner), strict=True):
         changed = followed | {key for key, value in new.items() if value != old.get(key)}
         group.update({key: now[key] for key in changed & now.keys()})
+
+
+def _without_functions(states: Iterable[dict]) -> list[dict]:
+    return [{k: v for k, v in state.items() if not callable(v)} for state in states]
 
 
 def settings_of(runner: Runner) -> list[dict]:

@@ -374,6 +374,7 @@ def milestones(*epochs: int) -> list[dict]:
 
 
 MOMENTUM = [*milestones(2), dict(type='LinearMomentum', start_factor=0.5, by_epoch=False, end=16)]
+ONE_CYCLE = [dict(type='OneCycleLR', eta_max=0.1, total_steps=16, by_epoch=False)]
 PLATEAU = [dict(type='ReduceOnPlateauLR', monitor='score', patience=0, end=4)]
 
 
@@ -387,6 +388,7 @@ PLATEAU = [dict(type='ReduceOnPlateauLR', monitor='score', patience=0, end=4)]
         (milestones(2), milestones(1, 3), 4, 0.1),
         (MOMENTUM, MOMENTUM, 4, 0.1),
         (PLATEAU, PLATEAU, 4, 0.1),
+        (ONE_CYCLE, ONE_CYCLE, 4, 0.1),
         (None, None, 4, 0.1),
         (cosine(4), None, 4, 0.3),
         (None, cosine(4), 4, 0.1),

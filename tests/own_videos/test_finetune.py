@@ -119,9 +119,9 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     found = {Path(k).name: v for k, v in read_labels([tmp_path / 'train']).items()}
     assert found == {'1.mp4': 'a', '3.avi': 'b b', '4.mkv': 'train'}
     assert set(read_labels([tmp_path / 'val/a', tmp_path / 'train/a']).values()) == {'a'}
-    (tmp_path / 'list.txt').write_text('my clip 1.mp4 draw circle\nx.mp4\t3\n\n')
+    (tmp_path / 'list.txt').write_text('my.avi 1/a.mp4 draw circle\nx.mp4\t3\n\n')
     found = {Path(k).name: v for k, v in read_labels([tmp_path / 'list.txt']).items()}
-    assert found == {'my clip 1.mp4': 'draw circle', 'x.mp4': '3'}
+    assert found == {'a.mp4': 'draw circle', 'x.mp4': '3'}
     (tmp_path / 'classes.txt').write_text('a\n\nc\nd e\n\n')
     assert set(read_labels([tmp_path / 'list.txt']).values()) == {'draw circle', 'd e'}
     (tmp_path / 'list.txt').write_text('x.mp4 3\ny.mp4 4\n')
