@@ -2,6 +2,7 @@
 import os
 import sys
 from collections import OrderedDict
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 import torch
 from mmaction.utils import register_all_modules
 from mmengine.logging import MMLogger
+from torch.serialization import safe_globals
 
 from cvrl_mm.synthetic.motion import write_motion_videos
 
@@ -49,9 +51,11 @@ def mmaction_scope():
 
 
 @pytest.fixture(autouse=True)
-def trusting_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def trusting_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test sets by ``refuse_foreign_code`` ends with it."""
     monkeypatch.setenv('TORCH_FORCE_WEIGHTS_ONLY_LOAD', '')
+    with safe_globals([]):
+        yield
 
 
 @pytest.fixture(scope='session')

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import torch
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
-from torch.serialization import safe_globals
+from torch.serialization import add_safe_globals, safe_globals
 
 from ..io import printable
 
@@ -64,10 +64,12 @@ def refuse_foreign_code() -> None:
     mmengine leaves the choice to torch, which before version 2.6 runs the code in every file, and
     in later versions still in files from the network. ``import cvrl_mm`` alone does not call this;
     the commands and the training configs of this package do. A user who trusts a file sets the
-    environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
+    environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``. Checkpoints of mmengine's own hook
+    load without their log history.
     """
     if not os.environ.get(TRUST):
         os.environ[DISTRUST] = '1'
+        add_safe_globals(STAND_INS)
 
 
 def load_checkpoint(path: str | Path, map_location: str = 'cpu') -> dict[str, Any]:

@@ -178,6 +178,18 @@ def test_load_from_refuses_code(trap: Path, tmp_path: Path):
         toy_runner(tmp_path / 'a', load_from=str(trap)).train()
 
 
+def test_checkpoints_of_mmengine_resume_without_their_log(tmp_path: Path):
+    hooks = dict(default_hooks=dict(checkpoint=dict(type='CheckpointHook', interval=1)))
+    for epochs in (1, 2):
+        cfg = dict(type='EpochBasedTrainLoop', max_epochs=epochs)
+        run = toy_runner(tmp_path, train_cfg=cfg, resume=epochs > 1, **hooks)
+        refuse_foreign_code()
+        run.train()
+        assert run.epoch == epochs
+    steps = len(run.train_dataloader)
+    assert len(run.message_hub.get_scalar('train/loss').data[0]) == steps
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args: object) -> None:
         pass
