@@ -15,7 +15,7 @@ from contextlib import redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 
-INTERRUPTED = 130  # exit status after Ctrl-C
+INTERRUPTED, PREEMPTED = 130, 75  # exit status after Ctrl-C, and after SIGTERM in a training
 TOOLS = {
     'features': ('extract_features.py', 'write one feature vector per video to a file'),
     'probe': ('linear_probe.py', 'train a linear classifier on frozen features'),
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         run_tool(run, args)
     except SystemExit as leaving:
-        if trains and leaving.code == INTERRUPTED:
+        if trains and leaving.code in (INTERRUPTED, PREEMPTED):
             hint = f'To continue: {command.prog} --out {args.out}'
             print(hint if note.is_file() else 'Nothing is written yet.', file=sys.stderr)
         raise

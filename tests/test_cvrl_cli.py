@@ -55,10 +55,17 @@ def test_mistakes_are_a_sentence(tmp_path):
             cvrl_cli.main(['pretrain', *arguments, '--out', str(tmp_path / 'out')])
 
 
-@pytest.mark.parametrize('command', ['pretrain', 'neighbours'])
-def test_ctrl_c_says_how_to_continue(command, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ('command', 'error', 'code'),
+    [
+        ('pretrain', KeyboardInterrupt(), 130),
+        ('pretrain', SystemExit(75), 75),  # after a signal
+        ('neighbours', KeyboardInterrupt(), 130),
+    ],
+)
+def test_an_end_says_how_to_continue(command, error, code, tmp_path, capsys, monkeypatch):
     def interrupted(*args, **kwargs):
-        raise KeyboardInterrupt
+        raise error
 
     monkeypatch.setattr('cvrl_mm.own_videos.pretrain', interrupted)
     monkeypatch.setattr('cvrl_mm.own_videos.page.show_neighbours', interrupted)
@@ -66,6 +73,6 @@ def test_ctrl_c_says_how_to_continue(command, tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit) as leaving:
         arguments = ['--out', str(tmp_path)] if command == 'pretrain' else [str(tmp_path)]
         cvrl_cli.main([command, *arguments])
-    assert leaving.value.code == 130
+    assert leaving.value.code == code
     continuing = f'cvrl pretrain --out {tmp_path}' in capsys.readouterr().err
     assert continuing == (command == 'pretrain')

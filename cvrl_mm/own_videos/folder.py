@@ -75,8 +75,8 @@ def claim(
         if changed and is_trained:
             raise ValueError(
                 f'{folder} holds a training with other {", ".join(changed)}. Give another --out '
-                f'for a new training, or only --out to continue this one. To change its settings, '
-                f'edit {config}.'
+                f'for a new training, or only --out to continue this one. To change settings for '
+                f'the rest of it, edit {config}.'
             )
         if result is not None and not any((folder / 'training').glob('*.pth')):
             raise ValueError(

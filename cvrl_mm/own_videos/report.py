@@ -42,7 +42,7 @@ TEMPLATE = Path(__file__).with_name('report.template')
 FOLDS = 5
 MAX_NEIGHBOURS = 20
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
-EASY = 90.0  # accuracy of an untrained encoder in percent, above which little can be gained
+EASY = 90.0  # accuracy before the training in percent, above which little can be gained
 MAX_RANKED = 1000  # videos, for time
 WATCHED = ('representation/clip_retrieval', 'representation/knn_top1')
 CURVES = ('loss', 'accuracy', 'lr', *WATCHED)
@@ -96,10 +96,10 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     plot_curves(curves, folder / 'curves.png', panels)
     console.print('Measuring and drawing …')
     measures = {when: measure(x, unseen, labels) for when, x in feats.items()}
-    table = [['', 'untrained', 'trained', *(['chance'] if labels else [])]]
-    for untrained, trained in zip(*measures.values(), strict=True):
-        values = (untrained.value, trained.value, *([trained.chance] if labels else []))
-        table.append([trained.title, *('' if x is None else f'{x:.1f}' for x in values)])
+    table = [['', BEFORE, AFTER, *(['chance'] if labels else [])]]
+    for old, new in zip(*measures.values(), strict=True):
+        values = (old.value, new.value, *([new.chance] if labels else []))
+        table.append([new.title, *('' if x is None else f'{x:.1f}' for x in values)])
     headline = verdict(measures[BEFORE], measures[AFTER])
     headline = f'{headline} {too_short(cfg.train_cfg.max_iters)}'.rstrip()
     accuracy = [*curves['training'].get('accuracy', {0: math.nan}).values()][-1]
@@ -276,8 +276,8 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
     the first measure leaves it open, the last one is stated as well.
 
     Args:
-        before: Results of the untrained encoder.
-        after: Results of the trained encoder for the same videos.
+        before: Results before the training.
+        after: Results after it, for the same videos.
 
     Returns:
         One or two sentences for the report.
@@ -301,9 +301,9 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
             break
         if new.chance is not None and old.value >= EASY:
             sentences.append(
-                'These videos are too easy for a comparison: the untrained encoder tells their '
-                'classes apart. They may show the same persons or recordings as the others, which '
-                'cvrl probe OUT --groups PATTERN keeps apart.'
+                'These videos are too easy for a comparison: the encoder tells their classes '
+                'apart before the training. They may show the same persons or recordings as the '
+                'others, which cvrl probe OUT --groups PATTERN keeps apart.'
             )
     return ' '.join(sentences)
 

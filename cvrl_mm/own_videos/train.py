@@ -54,6 +54,10 @@ UNTIMED_STEPS = 4  # first steps, during which the workers start
 REMEASURED_STEPS = 30  # of the training, after which the time per step is measured again
 SAME_STEPS = 0.1  # a smaller change of the number of steps is not worth the new start
 PLAIN_SECONDS = 30  # between two lines of progress if the output is not a terminal
+ADVICE = {
+    'out of memory': 'Give a smaller --batch-size, --size or --encoder (or set it in config.py).',
+    'DataLoader worker (pid': 'If memory was short, give fewer --workers (or set it in config.py).',
+}
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -142,9 +146,11 @@ def run(
                 settle = _write_config(folder, found, start, shared[0], task)
             if not config_only:
                 _finish(folder, task, settle if shared[0].hours is not None else None)
-        except torch.cuda.OutOfMemoryError as error:
-            advice = 'Give a smaller --batch-size, --size or --encoder (or set it in config.py).'
-            raise ValueError(f'{error} {advice}') from error
+        except RuntimeError as error:
+            for text, advice in ADVICE.items():
+                if text in str(error):
+                    raise ValueError(f'{error} {advice}') from error
+            raise
     return folder
 
 
@@ -156,14 +162,15 @@ def _copy_start(init: str | None, folder: Path) -> Network | None:
         encoder = load_encoder(init)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f'--init {init} cannot be used: {error} If the file does not describe its '
+            f'The encoder {init} cannot be used: {error} If the file does not describe its '
             'architecture, convert it first: cvrl convert encoder … --config CONFIG.'
         ) from error
     encoder.save(folder / INIT)
     backbone = dict(encoder.meta['backbone'])
     channels = encoder.features(torch.zeros(1, 3, 8, 64, 64, dtype=torch.uint8)).shape[1]
     scale = dict(mean=list(encoder.clip_input.mean), std=list(encoder.clip_input.std))
-    return Network(backbone, channels, 224 if backbone.get('depth', 50) >= 50 else 112, scale)
+    largest = 224 if backbone.get('depth', 50) >= 50 else 112
+    return Network(backbone, channels, min(encoder.size, largest), scale)
 
 
 def _write_config(
@@ -232,6 +239,7 @@ def _finish(folder: Path, task: Task, settle: Callable[[float], bool] | None) ->
         if written >= last_checkpoint(cfg)[1].stat().st_mtime_ns:
             _say(f'The report exists already; remove {report} to write it again.')
         else:
+            cfg.train_cfg.max_iters = last_checkpoint(cfg)[0]  # more if config.py has been edited
             task.write_results(folder, cfg, last_checkpoint(cfg)[1], console)
         _say(
             f'Open {folder / "index.html"} in a browser. The numbers are in report.md beside it.',

@@ -117,7 +117,22 @@ def test_a_stopped_training_continues(videos: Path, out: Path, copied: Path):
     rates = {row['step']: row['lr'] for row in rows if 'lr' in row}
     assert rates[9] > rates[8]  # of a cosine over 10 steps, in place of one over 8
     assert '10 steps' in (copied / 'report.md').read_text()  # the results are replaced
+    config.write_text(config.read_text().replace('max_iters=10', 'max_iters=9'))
+    (copied / 'report.md').unlink()
+    cvrl_mm.pretrain(out=copied)
+    assert '10 steps' in (copied / 'report.md').read_text()  # as trained
     assert not (out / 'training/iter_10.pth').exists()  # the copy does not train in the original
+
+
+@pytest.mark.parametrize(
+    ('error', 'advice'),
+    [('CUDA out of memory', 'batch-size'), ('DataLoader worker .pid 3. is killed', 'workers')],
+)
+def test_short_memory_gets_advice(error: str, advice: str, copied: Path, monkeypatch):
+    finish = create_autospec(train._finish, side_effect=RuntimeError(error.replace('.p', '(p')))
+    monkeypatch.setattr(train, '_finish', finish)
+    with pytest.raises(ValueError, match=f'{error}.*{advice}'):
+        cvrl_mm.pretrain(out=copied)
 
 
 def test_the_config_runs_with_the_tool(out: Path, videos: Path, tmp_path: Path, monkeypatch):
@@ -297,13 +312,14 @@ def test_weights_to_start_from(videos: Path, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'text.pth').write_text('hello')
     for init in ('missing.pth', Path('text.pth'), 'hf://me'):
-        with pytest.raises(ValueError, match=f'--init .*{init} cannot be used: '):
+        with pytest.raises(ValueError, match=f'encoder .*{init} cannot be used: '):
             cvrl_mm.pretrain(videos, 'out', init=init)
     stored = json.loads((tmp_path / 'out/command.json').read_text())['options']
     assert stored['init'] == 'hf://me'
     small_encoder().save(tmp_path / 'encoder.safetensors')
     network = train._copy_start('encoder.safetensors', tmp_path)
     assert (network.backbone['width'], network.channels) == (0.125, 64)
+    assert network.size == small_encoder().size
     assert tuple(network.preprocessor['std']) == small_encoder().clip_input.std
     clips = torch.randint(0, 256, (1, 3, 4, 32, 32), dtype=torch.uint8)
     copied = cvrl_mm.load_encoder(tmp_path / 'init.pth')
