@@ -25,6 +25,7 @@ from mmengine.fileio import LocalBackend, register_backend
 from mmengine.hooks import CheckpointHook, EMAHook
 from mmengine.logging import HistoryBuffer
 from mmengine.model import is_model_wrapper
+from mmengine.optim import OptimWrapperDict
 from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from mmengine.utils import apply_to
@@ -152,7 +153,9 @@ class AtomicCheckpointHook(CheckpointHook):
         training, name = is_training(runner), str(runner._load_from or 'The checkpoint')
         resumed = training and runner._resume
         check_fit(unwrapped_model(runner), checkpoint, name, partly=training and not resumed)
-        if not resumed:
+        if isinstance(meta := checkpoint.get('meta'), dict):
+            meta.pop('config', None)  # of mmcv 1; mmengine would execute it
+        if not resumed or isinstance(runner.optim_wrapper, OptimWrapperDict):
             return
         try:
             fault = next(_faults(runner, checkpoint), None)
@@ -350,9 +353,8 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
         runner: A runner that has not trained yet.
         checkpoint: Its contents to be loaded, changed in place.
     """
-    schedulers, meta = runner.param_schedulers or [], checkpoint['meta']
-    if isinstance(schedulers, dict):  # of several optimizers
-        return
+    schedulers: Any = runner.param_schedulers or []
+    meta = checkpoint['meta']
     begun = settings_of(runner)
     schedules = [
         [{k: v for k, v in state.items() if k not in PROGRESS} for state in states]
@@ -388,6 +390,8 @@ def _without_functions(states: Iterable[dict]) -> list[dict]:
 def settings_of(runner: Runner) -> list[dict]:
     """Copy the optimizer's settings of each group of parameters, and those that mmengine logs."""
     wrapper: Any = runner.optim_wrapper
+    if isinstance(wrapper, OptimWrapperDict):  # several, which are not compared
+        return []
     groups = [*wrapper.optimizer.param_groups, wrapper.base_param_settings or {}]
     return [{k: v for k, v in group.items() if k != 'params'} for group in groups]
 

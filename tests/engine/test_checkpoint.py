@@ -253,6 +253,11 @@ def test_runs_no_foreign_code(tmp_path: Path, monkeypatch, capsys):
         with pytest.raises(Exception, match=r'[Ww]eights'):
             start_epoch(runner(tmp_path, **options))
     assert 'foreign code runs' not in capsys.readouterr().out
+    runner(tmp_path / 'text', epochs=1).train()
+    path = tmp_path / 'text/epoch_1.pth'
+    edit(path, lambda c: c['meta'].update(config='print("foreign code runs")'))
+    assert start_epoch(runner(tmp_path / 'text', resume=True, load_from=str(path))) == 1
+    assert 'foreign code runs' not in capsys.readouterr().out
     monkeypatch.delenv('TORCH_FORCE_WEIGHTS_ONLY_LOAD')
     monkeypatch.setenv('TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', '1')
     assert start_epoch(runner(tmp_path, resume=True)) == 1
