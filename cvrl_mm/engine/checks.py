@@ -29,7 +29,8 @@ class ChecksHook(Hook):
       the ranks do not exchange the sizes in each step.
     - A resumed training began with the weights that the config names in ``init_cfg``. Otherwise,
       evaluating a second checkpoint in the folder of the first evaluation would continue that one,
-      or test it again if it is finished. Files are compared by their content.
+      or test it again if it is finished. Files are compared by their content. A file that no
+      longer exists may be left out of the config.
     """
 
     def before_run(self, runner: Runner) -> None:
@@ -87,14 +88,15 @@ class ChecksHook(Hook):
         former = checkpoint.get('meta', {}).get('initial_files')
         if not (is_training(runner) and runner._resume) or former is None:
             return
-        for name, (file, content) in self.initial.items():
-            before = former.get(name)
-            if before is None or before[1] != content:
+        none = 'none', ''
+        for name in former | self.initial:
+            (before, old), (file, new) = (x.get(name, none) for x in (former, self.initial))
+            is_lost = not new and '://' not in before and not Path(before).exists()
+            if old != new and not is_lost:  # a file that is lost need not be named any more
                 raise ValueError(
-                    f'The training to resume began with {before[0] if before else "random weights"}'
-                    f', but {name}.checkpoint is {file}, with other content. Choose another '
-                    '--work-dir (WORK_DIR for tools/train_and_test.sh), or leave out --resume to '
-                    'start anew.'
+                    f'The training to resume began with {name}.checkpoint={before}, but now it is '
+                    f'{file}, with other content. Choose another --work-dir (WORK_DIR for '
+                    'tools/train_and_test.sh), or leave out --resume to start anew.'
                 )
 
 

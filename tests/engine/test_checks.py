@@ -113,22 +113,25 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
         torch.save(dict(i=i), file)
     train(folder, first, 1)
     for epochs in (1, 2):  # also if the training is finished and would only be tested again
-        with pytest.raises(ValueError, match=r'a\.pth, but .*checkpoint is .*b\.pth'):
+        with pytest.raises(ValueError, match=r'checkpoint=.*a\.pth, but .*b\.pth'):
             train(folder, second, epochs)
     monkeypatch.chdir(tmp_path)
     assert train(folder, 'a.pth', 2) == 2
     assert train(folder, shutil.copy(first, tmp_path / 'copy.pth'), 2) == 2
-    assert train(folder, None, 3) == 3  # names none
+    with pytest.raises(ValueError, match='none'):  # which would be a random start
+        train(folder, None, 3)
     train(folder, first, 1, resume=False)
     first.rename(tmp_path / 'moved.pth')
     assert train(folder, tmp_path / 'moved.pth', 2) == 2
     for file in (second, shutil.copy(second, tmp_path / 'moved.pth')):  # the first is gone
         with pytest.raises(ValueError, match='other content'):
             train(folder, file, 2)
+    (tmp_path / 'moved.pth').unlink()
+    assert train(folder, None, 3) == 3
 
 
 def test_random_and_remote_initial_weights(tmp_path: Path):
     for name, before, after in (('a', None, 'https://host/b'), ('b', 'https://host/a', 'hf://b')):
         train(tmp_path / name, before, 1)
-        with pytest.raises(ValueError, match=before or 'random weights'):
+        with pytest.raises(ValueError, match=before or 'none'):
             train(tmp_path / name, after, 2)
