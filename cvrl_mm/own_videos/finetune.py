@@ -85,11 +85,12 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
             paths = find_videos(source)
             below = [path.relative_to(source) for path in paths]
             folders = class_folders([path.as_posix() for path in below])
-            splits = {path.parts[0] for path in below if len(path.parts) > 2} - {*folders}
-            if len(splits) > 1:
+            splits = {path.parts[0] for path in below if len(path.parts) > 1} - {*folders}
+            parts = sorted(splits) + ['videos in no class folder'] * ('' in folders)
+            if splits and len(parts) > 1:
                 raise ValueError(
-                    f'{source} holds {" and ".join(sorted(splits))}, which would be mixed; give '
-                    'the folder for training, and that of held-out videos by --val.'
+                    f'{source} holds {" and ".join(parts)}, which would be mixed; give the folder '
+                    'for training, and that of held-out videos by --val.'
                 )
             found = [
                 (path, folder or source.absolute().name)

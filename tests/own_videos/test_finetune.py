@@ -127,8 +127,10 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     (tmp_path / 'list.txt').write_text('x.mp4 3\ny.mp4 4\n')
     with pytest.raises(ValueError, match=r'label 4.*classes\.txt'):
         read_labels([tmp_path / 'list.txt'])
-    (tmp_path / 'train/4.mkv').unlink()
     shutil.rmtree(tmp_path / 'val')
+    with pytest.raises(ValueError, match='train and videos in no class'):
+        read_labels([tmp_path])
+    (tmp_path / 'train/4.mkv').unlink()
     (tmp_path / 'train/b b').rename(tmp_path / 'train/b\nb')
     with pytest.raises(ValueError, match=r"'b\\nb'"):
         read_labels([tmp_path])
