@@ -56,6 +56,24 @@ def test_writes_proposals(
         assert boxes.tolist() == [[0.25, 0, 0.5, 1, 0.75], [0, 0.25, 0.5, 0.5, 0.5]]
 
 
+def test_another_call_continues(monkeypatch: pytest.MonkeyPatch, arguments: list):
+    arguments[1] = arguments[1].with_name('new') / 'p.pkl'
+    calls: list[int] = []
+
+    def infer(detector: Detector, image: np.ndarray) -> InstanceData:
+        calls.append(len(calls))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return InstanceData(pred_instances=FOUND)
+
+    monkeypatch.setattr('mmdet.apis.inference_detector', infer)
+    with pytest.raises(SystemExit):
+        run_script(monkeypatch, 'data/make_proposals.py', *arguments, '--start', 900)
+    run_script(monkeypatch, 'data/make_proposals.py', *arguments, '--start', 900)
+    assert len(calls) == 3 and len(load_proposals(arguments[1])) == 2
+    assert [path.name for path in arguments[1].parent.iterdir()] == ['p.pkl']
+
+
 def test_a_wrong_start_is_an_error(monkeypatch: pytest.MonkeyPatch, arguments: list):
     with pytest.raises(SystemExit):
         run_script(monkeypatch, 'data/make_proposals.py', *arguments)

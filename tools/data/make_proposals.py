@@ -12,6 +12,7 @@ Example:
 from __future__ import annotations
 
 import argparse
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ def parse_args() -> argparse.Namespace:
 
 def run(args: argparse.Namespace) -> None:
     """Detect and write."""
+    import numpy as np
     from mmdet.apis import init_detector
 
     from cvrl_mm.cli import check_device, read_config
@@ -57,7 +59,8 @@ def run(args: argparse.Namespace) -> None:
     from cvrl_mm.detection.clips import read_frames
     from cvrl_mm.detection.proposals import save_proposals
     from cvrl_mm.detection.sources import find_movies, probe_video
-    from cvrl_mm.io import check_target, progress
+    from cvrl_mm.evaluation.features import files_sha256
+    from cvrl_mm.io import check_target, file_stamp, journal, progress, read_journals
     from cvrl_mm.models.weights import refuse_foreign_code
 
     check_device(args.device)
@@ -80,17 +83,24 @@ def run(args: argparse.Namespace) -> None:
     config = read_config(args.config, 'model')
     # without a palette, mmdet would build its data set to look one up
     detector = init_detector(config, args.checkpoint, palette='random', device=args.device)
-    proposals = {}
-    with progress('key frames') as on_progress:
+    made_by = files_sha256([args.config, args.checkpoint])
+    parts = args.out.with_name(f'{args.out.name}.{made_by[:16]}')  # another call continues
+    found, proposals = read_journals(parts), {}
+    with journal(parts) as note, progress('key frames') as on_progress:
         for done, (source, video, second) in enumerate(frames, 1):
+            place = second - args.start
+            frame = f'{place} {file_stamp(source.path)}'
             try:
-                image = read_frames(source.path, [second - args.start])[0]
+                if frame not in found:
+                    image = read_frames(source.path, [place])[0]
+                    found[frame] = find_people(detector, image).tolist()
+                    note(frame, found[frame])
+                proposals[f'{video},{second:04d}'] = np.array(found[frame])
             except RuntimeError as error:
                 print(f'Skipped {video},{second:04d}: {error}')
-            else:
-                proposals[f'{video},{second:04d}'] = find_people(detector, image)
             on_progress(done, len(frames))
     save_proposals(proposals, args.out)
+    shutil.rmtree(parts)
     people = sum(map(len, proposals.values()))
     print(f'{args.out}: {people} boxes in {len(proposals)} key frames')
 
