@@ -29,6 +29,7 @@ from .plan import Options
 COMMAND = 'command.json'
 FEATURES = 'features.npz'
 BEFORE, AFTER = 'before training', 'after training'
+AGAIN = 'Remove report.md; then cvrl pretrain --out {} writes the results (again).'
 NUM_CLIPS = 4  # per video, evenly spaced
 BATCH_VIDEOS = 4
 
@@ -213,7 +214,7 @@ class Trained:
                 f'{folder} is not the output folder (--out) of a training by cvrl pretrain.'
             )
         path = folder / FEATURES
-        again = f'Remove report.md; then cvrl pretrain --out {folder} writes the results (again).'
+        again = AGAIN.format(folder)
         if not path.is_file():
             raise FileNotFoundError(f'There is no {path}. {again}')
         try:

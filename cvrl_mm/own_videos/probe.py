@@ -12,9 +12,11 @@ from torch import Tensor
 from ..cli import read_config
 from ..datasets.lists import read_lines
 from ..engine.runtime import print_warnings_only
-from .folder import AFTER, BEFORE, Trained, encode_videos, read_encoders
+from .folder import AFTER, AGAIN, BEFORE, Trained, encode_videos, read_encoders
 from .inspect import MIN_CLASS_VIDEOS, find_copies
 from .report import Measure, classify, split_in_folds, verdict
+
+TOLERANCE = 0.05  # of features, relative to their length; devices and libraries round differently
 
 
 def probe_labels(
@@ -162,12 +164,16 @@ def _features(
     indices = [places[name] for name in known]
     feats = {BEFORE: trained.untrained[indices], AFTER: trained.feats[indices]}
     files = {name: trained.lists.root / name for name in names if name not in places}
+    same = next((i for i in range(len(places)) if Path(trained.path(i)).is_file()), None)
     paths = {name: str(file) for name, file in files.items() if file.is_file()}
     lost = {name: 'there is no such video' for name in files if name not in paths}
     if paths:
         print_warnings_only()
         config = read_config(trained.folder / 'config.py', 'model', 'train_dataloader')
-        encoded, failed = encode_videos(read_encoders(config, trained.folder), list(paths.values()))
+        encoders = read_encoders(config, trained.folder)
+        if same is not None:
+            _compare(trained, same, encode_videos(encoders, [trained.path(same)])[0])
+        encoded, failed = encode_videos(encoders, list(paths.values()))
         feats = {when: torch.cat([feats[when], encoded[when]]) for when in feats}
         lost |= {name: failed[path] for name, path in paths.items() if path in failed}
         known += [name for name, path in paths.items() if path not in failed]
@@ -178,6 +184,17 @@ def _features(
     if not known:
         raise ValueError(f'{notes[-1]}; the names are those of features.npz: {trained.names[0]}.')
     return feats, known
+
+
+def _compare(trained: Trained, index: int, feats: dict[str, Tensor]) -> None:
+    """Refuse encoders whose features of a video differ from those that are stored."""
+    for when, stored in {BEFORE: trained.untrained, AFTER: trained.feats}.items():
+        if (feats[when][0] - stored[index]).norm() > TOLERANCE * stored[index].norm():
+            raise ValueError(
+                f'The encoder {when} gives other features of {trained.path(index)} than those in '
+                'features.npz. The video has changed, or another version of torch draws other '
+                f'random weights. {AGAIN.format(trained.folder)}'
+            )
 
 
 def _groups(pattern: str, names: Sequence[str]) -> list[str]:

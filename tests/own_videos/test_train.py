@@ -97,6 +97,11 @@ def test_videos_that_the_training_has_not_used_are_probed(
         if 'encoded' not in notes[0]:
             expected = found
     assert found == expected and '2 videos are not of the training' in notes[0]
+    arrays = dict(np.load(out / 'features.npz'))
+    arrays['feats_untrained'][:, ::2] = 0  # as of other random weights
+    np.savez(out / 'features.npz', **arrays)
+    with pytest.raises(ValueError, match='before training'):
+        probe_labels(out, tmp_path / 'train.txt', tmp_path / 'test.txt')
 
 
 def test_a_finished_training_is_left_as_it_is(out: Path):
