@@ -18,6 +18,7 @@ MIN_TRAIN_VIDEOS = 8
 MIN_BATCH = 8  # if there are at least 16 videos
 WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
+LONG_SECONDS = 600  # to read such a file takes twice as long as to decode a clip of it
 MIN_STEPS, EPOCHS = 2000, 100
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
@@ -356,7 +357,7 @@ def choose_steps(
 def remarks(
     plan: Plan, options: Options, advised_steps: int = MIN_STEPS, step_seconds: float = math.nan
 ) -> list[str]:
-    """Name what limits the training: short videos, few videos or few steps.
+    """Name what limits the training: short, long or few videos, or few steps.
 
     Args:
         plan: All settings, with ``steps``.
@@ -372,6 +373,12 @@ def remarks(
         found.append(
             f'Shorter than a clip of {clip_frames} frames, and therefore repeated: {short} of the '
             f'{len(plan.train)} training videos; see --frame-interval and --clip-len.'
+        )
+    if long := sum(video.seconds > LONG_SECONDS for video in plan.train):
+        found.append(
+            f'{long} files are longer than {LONG_SECONDS / 60:g} minutes, and each sample reads '
+            'its whole file; cut them first, such as with ffmpeg -i FILE -map 0:v -c copy '
+            '-f segment -segment_time 60 -reset_timestamps 1 PART_%03d.mp4'
         )
     if options.init is None and plan.samples < FEW_VIDEOS:
         found.append(

@@ -148,6 +148,7 @@ def test_steps(options: dict, seconds: float, steps: int):
         (100, 2000, 60, dict(init='x'), []),
         (2000, 2000, 14, dict(frame_interval=2), ['1800 of the 1800']),
         (2000, 2000, 15, dict(frame_interval=2), []),
+        (20, 2000, 20_000, dict(init='x'), ['longer than 10 minutes']),
     ],
 )
 def test_what_limits_a_training_is_named(
