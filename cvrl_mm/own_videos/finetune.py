@@ -307,7 +307,7 @@ def hold_out(labels: np.ndarray, seed: int) -> set[int]:
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(labels))
     held: set[int] = set()
-    for label in np.unique(labels):
-        places = order[labels[order] == label]
+    ends = np.cumsum(np.unique(labels, return_counts=True)[1])
+    for places in np.split(order[np.argsort(labels[order], kind='stable')], ends[:-1]):
         held |= set(places[round(TRAIN_SHARE * len(places)) :].tolist())
     return held

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from os.path import abspath, commonpath, relpath
 from pathlib import Path
 
@@ -104,7 +105,8 @@ class Inspection:
         if with_classes and self.classes:
             shown = ', '.join(self.classes[:6]) + (', …' if len(self.classes) > 6 else '')
             yield f'{len(self.classes)} folders are classes, for the evaluation alone: {shown}'
-            if outside := sum(folder not in self.classes for folder in self.folders):
+            classes = set(self.classes)
+            if outside := sum(folder not in classes for folder in self.folders):
                 yield f'{outside} videos outside of them, or in smaller folders, have no class'
         for what, files in (
             ('cannot be used', self.unreadable),
@@ -216,14 +218,24 @@ def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
         Copies, as ``{name: name of the first file with the same bytes}``.
     """
     sizes = [(root / name).stat().st_size for name in names]
-    count = Counter(sizes)
+    count: Counter = Counter(sizes)
+    starts = [
+        (size, _start(root / name) if count[size] > 1 else b'')
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    count = Counter(starts)
     first: dict[str, str] = {}
     copies: dict[str, str] = {}
-    for name, size in zip(names, sizes, strict=True):
-        if count[size] > 1:  # only files of equal size are read
+    for name, start in zip(names, starts, strict=True):
+        if count[start] > 1:  # only files of equal size and start are read
             original = first.setdefault(file_sha256(root / name), name)
             copies |= {name: original} if original != name else {}
     return copies
+
+
+def _start(path: Path) -> bytes:
+    with path.open('rb') as file:
+        return sha256(file.read(1 << 20)).digest()
 
 
 def _name_fault(root: Path, name: str) -> str | None:

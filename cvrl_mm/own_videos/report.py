@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from mmengine.config import Config
 from rich.console import Console
-from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from torch import Tensor
 
 from ..evaluation.collapse import effective_rank
@@ -261,10 +261,10 @@ def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds
     Raises:
         ValueError: There are fewer than two groups.
     """
-    apart = np.arange(len(labels)) if groups is None else np.unique(groups, return_inverse=True)[1]
-    number = min(FOLDS, len(np.unique(apart)))
-    splits = StratifiedGroupKFold(number, shuffle=True, random_state=0)
-    found = splits.split(labels, labels, apart)
+    apart = None if groups is None else np.unique(groups, return_inverse=True)[1]
+    number = min(FOLDS, len(labels) if apart is None else apart.max() + 1)
+    kind = StratifiedKFold if apart is None else StratifiedGroupKFold  # which is slow
+    found = kind(number, shuffle=True, random_state=0).split(labels, labels, apart)
     return [(torch.from_numpy(train), torch.from_numpy(test)) for train, test in found]
 
 
