@@ -6,6 +6,7 @@ import signal
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from copy import deepcopy
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -393,7 +394,8 @@ def settings_of(runner: Runner) -> list[dict]:
     if isinstance(wrapper, OptimWrapperDict):  # several, which are not compared
         return []
     groups = [*wrapper.optimizer.param_groups, wrapper.base_param_settings or {}]
-    return [{k: v for k, v in group.items() if k != 'params'} for group in groups]
+    # deep, because a rate in a tensor is changed in place
+    return [{k: deepcopy(v) for k, v in group.items() if k != 'params'} for group in groups]
 
 
 def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:

@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> None:
     from mmdet.apis import init_detector
 
     from cvrl_mm.cli import check_device, read_config
+    from cvrl_mm.datasets.reader import UnreadableVideoError
     from cvrl_mm.detection.annotations import read_actions
     from cvrl_mm.detection.clips import read_frames
     from cvrl_mm.detection.proposals import save_proposals
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> None:
                     found[frame] = find_people(detector, image).tolist()
                     note(frame, found[frame])
                 proposals[f'{video},{second:04d}'] = np.array(found[frame])
-            except RuntimeError as error:
+            except UnreadableVideoError as error:
                 print(f'Skipped {video},{second:04d}: {error}')
             on_progress(done, len(frames))
     save_proposals(proposals, args.out)
