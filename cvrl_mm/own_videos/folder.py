@@ -57,14 +57,12 @@ def claim(
 
     Raises:
         FileNotFoundError: A source does not exist.
-        ValueError: The folder contains a training with other videos or options, results without
-            their checkpoints, other files, or neither a training nor the command of one and there
-            are no videos.
+        ValueError: The folder contains a training with other videos or options, other files, or
+            neither a training nor the command of one and there are no videos.
     """
     note, config = folder / COMMAND, folder / 'config.py'
     videos = [abspath(source) for source in sources]
-    result = next((path for name in NAMES if (path := folder / name).is_file()), None)
-    is_trained = result is not None or any((folder / 'training').glob('*.pth'))
+    is_trained = any((folder / 'training').glob('*.pth')) or result_in(folder) is not None
     if note.is_file():
         stored = read_command(folder, type(options))
         videos = videos or stored['videos']
@@ -78,11 +76,6 @@ def claim(
                 f'{folder} holds a training with other {", ".join(changed)}. Give another --out '
                 f'for a new training, or only --out to continue this one. To change settings for '
                 f'the rest of it, edit {config}.'
-            )
-        if result is not None and not any((folder / 'training').glob('*.pth')):
-            raise ValueError(
-                f'{result} is of a training whose checkpoints are gone; it would start anew. Give '
-                'another --out, or move this file away.'
             )
         is_same = not sources or state_of(videos, options) == stored['state']
         if not changed and config.is_file() and (is_same or is_trained):
@@ -103,6 +96,11 @@ def claim(
     with replacing(note) as part:
         part.write_text(json.dumps(command, indent=2) + '\n', encoding='utf-8')
     return videos, options, False
+
+
+def result_in(folder: Path) -> Path | None:
+    """Return the path of the trained weights in a folder, if there are any."""
+    return next((path for name in NAMES if (path := folder / name).is_file()), None)
 
 
 def state_of(videos: Sequence[str], options: Options) -> str:

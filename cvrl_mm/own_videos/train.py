@@ -33,7 +33,7 @@ from ..engine.runtime import print_warnings_only
 from ..evaluation.encoder import load_encoder
 from ..io import cores_per_process, locked, printable, progress, replacing, usable_cores
 from .config import INIT, render, write_inputs, write_lists
-from .folder import COMMAND, claim
+from .folder import COMMAND, claim, result_in
 from .inspect import Inspection, inspect
 from .plan import (
     EPOCHS,
@@ -226,7 +226,12 @@ def _finish(folder: Path, task: Task, settle: Callable[[float], bool] | None) ->
     config = folder / 'config.py'
     cfg = read_config(config, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
     steps, trained = cfg.train_cfg.max_iters, last_checkpoint(cfg)[0]
-    report = folder / 'report.md'
+    report, result = folder / 'report.md', result_in(folder)
+    if not trained and result is not None:
+        raise ValueError(
+            f'{result} is of a training whose checkpoints are gone; it would start anew. Give '
+            'another --out, or move this file away.'
+        )
     if trained >= steps:
         _say(f'The training is finished ({trained} steps).')
     else:

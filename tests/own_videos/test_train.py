@@ -129,6 +129,14 @@ def test_a_stopped_training_continues(videos: Path, out: Path, copied: Path):
     assert not (out / 'training/iter_10.pth').exists()  # the copy does not train in the original
 
 
+def test_results_without_checkpoints_are_not_replaced(videos: Path, copied: Path):
+    (copied / 'report.md').unlink()  # as advised to write the results again
+    shutil.move(copied / 'training', copied.parent)
+    for sources in ([], videos):
+        with pytest.raises(ValueError, match=r'encoder\.safetensors .*checkpoints are gone'):
+            cvrl_mm.pretrain(sources, copied)
+
+
 @pytest.mark.parametrize(
     ('error', 'advice'),
     [('CUDA out of memory', 'batch-size'), ('DataLoader worker .pid 3. is killed', 'workers')],
@@ -273,11 +281,6 @@ def test_changed_videos_lists_and_encoders_are_noticed(tmp_path: Path, monkeypat
     assert continues(*sources) and not said.called
     (tmp_path / 'set/c.mp4').touch()
     assert continues(*sources) and said.call_count == 1
-    (out / 'encoder.pth').touch()
-    (out / 'training/iter_1.pth').unlink()
-    for given in (sources, ()):
-        with pytest.raises(ValueError, match=r'encoder\.pth .*checkpoints are gone'):
-            continues(*given)
 
 
 def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
