@@ -154,8 +154,6 @@ class AtomicCheckpointHook(CheckpointHook):
         training, name = is_training(runner), str(runner._load_from or 'The checkpoint')
         resumed = training and runner._resume
         check_fit(unwrapped_model(runner), checkpoint, name, partly=training and not resumed)
-        if isinstance(meta := checkpoint.get('meta'), dict):
-            meta.pop('config', None)  # of mmcv 1; mmengine would execute it
         if not resumed or isinstance(runner.optim_wrapper, OptimWrapperDict):
             return
         try:

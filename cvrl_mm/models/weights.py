@@ -11,9 +11,9 @@ from typing import IO, Any
 from zipfile import ZipFile
 
 import torch
-from mmengine.runner import CheckpointLoader
+from mmengine.runner import CheckpointLoader, Runner
 from torch import Tensor, nn
-from torch.serialization import add_safe_globals, safe_globals
+from torch.serialization import safe_globals
 
 from ..io import printable
 
@@ -33,6 +33,7 @@ HISTORY = {
     'numpy.core.multiarray': ('_reconstruct', 'scalar'),
     'numpy._core.multiarray': ('_reconstruct', 'scalar'),
 }
+_stock_load_checkpoint = Runner.load_checkpoint
 TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
 
 
@@ -64,12 +65,28 @@ def refuse_foreign_code() -> None:
     mmengine leaves the choice to torch, which before version 2.6 runs the code in every file, and
     in later versions still in files from the network. ``import cvrl_mm`` alone does not call this;
     the commands and the training configs of this package do. A user who trusts a file sets the
-    environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``. Checkpoints of mmengine's own hook
-    load without their log history.
+    environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
+
+    When a training is resumed, mmengine would also execute the text ``meta['config']`` of mmcv 1,
+    and later remove the best checkpoint so far, whatever file or folder the resumed one names.
     """
+    Runner.load_checkpoint = _load_without_traps  # type: ignore[method-assign]
     if not os.environ.get(TRUST):
         os.environ[DISTRUST] = '1'
-        add_safe_globals(STAND_INS)
+
+
+def _load_without_traps(self: Runner, *args: Any, **kwargs: Any) -> dict:
+    checkpoint: Any = _stock_load_checkpoint(self, *args, **kwargs)
+    meta, hub = checkpoint.get('meta'), checkpoint.get('message_hub')
+    if isinstance(meta, dict):
+        meta.pop('config', None)
+    info: Any = hub.get('runtime_info') if isinstance(hub, dict) else None
+    names = map(str, info) if isinstance(info, dict) else ()
+    for name in [name for name in names if name.startswith('best_ckpt')]:
+        best = Path(self.work_dir, Path(str(info.pop(name))).name)
+        if best.name.startswith('best_') and best.is_file():
+            info[name] = str(best)
+    return checkpoint
 
 
 def load_checkpoint(path: str | Path, map_location: str = 'cpu') -> dict[str, Any]:

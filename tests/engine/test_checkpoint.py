@@ -263,6 +263,28 @@ def test_runs_no_foreign_code(tmp_path: Path, monkeypatch, capsys):
     assert start_epoch(runner(tmp_path, resume=True)) == 1
 
 
+def test_only_the_best_checkpoint_of_the_folder_is_replaced(tmp_path: Path):
+    """mmengine removes the one that a resumed checkpoint names, whatever file that is."""
+    runner(tmp_path, epochs=1).train()
+    for name in ('thesis.txt', 'best_a_epoch_1.pth'):
+        (tmp_path / name).touch()
+    (tmp_path / 'best_folder').mkdir()
+    for named, kept in (
+        ('/home/me/thesis.txt', False),
+        ('/home/me/best_folder', False),
+        ('/home/me/best_a_epoch_1.pth', True),
+    ):
+        state = dict(best_ckpt=named)
+        edit(
+            tmp_path / 'epoch_1.pth',
+            lambda c, state=state: c['message_hub']['runtime_info'].update(state),
+        )
+        run = runner(tmp_path, resume=True)
+        start_epoch(run)
+        best = run.message_hub.runtime_info.get('best_ckpt')
+        assert best == (str(tmp_path / Path(named).name) if kept else None)
+
+
 def test_weights_must_fit(tmp_path: Path):
     weights = runner(tmp_path).model.state_dict()
     torch.save(dict(state_dict=weights), tmp_path / 'all.pth')
