@@ -189,6 +189,7 @@ class Trained:
         names: Names of the videos that could be read, (V,).
         feats: Features of the trained encoder, (V, C).
         untrained: Features of the encoder before the training, (V, C).
+        changed: Names of the videos that have changed since.
     """
 
     folder: Path
@@ -196,6 +197,7 @@ class Trained:
     names: list[str]
     feats: Tensor
     untrained: Tensor
+    changed: Sequence[str] = ()
 
     @classmethod
     def read(cls, folder: str | Path) -> 'Trained':
@@ -235,7 +237,7 @@ class Trained:
                 'current',
                 logging.WARNING,
             )
-        return cls(folder, lists, names, *both)
+        return cls(folder, lists, names, both[0], both[1], changed)
 
     def path(self, index: int) -> str:
         """Return the path of a video."""

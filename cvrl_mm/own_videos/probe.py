@@ -164,7 +164,8 @@ def _features(
     indices = [places[name] for name in known]
     feats = {BEFORE: trained.untrained[indices], AFTER: trained.feats[indices]}
     files = {name: trained.lists.root / name for name in names if name not in places}
-    same = next((i for i in range(len(places)) if Path(trained.path(i)).is_file()), None)
+    unchanged = (i for name, i in places.items() if name not in trained.changed)
+    same = next((i for i in unchanged if Path(trained.path(i)).is_file()), None)
     paths = {name: str(file) for name, file in files.items() if file.is_file()}
     lost = {name: 'there is no such video' for name in files if name not in paths}
     if paths:

@@ -252,7 +252,7 @@ def classify(feats: Tensor, labels: Tensor, folds: Folds) -> list[Measure]:
 
 
 def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds:
-    """Split videos at random into five parts, each of which is tested with the others for training.
+    """Split videos at random into at most five parts, each tested with the others for training.
 
     Args:
         labels: Labels, (V,); each part has its share of each class.
@@ -262,7 +262,8 @@ def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds
         ValueError: There are fewer than two groups.
     """
     apart = None if groups is None else np.unique(groups, return_inverse=True)[1]
-    number = min(FOLDS, len(labels) if apart is None else apart.max() + 1)
+    largest = int(labels.unique(return_counts=True)[1].max())
+    number = min(FOLDS, largest, FOLDS if apart is None else apart.max() + 1)
     kind = StratifiedKFold if apart is None else StratifiedGroupKFold  # which is slow
     found = kind(number, shuffle=True, random_state=0).split(labels, labels, apart)
     return [(torch.from_numpy(train), torch.from_numpy(test)) for train, test in found]

@@ -149,7 +149,7 @@ def run(
         except RuntimeError as error:
             for text, advice in ADVICE.items():
                 if text in str(error):
-                    raise ValueError(f'{error} {advice}') from error
+                    raise ValueError(f'{str(error).rstrip(". ")}. {advice}') from error
             raise
     return folder
 

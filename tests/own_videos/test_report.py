@@ -128,6 +128,7 @@ def test_folds_keep_classes_in_balance_and_groups_together():
     tested = torch.cat([test for _, test in folds])
     assert sorted(tested.tolist()) == list(range(30))
     assert all(labels[test].bincount().tolist() == [4, 2] for _, test in folds)
+    assert len(split_in_folds(labels[16:24])) == 4  # of 4 videos per class
     groups = np.arange(30) % 3
     folds = split_in_folds(labels, [str(group) for group in groups])
     assert len(folds) == 3
