@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from os.path import abspath, commonpath, relpath
+from os.path import abspath, commonpath, getsize, relpath
 from pathlib import Path
 
 import numpy as np
@@ -217,20 +217,12 @@ def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
     Returns:
         Copies, as ``{name: name of the first file with the same bytes}``.
     """
-    sizes = [(root / name).stat().st_size for name in names]
-    count: Counter = Counter(sizes)
-    starts = [
-        (size, _start(root / name) if count[size] > 1 else b'')
-        for name, size in zip(names, sizes, strict=True)
-    ]
-    count = Counter(starts)
-    first: dict[str, str] = {}
-    copies: dict[str, str] = {}
-    for name, start in zip(names, starts, strict=True):
-        if count[start] > 1:  # only files of equal size and start are read
-            original = first.setdefault(file_sha256(root / name), name)
-            copies |= {name: original} if original != name else {}
-    return copies
+    keys: dict[str, tuple] = {name: () for name in names}
+    for part in (getsize, _start, file_sha256):  # the next one only for files that are equal so far
+        count = Counter(keys.values())
+        keys = {n: (*k, part(root / n)) if count[k] > 1 else k for n, k in keys.items()}
+    first: dict[tuple, str] = {}
+    return {n: first[k] for n, k in keys.items() if first.setdefault(k, n) != n}
 
 
 def _start(path: Path) -> bytes:

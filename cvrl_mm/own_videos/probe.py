@@ -164,14 +164,14 @@ def _features(
     indices = [places[name] for name in known]
     feats = {BEFORE: trained.untrained[indices], AFTER: trained.feats[indices]}
     files = {name: trained.lists.root / name for name in names if name not in places}
-    unchanged = (i for name, i in places.items() if name not in trained.changed)
-    same = next((i for i in unchanged if Path(trained.path(i)).is_file()), None)
     paths = {name: str(file) for name, file in files.items() if file.is_file()}
     lost = {name: 'there is no such video' for name in files if name not in paths}
     if paths:
         print_warnings_only()
         config = read_config(trained.folder / 'config.py', 'model', 'train_dataloader')
         encoders = read_encoders(config, trained.folder)
+        unchanged = (i for name, i in places.items() if name not in trained.changed)
+        same = next((i for i in unchanged if Path(trained.path(i)).is_file()), None)
         if same is not None:
             _compare(trained, same, encode_videos(encoders, [trained.path(same)])[0])
         encoded, failed = encode_videos(encoders, list(paths.values()))

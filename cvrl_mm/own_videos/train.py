@@ -240,12 +240,13 @@ def _finish(folder: Path, task: Task, settle: Callable[[float], bool] | None) ->
             report.unlink(missing_ok=True)  # even if it seems to be written in the future
         cfg = train(config, settle)
     if dist.is_main_process():
+        # More steps than in config.py if that has been edited
+        cfg.train_cfg.max_iters, checkpoint = last_checkpoint(cfg)
         written = report.stat().st_mtime_ns if report.is_file() else 0
-        if written >= last_checkpoint(cfg)[1].stat().st_mtime_ns:
+        if written >= checkpoint.stat().st_mtime_ns:
             _say(f'The report exists already; remove {report} to write it again.')
         else:
-            cfg.train_cfg.max_iters = last_checkpoint(cfg)[0]  # more if config.py has been edited
-            task.write_results(folder, cfg, last_checkpoint(cfg)[1], console)
+            task.write_results(folder, cfg, checkpoint, console)
         _say(
             f'Open {folder / "index.html"} in a browser. The numbers are in report.md beside it.',
             f'In Python: {task.usage.format(str(folder))}',
