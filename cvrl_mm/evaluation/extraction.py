@@ -1,6 +1,7 @@
 """Features of many video files, which may be unreadable, written to files."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from os.path import abspath, commonpath
 from pathlib import Path
@@ -192,8 +193,8 @@ def extract_over_time(
     files = [Path(abspath(path)) for path in paths]
     root = Path(commonpath([file.parent for file in files]))
     names = [file.relative_to(root).with_suffix('').as_posix() for file in files]
-    if len(set(names)) < len(names):
-        double = next(name for i, name in enumerate(names) if name in names[:i])
+    double, count = Counter(names).most_common(1)[0]
+    if count > 1:
         raise ValueError(f'Two videos have the name {double} without suffix; extract one by one.')
     about = dict(
         backbone=encoder.meta.get('backbone'),
