@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -197,7 +197,7 @@ class Trained:
     names: list[str]
     feats: Tensor
     untrained: Tensor
-    changed: Sequence[str] = ()
+    changed: Set[str] = frozenset()
 
     @classmethod
     def read(cls, folder: str | Path) -> 'Trained':
@@ -237,7 +237,7 @@ class Trained:
                 'current',
                 logging.WARNING,
             )
-        return cls(folder, lists, names, both[0], both[1], changed)
+        return cls(folder, lists, names, both[0], both[1], set(changed))
 
     def path(self, index: int) -> str:
         """Return the path of a video."""
