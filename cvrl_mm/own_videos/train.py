@@ -32,6 +32,7 @@ from ..datasets.lists import gather_videos
 from ..engine.runtime import print_warnings_only
 from ..evaluation.encoder import load_encoder
 from ..io import cores_per_process, locked, printable, progress, replacing, usable_cores
+from ..models import R3DSlow
 from .config import INIT, render, write_inputs, write_lists
 from .folder import COMMAND, claim, result_in
 from .inspect import Inspection, inspect
@@ -165,6 +166,12 @@ def _copy_start(init: str | None, folder: Path) -> Network | None:
             f'The encoder {init} cannot be used: {error} If the file does not describe its '
             'architecture, convert it first: cvrl convert encoder … --config CONFIG.'
         ) from error
+    if not isinstance(encoder.backbone, R3DSlow):
+        raise ValueError(
+            f'The encoder {init} is a {type(encoder.backbone).__name__}; only an R3DSlow can be '
+            "trained further by this command, as MMAction2's own backbones ignore init_cfg and "
+            'would start from random weights. Train it by a config with load_from.'
+        )
     encoder.save(folder / INIT)
     backbone = dict(encoder.meta['backbone'])
     channels = encoder.features(torch.zeros(1, 3, 8, 64, 64, dtype=torch.uint8)).shape[1]

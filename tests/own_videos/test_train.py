@@ -10,6 +10,7 @@ import mmengine.config.config
 import numpy as np
 import pytest
 import torch
+from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.logging import MessageHub, print_log
 
@@ -324,6 +325,11 @@ def test_weights_to_start_from(videos: Path, tmp_path: Path, monkeypatch):
             cvrl_mm.pretrain(videos, 'out', init=init)
     stored = json.loads((tmp_path / 'out/command.json').read_text())['options']
     assert stored['init'] == 'hf://me'
+    kind = dict(type='ResNet3dSlowOnly', depth=18, base_channels=8, pretrained=None)
+    state = {f'backbone.{k}': v for k, v in MODELS.build(kind).state_dict().items()}
+    torch.save(dict(state_dict=state, meta=dict(backbone=kind)), tmp_path / 'mm.pth')
+    with pytest.raises(ValueError, match='ResNet3dSlowOnly'):  # which ignores init_cfg
+        cvrl_mm.pretrain(videos, 'out', init='mm.pth')
     small_encoder().save(tmp_path / 'encoder.safetensors')
     network = train._copy_start('encoder.safetensors', tmp_path)
     assert (network.backbone['width'], network.channels) == (0.125, 64)
