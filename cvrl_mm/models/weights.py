@@ -75,17 +75,20 @@ def refuse_foreign_code() -> None:
         os.environ[DISTRUST] = '1'
 
 
-def _load_without_traps(self: Runner, *args: Any, **kwargs: Any) -> dict:
-    checkpoint: Any = _stock_load_checkpoint(self, *args, **kwargs)
+def _load_without_traps(self: Runner, filename: str, *args: Any, **kwargs: Any) -> dict:
+    checkpoint: Any = _stock_load_checkpoint(self, filename, *args, **kwargs)
     meta, hub = checkpoint.get('meta'), checkpoint.get('message_hub')
     if isinstance(meta, dict):
         meta.pop('config', None)
     info: Any = hub.get('runtime_info') if isinstance(hub, dict) else None
-    names = map(str, info) if isinstance(info, dict) else ()
-    for name in [name for name in names if name.startswith('best_ckpt')]:
-        best = Path(self.work_dir, Path(str(info.pop(name))).name)
-        if best.name.startswith('best_') and best.is_file():
+    is_own = Path(self.work_dir).resolve() in Path(filename).resolve().parents
+    for name in [x for x in (info or ()) if isinstance(x, str) and x.startswith('best_ckpt')]:
+        best = Path(self.work_dir, Path(str(info[name])).name)
+        if is_own and best.name.startswith('best_') and best.is_file():
             info[name] = str(best)
+        else:  # the next one is the best of this work dir
+            del info[name]
+            info.pop(name.replace('ckpt', 'score'), None)
     return checkpoint
 
 

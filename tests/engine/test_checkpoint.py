@@ -265,24 +265,28 @@ def test_runs_no_foreign_code(tmp_path: Path, monkeypatch, capsys):
 
 def test_only_the_best_checkpoint_of_the_folder_is_replaced(tmp_path: Path):
     """mmengine removes the one that a resumed checkpoint names, whatever file that is."""
-    runner(tmp_path, epochs=1).train()
-    for name in ('thesis.txt', 'best_a_epoch_1.pth'):
-        (tmp_path / name).touch()
-    (tmp_path / 'best_folder').mkdir()
-    for named, kept in (
-        ('/home/me/thesis.txt', False),
-        ('/home/me/best_folder', False),
-        ('/home/me/best_a_epoch_1.pth', True),
+    runner(tmp_path / 'other', epochs=1).train()
+    for folder in (tmp_path, tmp_path / 'other'):
+        (folder / 'best_folder').mkdir()
+        for name in ('thesis.txt', 'best_a_epoch_1.pth'):
+            (folder / name).touch()
+    for named, work_dir, kept in (
+        ('/home/me/thesis.txt', 'other', False),
+        ('/home/me/best_folder', 'other', False),
+        ('/home/me/best_a_epoch_1.pth', 'other', True),
+        ('/home/me/best_a_epoch_1.pth', '.', True),  # as from its subfolder earlier_1
+        ('/home/me/best_a_epoch_1.pth', 'third', False),
     ):
-        state = dict(best_ckpt=named)
-        edit(
-            tmp_path / 'epoch_1.pth',
-            lambda c, state=state: c['message_hub']['runtime_info'].update(state),
-        )
-        run = runner(tmp_path, resume=True)
+        checkpoint, work_dir = tmp_path / 'other/epoch_1.pth', tmp_path / work_dir
+        state = dict(best_ckpt=named, best_score=0.9)
+        edit(checkpoint, lambda c, state=state: c['message_hub']['runtime_info'].update(state))
+        work_dir.mkdir(exist_ok=True)
+        (work_dir / 'best_a_epoch_1.pth').touch()
+        run = runner(work_dir, resume=True, load_from=str(checkpoint))
         start_epoch(run)
-        best = run.message_hub.runtime_info.get('best_ckpt')
-        assert best == (str(tmp_path / Path(named).name) if kept else None)
+        info = run.message_hub.runtime_info
+        assert info.get('best_ckpt') == (str(work_dir / Path(named).name) if kept else None)
+        assert info.get('best_score') == (0.9 if kept else None)
 
 
 def test_weights_must_fit(tmp_path: Path):
