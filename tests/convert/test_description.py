@@ -6,6 +6,7 @@ import pytest
 import torch
 from mmaction.registry import MODELS
 from mmengine.config import Config
+from mmengine.runner import CheckpointLoader
 
 from cvrl_mm.convert.description import (
     ClipInput,
@@ -26,6 +27,8 @@ TRANSFORMER = dict(
     **dict(type='VisionTransformer', depth=1, num_heads=4, num_frames=4),
     **dict(img_size=32, patch_size=16, embed_dims=48),
 )
+OMNI = dict(type='OmniResNet', layers=[1, 1, 1, 1], pretrain_2d='http://localhost/x.pth')
+PRETRAINED = dict(type='Pretrained', checkpoint='http://localhost/x.pth')
 CFG = f"model = dict(type='CVRL', backbone={BACKBONE!r})\n" + (
     'feature_pipeline = [dict(clip_len=4, frame_interval=3), dict(crop_size=48)]\n'
 )
@@ -152,10 +155,16 @@ def test_hostile_backbones_are_refused(backbone):
         lambda kind: dict(BACKBONE, norm_cfg=dict(type='BN3d', _scope_=kind)),
         lambda kind: dict(BACKBONE, conv_cfg=dict(type='ConvModule', padding_mode=kind)),
         lambda kind: dict(TRANSFORMER, norm_cfg=[dict(a=dict(type=kind))]),
+        lambda kind: dict(OMNI),
+        lambda kind: dict(type='CVRL', backbone=OMNI),
+        lambda kind: dict(BACKBONE, conv_cfg=OMNI),
+        lambda kind: dict(BACKBONE, act_cfg=dict(type='FFN', init_cfg=PRETRAINED)),
     ],
 )
 def test_a_description_imports_nothing(tmp_path, monkeypatch, kind, backbone):
     (tmp_path / 'planted.py').write_text("open('ran', 'w').close()")
+    loads = staticmethod(lambda *args, **kwargs: (tmp_path / 'ran').touch())
+    monkeypatch.setattr(CheckpointLoader, 'load_checkpoint', loads)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     checkpoint = dict(state_dict={'backbone.a': torch.zeros(3)}, meta={})
