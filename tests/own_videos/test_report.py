@@ -112,6 +112,8 @@ def test_accuracy_on_held_out_videos_is_the_headline():
     assert [m.title for m in found] == [f'{x} accuracy (%)' for x in ('linear', '9-NN', '1-NN')]
     assert [m.value for m in found] == [100] * 3 and found[0].chance == pytest.approx(200 / 3)
     assert measure(feats, [], labels)[0].chance == 50  # each is tested once
+    single = measure(feats, [], [0] * 41 + [1])  # the part with class 1 has none to be fitted to
+    assert single[0].value == pytest.approx(100 * 41 / 42)
     assert [m.title for m in measure(feats, [1, 2], [])] == [last.title]
 
 
