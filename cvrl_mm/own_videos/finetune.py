@@ -16,9 +16,9 @@ from rich.console import Console
 from ..convert.files import CLASSIFIER
 from ..datasets.lists import LABELLED, check_sources, find_videos, read_lines, read_video_list
 from ..evaluation.encoder import load_encoder
-from ..io import printable, progress, read_json, usable_cores
-from .config import INIT, INPUTS, WARMUP_SHARE, comment, shared_fields
-from .folder import read_command
+from ..io import printable, progress, usable_cores
+from .config import INIT, WARMUP_SHARE, comment, shared_fields
+from .folder import read_command, video_root
 from .inspect import Inspection, Video, class_folders, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
 from .predict import NUM_CLIPS, is_classifier, load_classifier, predict, save_classifier
@@ -267,7 +267,7 @@ class FineTuning(Task):
         save_classifier(checkpoint, folder / CLASSIFIER)
         device = 'cuda' if torch.cuda.is_available() else 'cpu'
         classifier = load_classifier(folder).to(device)
-        root = Path(read_json(folder / INPUTS)['videos']['video'])
+        root = video_root(folder)
         videos = read_video_list(str(folder / 'lists/val.txt'))
         paths, found = [str(root / name) for name, _ in videos], []
         workers = cfg.test_dataloader.num_workers

@@ -131,6 +131,21 @@ def read_command(folder: Path, kind: type[Options] = Options) -> dict:
     return dict(videos=videos, options=asdict(options), state=stored.get('state'))
 
 
+def video_root(folder: Path) -> Path:
+    """Return the folder that the names in the lists of a training are relative to.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+    """
+    root = Path(read_json(folder / INPUTS)['videos']['video'])
+    if not root.is_dir():
+        raise FileNotFoundError(
+            f'The folder of the videos, {root}, does not exist. Make it available again, or '
+            f'replace its path in {folder / INPUTS}; then start the same command again.'
+        )
+    return root
+
+
 @dataclass(frozen=True)
 class Lists:
     """The lists of a training.

@@ -24,7 +24,7 @@ from ..visualization.pages import (
     text,
     write_neighbour_page,
 )
-from .folder import Trained, encode_videos
+from .folder import Trained, encode_videos, video_root
 
 TEMPLATE = Path(__file__).with_name('page.html')
 # Colours that can be distinguished with colour-blindness (Okabe & Ito)
@@ -149,12 +149,14 @@ def show_neighbours(
         Path of the page, ``OUT/neighbours/index.html``, and lines about unreadable videos.
 
     Raises:
-        FileNotFoundError: ``out`` does not hold a finished training, or a source does not exist.
+        FileNotFoundError: ``out`` does not hold a finished training, or the folder of its videos
+            or a source does not exist.
         ValueError: No video can be read, a file of the training is damaged, or a number is below 1.
     """
     if min(rows, neighbours) < 1:
         raise ValueError(f'rows and neighbours must be at least 1, got {rows} and {neighbours}.')
     trained = Trained.read(out)
+    video_root(trained.folder)
     failed: dict[str, str] = {}
     if videos:
         paths = gather_videos(videos)

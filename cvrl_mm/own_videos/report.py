@@ -34,6 +34,7 @@ from .folder import (
     encode_videos,
     read_command,
     read_encoders,
+    video_root,
 )
 from .page import write_feature_page
 from .plan import MIN_TO_HOLD_OUT, too_short
@@ -70,12 +71,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         ValueError: Too few videos can be read for a report, or features are not finite.
     """
     lists = Lists.read(folder)
-    if not lists.root.is_dir():
-        raise FileNotFoundError(
-            f'The folder of the videos, {lists.root}, does not exist. No report was written. Make '
-            f'it available again, or replace its path in {folder / "inputs.json"}; then start the '
-            'same command again.'
-        )
+    video_root(folder)
     encoders = read_encoders(cfg, checkpoint)
     encoders[AFTER].meta.pop('cfg', None)  # it is beside the encoder, and has the user's paths
     (folder / FEATURES).unlink(missing_ok=True)  # never those of another encoder

@@ -34,7 +34,7 @@ from ..evaluation.encoder import load_encoder
 from ..io import cores_per_process, locked, printable, progress, replacing, usable_cores
 from ..models import R3DSlow
 from .config import INIT, render, write_inputs, write_lists
-from .folder import COMMAND, claim, result_in
+from .folder import COMMAND, claim, result_in, video_root
 from .inspect import Inspection, inspect
 from .plan import (
     EPOCHS,
@@ -243,6 +243,7 @@ def _finish(folder: Path, task: Task, settle: Callable[[float], bool] | None) ->
         _say(f'The training is finished ({trained} steps).')
     else:
         _say(f'{"Continuing" if trained else "Starting"} the training of {steps} steps.')
+        video_root(folder)
         if dist.is_main_process():
             report.unlink(missing_ok=True)  # even if it seems to be written in the future
         cfg = train(config, settle)

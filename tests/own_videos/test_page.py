@@ -129,5 +129,8 @@ def test_what_neighbours_cannot_be_shown_of(tmp_path: Path):
     for wrong in (dict(rows=0), dict(neighbours=0), dict(videos=[tmp_path / 'broken'])):
         with pytest.raises(ValueError, match=r'rows|x\.mp4'):
             show_neighbours(folder, **wrong)
+    (tmp_path / 'videos').rename(tmp_path / 'moved')
+    with pytest.raises(FileNotFoundError, match=r'inputs\.json'):
+        show_neighbours(folder)
     with pytest.raises(SystemExit, match=r'cvrl neighbours: .*not the output'):
         cvrl_cli.main(['neighbours', str(tmp_path)])

@@ -179,6 +179,12 @@ def test_missing_videos_are_reported(videos: Path, copied: Path, tmp_path: Path,
     with pytest.raises(FileNotFoundError, match=str(moved)):
         cvrl_mm.pretrain(out=copied)
     assert not (copied / 'report.md').exists()
+    (copied / 'report.md').touch()
+    config = copied / 'config.py'
+    config.write_text(config.read_text().replace('max_iters=', 'max_iters=1 + '))
+    with pytest.raises(FileNotFoundError, match=str(moved)):
+        cvrl_mm.pretrain(out=copied)
+    assert (copied / 'report.md').exists()  # before the training
 
 
 def test_half_a_report_is_none(videos: Path, copied: Path, tmp_path: Path, monkeypatch):
