@@ -33,9 +33,8 @@ LOADERS = ('test_dataloader', 'val_dataloader', 'train_dataloader')
 NOT_ARCHITECTURE = ('init_cfg', 'pretrained', 'frozen_stages', 'norm_eval', 'with_cp', 'recompute')
 # Backbones for clips whose constructors open no file; MMAction2's OmniResNet loads one
 BACKBONES = (
-    *('R3DSlow', 'ResNet3d', 'ResNet3dSlowOnly', 'ResNet3dSlowFast', 'ResNet3dCSN'),
-    *('ResNet2Plus1d', 'C2D', 'C3D', 'X3D', 'MViT', 'SwinTransformer3D', 'TimeSformer'),
-    *('UniFormer', 'UniFormerV2', 'VisionTransformer'),
+    *('R3DSlow', 'ResNet3d', 'ResNet3dSlowOnly', 'ResNet3dSlowFast', 'C2D', 'C3D', 'X3D'),
+    *('MViT', 'SwinTransformer3D', 'TimeSformer', 'UniFormer', 'UniFormerV2', 'VisionTransformer'),
 )
 LAYER_MODULES = ('torch.nn.', 'mmcv.cnn.', 'mmengine.utils.dl_utils.', 'mmaction.models.common.')
 PATHWAY = 'resnet3d'  # the type of SlowFast's pathways, which is not registered

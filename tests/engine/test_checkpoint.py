@@ -274,8 +274,8 @@ def test_only_the_best_checkpoint_of_the_folder_is_replaced(tmp_path: Path):
         ('/home/me/thesis.txt', 'other', False),
         ('/home/me/best_folder', 'other', False),
         ('/home/me/best_a_epoch_1.pth', 'other', True),
-        ('/home/me/best_a_epoch_1.pth', '.', True),  # as from its subfolder earlier_1
         ('/home/me/best_a_epoch_1.pth', 'third', False),
+        ('/home/me/best_a_epoch_1.pth', '.', False),  # as from its subfolder earlier_1
     ):
         checkpoint, work_dir = tmp_path / 'other/epoch_1.pth', tmp_path / work_dir
         state = dict(best_ckpt=named, best_score=0.9)
