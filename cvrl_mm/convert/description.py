@@ -7,6 +7,7 @@ description can cause is limited.
 """
 
 import ast
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -138,6 +139,14 @@ class ClipInput:
                 found['clip_len'] = sampler['clip_len']
                 found['frame_interval'] = sampler.get('frame_interval', 1)
                 found['fps'] = sampler.get('fps')
+                if 'Uniform' in str(sampler.get('type')):
+                    print_log(
+                        f'{short(sampler["type"])} spreads the frames of a clip over the whole '
+                        'video, but the clips here have consecutive frames. The features may be '
+                        'worse; name a config whose feature_pipeline has a frame_interval.',
+                        logger='current',
+                        level=logging.WARNING,
+                    )
                 if sizes := [size for size in map(_crop_size, steps) if size]:
                     found['size'] = sizes[-1]
                 break

@@ -8,6 +8,7 @@ from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.runner import CheckpointLoader
 
+from cvrl_mm.convert import description
 from cvrl_mm.convert.description import (
     ClipInput,
     architecture_of,
@@ -66,6 +67,16 @@ def test_configs_tell_their_clips(config, expected):
     assert (clips.mean, clips.std) == ((0,) * 3, (255 if is_file else 1,) * 3)
     assert clips.fps == (25 if is_file else None)
     assert ClipInput.from_dict(clips.to_dict()) == clips
+
+
+def test_frames_spread_over_the_video_are_named(monkeypatch):
+    """MMAction2's MViT and UniFormerV2 are trained on them."""
+    seen = []
+    monkeypatch.setattr(description, 'print_log', lambda text, **kwargs: seen.append(text))
+    ClipInput.from_config(loader(pipeline=[SAMPLER]))
+    assert not seen
+    ClipInput.from_config(loader(pipeline=[dict(type='mmaction.UniformSample', clip_len=8)]))
+    assert 'UniformSample' in seen[0]
 
 
 @pytest.mark.parametrize(
