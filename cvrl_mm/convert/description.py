@@ -308,9 +308,12 @@ def build_backbone(
     try:
         if any(isinstance(x, int) and x > LARGEST_INTEGER for x in _walk(backbone)):
             raise ValueError(f'a number is larger than {LARGEST_INTEGER}')
+        pathways = [backbone.get(name) for name in ('slow_pathway', 'fast_pathway')]
         for part in _dicts(backbone):
-            kind = part.get('type', PATHWAY) if part is not backbone else PATHWAY
-            if kind != PATHWAY and not _module_of(kind).startswith(LAYER_MODULES):
+            kind = part.get('type')
+            is_pathway = kind == PATHWAY and any(part is x for x in pathways)
+            is_layer = kind is None or _module_of(kind).startswith(LAYER_MODULES)
+            if not (part is backbone or is_pathway or is_layer):
                 raise ValueError(f'{short(kind)} is no layer of a network')
             if named := [k for k, v in part.items() if v and NOT_LAYERS.fullmatch(str(k))]:
                 raise ValueError(f'it sets {named[0]}, which can import modules or load files')

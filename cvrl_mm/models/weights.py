@@ -81,7 +81,7 @@ def _load_without_traps(self: Runner, filename: str, *args: Any, **kwargs: Any) 
     if isinstance(meta, dict):
         meta.pop('config', None)
     info: Any = hub.get('runtime_info') if isinstance(hub, dict) else None
-    is_own = Path(self.work_dir).resolve() == Path(filename).resolve().parent
+    is_own = Path(self.work_dir).resolve() == Path(filename).parent.resolve()
     for name in [x for x in (info or ()) if isinstance(x, str) and x.startswith('best_ckpt')]:
         best = Path(self.work_dir, Path(str(info[name])).name)
         if is_own and best.name.startswith('best_') and best.is_file():

@@ -10,6 +10,7 @@ from mmengine.runner import CheckpointLoader
 
 from cvrl_mm.convert import description
 from cvrl_mm.convert.description import (
+    PATHWAY,
     ClipInput,
     architecture_of,
     build_backbone,
@@ -157,7 +158,7 @@ def test_hostile_backbones_are_refused(backbone):
     assert getrusage(RUSAGE_SELF).ru_maxrss - memory < 500_000  # KB
 
 
-@pytest.mark.parametrize('kind', ['planted.Layer', 'planted'])
+@pytest.mark.parametrize('kind', ['planted.Layer', 'planted', PATHWAY])
 @pytest.mark.parametrize(
     'backbone',
     [
@@ -173,7 +174,8 @@ def test_hostile_backbones_are_refused(backbone):
     ],
 )
 def test_a_description_imports_nothing(tmp_path, monkeypatch, kind, backbone):
-    (tmp_path / 'planted.py').write_text("open('ran', 'w').close()")
+    for name in ('planted', PATHWAY):
+        (tmp_path / f'{name}.py').write_text("open('ran', 'w').close()")
     loads = staticmethod(lambda *args, **kwargs: (tmp_path / 'ran').touch())
     monkeypatch.setattr(CheckpointLoader, 'load_checkpoint', loads)
     monkeypatch.chdir(tmp_path)
