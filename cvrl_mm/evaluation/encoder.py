@@ -264,22 +264,21 @@ class Encoder(nn.Module):
                         images[number] = reader.to_image(frame)
                     except Exception as error:  # of many kinds for unusual frames
                         raise UnreadableVideoError(str(video), one_line(error)) from error
-                if number < chosen[done, -1]:
-                    continue
-                if missing := [i for i in chosen[done].tolist() if i not in images]:
-                    raise UnreadableVideoError(str(video), f'frame {missing[0]} cannot be decoded')
-                clips.append(np.stack([images[i] for i in chosen[done]]))
-                done += 1
-                is_last = done == len(chosen)
-                images = (
-                    {} if is_last else {i: x for i, x in images.items() if i >= chosen[done, 0]}
-                )
-                if is_last or len(clips) == batch_size:
-                    ends = chosen[done - len(clips) : done, [0, -1]] + [0, 1]
-                    yield torch.from_numpy(np.stack(clips)).permute(0, 4, 1, 2, 3), bounds[ends]
-                    clips = []
-                if is_last:
-                    return
+                while number >= chosen[done, -1]:  # of slow videos, several clips end with a frame
+                    if missing := [i for i in chosen[done].tolist() if i not in images]:
+                        reason = f'frame {missing[0]} cannot be decoded'
+                        raise UnreadableVideoError(str(video), reason)
+                    clips.append(np.stack([images[i] for i in chosen[done]]))
+                    done += 1
+                    is_last = done == len(chosen)
+                    first = 0 if is_last else chosen[done, 0]
+                    images = {i: x for i, x in images.items() if i >= first}
+                    if is_last or len(clips) == batch_size:
+                        ends = chosen[done - len(clips) : done, [0, -1]] + [0, 1]
+                        yield torch.from_numpy(np.stack(clips)).permute(0, 4, 1, 2, 3), bounds[ends]
+                        clips = []
+                    if is_last:
+                        return
             raise UnreadableVideoError(str(video), f'only {done} of {len(chosen)} clips decoded')
 
     def save(self, path: str | Path) -> Path:

@@ -1,4 +1,5 @@
 import copy
+import math
 import tracemalloc
 from pathlib import Path
 
@@ -258,6 +259,19 @@ def test_windows_are_clips_at_regular_times(tmp_path, net, monkeypatch, fps, bat
         chosen = first + 3 * step * np.arange(4)
         assert torch.equal(clip, single.transform(frames[chosen], num_clips=1)[0])
         assert (start * 30, end * 30) == pytest.approx((first, chosen[-1] + 1))
+
+
+def test_windows_of_videos_of_few_frames_per_second(tmp_path, net):
+    encode(tmp_path / 'a.mp4', num_frames=20, size=(64, 48))  # 30 frames per second
+    with encoder_module.VideoFile(tmp_path / 'a.mp4') as video:
+        frames = np.stack(video.read(range(20)))
+    encoder = encoder_module.Encoder(net, ClipInput(4, 3, 32, fps=120))
+    parts = [clips for clips, _ in encoder.windows(tmp_path / 'a.mp4', 1 / 120, batch_size=3)]
+    assert [len(clips) for clips in parts] == [3] * 23 + [2]  # each frame ends four clips
+    single = encoder_module.Encoder(net, ClipInput(4, 1, 32))
+    for first, clip in enumerate(torch.cat(parts)):
+        chosen = [min(19, math.floor((first + i) / 4 + 0.5)) for i in (0, 3, 6, 9)]
+        assert torch.equal(clip, single.transform(frames[chosen], num_clips=1)[0])
 
 
 def test_windows_of_uneven_and_damaged_files_have_the_times_of_their_frames(tmp_path, net):
