@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any
@@ -44,6 +45,7 @@ NOT_LAYERS = re.compile('_scope_|padding_mode|init_cfg|pretrain.*')
 # Limits of a description; real ones stay far below
 LARGEST_TEXT = 1_000_000
 LARGEST_INTEGER = 10_000
+MOST_VALUES = 1000
 CALLS_PER_TENSOR = 100  # calls of torch that build and initialise a layer, per weight of the file
 
 # Names of the first convolution in files of SlowFast and of 2D ResNets
@@ -306,7 +308,10 @@ def build_backbone(
         raise ValueError(f'{name}: {short(backbone["type"])} is none of {", ".join(BACKBONES)}.')
     most_calls = CALLS_PER_TENSOR * (len(checkpoint['state_dict']) + 10)
     try:
-        if any(isinstance(x, int) and x > LARGEST_INTEGER for x in _walk(backbone)):
+        values = list(islice(_walk(backbone), MOST_VALUES + 1))
+        if len(values) > MOST_VALUES:
+            raise ValueError(f'it has more than {MOST_VALUES} values')
+        if any(isinstance(x, int) and x > LARGEST_INTEGER for x in values):
             raise ValueError(f'a number is larger than {LARGEST_INTEGER}')
         pathways = [backbone.get(name) for name in ('slow_pathway', 'fast_pathway')]
         for part in _dicts(backbone):

@@ -144,6 +144,7 @@ def test_weights_are_loaded_into_the_described_network(config: dict, lost: str):
         dict(TRANSFORMER, depth=100_000),
         dict(TRANSFORMER, depth=10**10),
         dict(TRANSFORMER, embed_dims=9600),
+        dict(BACKBONE, act_cfg=dict(type='BaseTransformerLayer', operation_order=['norm'] * 10**4)),
         dict(
             type='SwinTransformer3D', arch=dict(embed_dims=9, depths=[100_000] * 4, num_heads=[3])
         ),
