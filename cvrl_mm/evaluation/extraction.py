@@ -186,8 +186,8 @@ def extract_over_time(
         The videos of this process that are left out, as ``{path: reason}``.
 
     Raises:
-        ValueError: Two videos have the same NAME, or the folder holds other features, or features
-            are not finite.
+        ValueError: Two videos have the same NAME, or the folder holds other files or features, or
+            features are not finite.
     """
     folder = Path(folder)
     files = [Path(abspath(path)) for path in paths]
@@ -205,6 +205,9 @@ def extract_over_time(
     )
     note = folder / 'about.json'
     folder.mkdir(parents=True, exist_ok=True)
+    is_used = any(path.name[0] != '.' for path in folder.iterdir())
+    if is_used and not note.is_file():
+        raise ValueError(f'{folder} holds other files; choose a new folder.')
     if note.is_file() and read_json(note) != about:
         raise ValueError(f'{folder} holds features of another encoder, clips or folder of videos.')
     with replacing(note) as part:

@@ -303,6 +303,9 @@ def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
     names = ('a.mp4', 'y/b.mp4', 'short.mp4', 'tilted.mp4', 'gone.mp4')
     paths = [str(tmp_path / 'x' / name) for name in names]
     encoder, out = encoder_module.Encoder(net, ClipInput(4, 2, 32)).eval(), tmp_path / 'out'
+    for folder in (tmp_path / 'x', tmp_path / 'x/y'):
+        with pytest.raises(ValueError, match=f'{folder} holds other files'):  # of the same names
+            extract_over_time(encoder, paths, folder, 0.2)
     failed = extract_over_time(encoder, paths, out, 0.2)
     assert list(failed) == paths[2:] and 'shorter' in failed[paths[2]]
     feats, times = np.load(out / 'feats/a.npy'), np.load(out / 'times/a.npy')
