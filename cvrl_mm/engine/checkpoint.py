@@ -66,8 +66,9 @@ class AtomicCheckpointHook(CheckpointHook):
     - ``--resume`` uses the newest checkpoint that can be read. A job that torchrun or Slurm has
       restarted resumes by itself.
     - Checkpoints in the work dir that are later than the step at which a training begins are moved
-      to a subfolder ``earlier_N``: all of them for a new training, and those after the one that
-      ``--resume`` names. Nothing is overwritten, and a restart cannot continue the other training.
+      to a subfolder ``earlier_N``: all of them for a new training or if ``--resume`` names one of
+      another folder, and otherwise those after the named one. Nothing is overwritten, and a restart
+      cannot continue the other training.
     - On SIGTERM (preemption), SIGUSR1 (Slurm, ahead of a time limit), SIGHUP (a closed terminal) or
       SIGINT (Ctrl-C), the run writes ``preempted_STEP.pth`` after the current step, the same on all
       ranks, and ends with exit code 75, or 130 after Ctrl-C. This needs a seeded loop
@@ -179,12 +180,15 @@ class AtomicCheckpointHook(CheckpointHook):
         follow_config(runner, checkpoint)
 
     def before_train(self, runner: Runner) -> None:
-        """Move checkpoints that are later than the resumed one aside."""
+        """Move checkpoints aside: later ones, or all if the resumed one is from elsewhere."""
         super().before_train(runner)
         if not runner._resume:
             self.settings = settings_of(runner)
         elif is_main_process():
-            self._move_aside(runner, runner.epoch, runner.iter, str(runner._load_from))
+            used = Path(str(runner._load_from))
+            is_own = used.parent.resolve() == Path(runner.work_dir).resolve()
+            reached = (runner.epoch, runner.iter) if is_own else (0, 0)
+            self._move_aside(runner, *reached, str(used))
 
     def _move_aside(self, runner: Runner, epoch: int, step: int, used: str | None) -> str | None:
         """Move checkpoints after an epoch and step to a subfolder; return where ``used`` is."""
