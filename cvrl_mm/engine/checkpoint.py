@@ -187,8 +187,8 @@ class AtomicCheckpointHook(CheckpointHook):
         elif is_main_process():
             used = Path(str(runner._load_from))
             is_own = used.parent.resolve() == Path(runner.work_dir).resolve()
-            reached = (runner.epoch, runner.iter) if is_own else (0, 0)
-            self._move_aside(runner, *reached, str(used))
+            epoch, step = (runner.epoch, runner.iter) if is_own else (0, 0)
+            self._move_aside(runner, epoch, step, str(used))
 
     def _move_aside(self, runner: Runner, epoch: int, step: int, used: str | None) -> str | None:
         """Move checkpoints after an epoch and step to a subfolder; return where ``used`` is."""
