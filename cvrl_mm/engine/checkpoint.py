@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import warnings
 from collections.abc import Iterable, Iterator
@@ -67,8 +68,8 @@ class AtomicCheckpointHook(CheckpointHook):
       restarted resumes by itself.
     - Checkpoints in the work dir that are later than the step at which a training begins are moved
       to a subfolder ``earlier_N``: all of them for a new training or if ``--resume`` names one of
-      another folder, and otherwise those after the named one. Nothing is overwritten, and a restart
-      cannot continue the other training.
+      another folder, which is copied, and otherwise those after the named one. Nothing is
+      overwritten, and a restart cannot continue the other training.
     - On SIGTERM (preemption), SIGUSR1 (Slurm, ahead of a time limit), SIGHUP (a closed terminal) or
       SIGINT (Ctrl-C), the run writes ``preempted_STEP.pth`` after the current step, the same on all
       ranks, and ends with exit code 75, or 130 after Ctrl-C. This needs a seeded loop
@@ -185,10 +186,15 @@ class AtomicCheckpointHook(CheckpointHook):
         if not runner._resume:
             self.settings = settings_of(runner)
         elif is_main_process():
-            used = Path(str(runner._load_from))
-            is_own = used.parent.resolve() == Path(runner.work_dir).resolve()
-            epoch, step = (runner.epoch, runner.iter) if is_own else (0, 0)
-            self._move_aside(runner, epoch, step, str(used))
+            used, folder = Path(str(runner._load_from)), Path(runner.work_dir)
+            if used.parent.resolve() == folder.resolve():
+                self._move_aside(runner, runner.epoch, runner.iter, str(used))
+                return
+            self._move_aside(runner, 0, 0, str(used))
+            found = find_checkpoints(used.parent, [self.filename_tmpl, PREEMPTED])
+            if used in (path for _, path in found):  # for a restart before the next checkpoint
+                with replacing(folder / used.name) as copy:
+                    shutil.copyfile(used, copy)
 
     def _move_aside(self, runner: Runner, epoch: int, step: int, used: str | None) -> str | None:
         """Move checkpoints after an epoch and step to a subfolder; return where ``used`` is."""
