@@ -147,6 +147,33 @@ def read_json(path: str | Path) -> Any:
         raise ValueError(f'{path} is damaged: {error}.') from error
 
 
+def claim_folder(folder: Path, note: str, about: Mapping[str, Any]) -> None:
+    """Note what the files of a new folder depend on, or compare it with the note of an earlier run.
+
+    Args:
+        folder: Output folder; created if it does not exist. Hidden files in it do not count.
+        note: Name of the file to write.
+        about: What to write, as JSON can represent it.
+
+    Raises:
+        ValueError: The folder holds other files, or its files depend on something else.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, about = folder / note, json.loads(json.dumps(about))
+    is_used = any(file.name[0] != '.' for file in folder.iterdir())  # before another process does
+    if not path.is_file():
+        if is_used:
+            raise ValueError(f'{folder} holds other files; choose a new folder.')
+        with replacing(path) as part:
+            part.write_text(json.dumps(about, indent=2) + '\n', encoding='utf-8')
+    begun = read_json(path)
+    if begun != about:
+        differing = [key for key in begun | about if begun.get(key) != about.get(key)]
+        raise ValueError(
+            f'{folder} was started with other {", ".join(differing)}; choose another folder.'
+        )
+
+
 def is_current(made: Path, stamp: str, noted: str | None) -> bool:
     """Return whether a file exists that was made from the current state of another one.
 

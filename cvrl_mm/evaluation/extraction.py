@@ -1,6 +1,5 @@
 """Features of many video files, which may be unreadable, written to files."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from os.path import abspath, commonpath
@@ -14,6 +13,7 @@ from ..convert.description import ClipInput
 from ..datasets.decoding import read, reads_files
 from ..datasets.reader import UnreadableVideoError
 from ..io import (
+    claim_folder,
     file_stamp,
     is_current,
     journal,
@@ -21,7 +21,6 @@ from ..io import (
     one_line,
     printable,
     read_journals,
-    read_json,
     replacing,
 )
 from .encoder import Encoder, clip_pipeline
@@ -203,15 +202,7 @@ def extract_over_time(
         every_seconds=every_seconds,
         root=str(root),
     )
-    note = folder / 'about.json'
-    folder.mkdir(parents=True, exist_ok=True)
-    is_used = any(path.name[0] != '.' for path in folder.iterdir())
-    if is_used and not note.is_file():
-        raise ValueError(f'{folder} holds other files; choose a new folder.')
-    if note.is_file() and read_json(note) != about:
-        raise ValueError(f'{folder} holds features of another encoder, clips or folder of videos.')
-    with replacing(note) as part:
-        part.write_text(json.dumps(about, indent=2) + '\n', encoding='utf-8')
+    claim_folder(folder, 'about.json', about)
     failed = {}
     share = list(zip(paths, names, strict=True))[rank::size]
     made_from = read_journals(folder / '.finished')

@@ -1,7 +1,6 @@
 """Encode videos again, so that random clips of them are decoded faster."""
 
 import errno
-import json
 import os
 import shutil
 import tempfile
@@ -19,13 +18,13 @@ import numpy as np
 from ..datasets.lists import find_videos, parse_line, read_lines
 from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, quarter_turns
 from ..io import (
+    claim_folder,
     file_stamp,
     is_current,
     journal,
     one_line,
     printable,
     read_journals,
-    read_json,
     replacing,
 )
 from .check import TIMEOUT_SECONDS, find_faults
@@ -242,7 +241,7 @@ def repack(
         _check_list(target / source.name, entries)
     videos = list(dict.fromkeys(os.path.normpath(path) for path, _ in entries))
     _check(root, videos, target)
-    _claim(target, dict(asdict(settings), root=str(root.resolve())))
+    claim_folder(target, SETTINGS, dict(asdict(settings), root=str(root.resolve())))
     earlier = _read_failures(target)
     share = videos[rank::size]
     made_from = read_journals(target / FINISHED)
@@ -316,20 +315,6 @@ def _check(root: Path, videos: list[str], target: Path) -> None:
         name = new_name(video)
         if name != video and (root / name).exists():
             raise ValueError(f'{printable(name)} is the new name of another video; rename one.')
-
-
-def _claim(target: Path, settings: dict) -> None:
-    """Write ``repack.json`` into a new target folder, or compare that of an earlier run."""
-    path = target / SETTINGS
-    if not path.is_file():
-        if target.exists() and any(path.name[0] != '.' for path in target.iterdir()):
-            raise ValueError(f'{target} holds other files; choose a new folder.')
-        target.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            part.write_text(json.dumps(settings) + '\n')
-    begun = read_json(path)
-    if begun != settings:
-        raise ValueError(f'{target} was started with {begun}, not {settings}: choose another one.')
 
 
 def _read_failures(target: Path) -> dict[str, str]:
