@@ -33,6 +33,7 @@ def apply() -> None:
     hide_warnings()
     require_mmcv()
     stand_in_for_drn()
+    leave_out_multimodal()
     names_of_numpy_1()
     know_our_configs()
     avoid_mps()
@@ -78,6 +79,35 @@ def stand_in_for_drn() -> None:
     vars(package).update(__path__=[], drn=module)
     vars(module).update(DRN=DRN)
     sys.modules.update({package.__name__: package, module.__name__: module})
+
+
+# What MMAction2's multimodal models import: transformers 4.57 lacks it, and timm can be missing
+MULTIMODAL = {
+    'transformers.modeling_utils': (
+        *('apply_chunking_to_forward', 'find_pruneable_heads_and_indices', 'prune_linear_layer'),
+    ),
+    'timm.models.layers': ('DropPath',),
+}
+
+
+def leave_out_multimodal() -> None:
+    """Let ``import mmaction.models`` succeed where its multimodal models cannot be imported.
+
+    It imports them wherever transformers is installed. Without them, it registers stand-ins.
+    """
+    from mmaction.utils import dependency
+
+    if not dependency.WITH_MULTIMODAL:
+        return
+    try:
+        loads = all(
+            hasattr(importlib.import_module(module), name)
+            for module, names in MULTIMODAL.items()
+            for name in names
+        )
+    except ImportError:
+        loads = False
+    dependency.WITH_MULTIMODAL = loads
 
 
 # Names that numpy 2 has removed, and where the evaluation of mmaction2 1.2 uses them

@@ -2,6 +2,7 @@ import sys
 import warnings
 from importlib import util
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from mmaction.evaluation import average_recall_at_avg_proposals
 from mmaction.evaluation.functional.ava_evaluation import metrics
 from mmaction.registry import MODELS
+from mmaction.utils import dependency
 from mmengine.config import Config
 
 from cvrl_mm import compat
@@ -34,6 +36,21 @@ def test_drn_is_stood_in_for_only_where_it_is_missing(
     compat.stand_in_for_drn()
     with pytest.raises(ImportError, match='mmaction2#2714'):
         sys.modules[name].drn.DRN()
+
+
+@pytest.mark.parametrize('names, loads', [(['prune_linear_layer'], False), (None, True)])
+def test_multimodal_models_are_left_out_where_they_cannot_be_imported(
+    names: list[str] | None, loads: bool, monkeypatch: pytest.MonkeyPatch
+):
+    for module, all_names in compat.MULTIMODAL.items():
+        stub = SimpleNamespace(**dict.fromkeys(names or all_names))
+        monkeypatch.setitem(sys.modules, module, stub)
+    monkeypatch.setattr(dependency, 'WITH_MULTIMODAL', True)
+    compat.leave_out_multimodal()
+    assert dependency.WITH_MULTIMODAL is loads
+    monkeypatch.setitem(sys.modules, 'timm.models.layers', None)  # not installed
+    compat.leave_out_multimodal()
+    assert not dependency.WITH_MULTIMODAL
 
 
 def test_mmactions_metrics_run_under_any_numpy():
