@@ -202,17 +202,18 @@ def largest_batch(recompute: dict, **options: object) -> dict[str, Any]:
     return found if fits else dict(outcome='out of memory')
 
 
-def kernels() -> dict[str, Any]:
-    """Measure the thirty kernels that take most of a step, in ms per step."""
+def operations() -> dict[str, Any]:
+    """Measure the thirty operations whose kernels take most of a step, in ms per step."""
     config = load_config(K400)
     step, videos = TrainingStep(config), config.train_dataloader.batch_size
     step.measure(videos, steps=1)  # cuDNN searches in its first step
     with torch.profiler.profile() as profiler:
         step.measure(videos, steps=1)  # after two warm-up steps
+    time_of = 'self_device_time_total' if ON_GPU else 'self_cpu_time_total'
     times = {
-        event.key: event.self_device_time_total / 3e3
+        event.key: getattr(event, time_of) / 3e3
         for event in profiler.key_averages()
-        if event.device_type.name == DEVICE.type.upper() and not event.is_user_annotation
+        if event.device_type.name == 'CPU' and not event.is_user_annotation
     }
     return dict(sorted(times.items(), key=lambda item: -item[1])[:30])
 
@@ -366,7 +367,7 @@ def rows(videos: Videos) -> dict[str, Row]:
         'step': Row('step', training_step),
         'step, one rank of NCCL': Row('step', training_step, dict(ranks=True)),
         'step, 80 GB': Row('step', step_on_smaller_gpu),
-        'kernels, ms': Row('step', kernels),
+        'operations, ms': Row('step', operations),
         'step, channels last': Row('step', training_step, last),
         'step, device augmentation': Row('step', training_step, dict(name=AUGMENTED)),
         TRAINING: Row('loader', training, dict(videos=videos, workers=workers), 240),
