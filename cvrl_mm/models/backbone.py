@@ -14,7 +14,7 @@ from torch.autograd import Function
 from torch.nn.modules.utils import _triple
 from torch.serialization import safe_globals
 
-from .norm import LARGEST, ClipBatchNorm3d, by_parts, normalised, recomputed
+from .norm import LARGEST, by_parts, normalised, recomputed
 from .weights import STAND_INS, check_pretrained
 
 # Standard deviation of a standard normal distribution truncated at -2 and 2.
@@ -91,9 +91,6 @@ class R3DSlow(ResNet3dSlowOnly):
             zero_init_residual=zero_init_residual,
             **kwargs,
         )
-        for module in self.modules():
-            if type(module) is nn.BatchNorm3d:
-                module.__class__ = ClipBatchNorm3d
         pool = self.maxpool
         self.maxpool = FrameMaxPool(
             pool.kernel_size, pool.stride, pool.padding, ceil_mode=padding == 'tf_same'

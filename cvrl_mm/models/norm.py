@@ -40,24 +40,6 @@ def _samples(x: Tensor) -> int:
     return max(LARGEST // max(x[:1].numel(), 1), 1)
 
 
-class ClipBatchNorm3d(nn.BatchNorm3d):
-    """``BatchNorm3d`` that takes the frames of a clip for one tall image, in a view.
-
-    The results are equal. torch has fast CUDA kernels for channels-last images, but not for
-    channels-last clips. Graphs are exported without the views, which would keep other programs
-    from merging the convolution with the norm.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Normalise (N, C, T, H, W)."""
-        if not (self.training or input.is_cuda):
-            return super().forward(input)
-        return super().forward(input.flatten(2, 3)).unflatten(2, input.shape[2:4])
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        """Accept images: ``forward`` has made them."""
-
-
 # -- synchronisation -------------------------------------------------------------------------
 
 
@@ -244,18 +226,18 @@ def normalised(conv: nn.Module, norm: nn.Module, x: Tensor) -> Tensor:
         x: The input, which is kept.
     """
     y = conv(x)
-    count = y.numel()
+    shape = y.shape
     is_cast = y.dtype != conv.weight.dtype
     autocast = torch.autocast(y.device.type, y.dtype) if is_cast else nullcontext()
 
-    def pack(saved: Tensor) -> Tensor | torch.Size:
-        return saved.shape if saved.ndim > 1 and saved.numel() == count else saved
+    def pack(saved: Tensor) -> Tensor | None:
+        return None if saved.shape == shape else saved
 
-    def unpack(kept: Tensor | torch.Size) -> Tensor:
-        if isinstance(kept, Tensor):
+    def unpack(kept: Tensor | None) -> Tensor:
+        if kept is not None:
             return kept
         with torch.no_grad(), autocast:
-            return conv(x).reshape(kept)
+            return conv(x)
 
     with saved_tensors_hooks(pack, unpack):
         return norm(y)

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from cvrl_mm.datasets import stack_collate
 from cvrl_mm.engine.loops import copied_ahead
-from cvrl_mm.models.norm import ClipBatchNorm3d
 
 SHAPE = (2, 3, 4, 32, 32)
 
@@ -68,7 +67,7 @@ def test_batch_norm_is_that_of_the_cpu_also_as_a_rank_of_several(in_group: bool)
     x = torch.randn(4, 8, 2, 8, 8).contiguous(memory_format=torch.channels_last_3d)
     results = []
     for device in ('cpu', 'cuda'):
-        norm, clips = ClipBatchNorm3d(8).to(device), x.detach().to(device).requires_grad_()
+        norm, clips = nn.BatchNorm3d(8).to(device), x.detach().to(device).requires_grad_()
         if in_group and device == 'cuda':
             dist.init_process_group('nccl', store=dist.HashStore(), rank=0, world_size=1)
             norm = nn.SyncBatchNorm.convert_sync_batchnorm(norm)

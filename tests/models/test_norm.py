@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 import cvrl_mm.models.norm
 from cvrl_mm.models import R3DSlow
-from cvrl_mm.models.norm import ClipBatchNorm3d, part_of_update
+from cvrl_mm.models.norm import part_of_update
 from tests.ranks import run_ranks
 
 # -- two ranks equal one process, in float64 ---------------------------------------------------
@@ -91,21 +91,6 @@ def test_statistics_are_float32_under_autocast(tmp_path: Path):
 def rows(seed: int, num: int = 5) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(num, 3, dtype=torch.double, generator=generator) * 2 + 1
-
-
-@pytest.mark.parametrize('layout', [torch.contiguous_format, torch.channels_last_3d])
-@pytest.mark.parametrize('training', [True, False])
-def test_clips_are_normalised_as_by_torch(layout: torch.memory_format, training: bool):
-    clips = torch.randn(4, 8, 3, 6, 5).contiguous(memory_format=layout)
-    results = []
-    for norm in (nn.BatchNorm3d(8), ClipBatchNorm3d(8)):
-        x = clips.detach().requires_grad_()
-        y = norm.train(training)(x)
-        y.sin().sum().backward()
-        assert y.stride() == x.stride()
-        results.append([y, x.grad, norm.weight.grad, *norm.buffers()])
-    torch.testing.assert_close(results[1], results[0])
-    assert type(R3DSlow(depth=18, width=0.125).conv1.norm) is ClipBatchNorm3d
 
 
 @pytest.mark.parametrize('momentum', [0.1, 1.0])
