@@ -1,6 +1,6 @@
 """Workarounds for the stack under this package, each with its reason.
 
-Tested are Python 3.13 with torch 2.15 and numpy 2, and Python 3.10 with torch 2.5 and numpy 1. Each
+Tested are Python 3.13 with torch 2.15 and numpy 2, and Python 3.10 with torch 2.6 and numpy 1. Each
 function does nothing where it is not needed, so that an existing MMAction2 setup behaves as before
 when it imports this package. The operators for AVA detection are in ``mmcv_ops.py``.
 """
@@ -16,9 +16,7 @@ from typing import Any
 # Beginnings of warnings at the start of every program, about which a user can do nothing
 WARNINGS = (
     'Fail to import ``MultiScaleDeformableAttention`` from',  # mmcv-lite
-    '`TorchScript` support for functional optimizers is deprecated',  # mmengine on torch 2.5
-    '`torch.cpu.amp.autocast',  # torch 2.5's recomputation
-    'You are using `torch.load` with `weights_only=False`',  # mmengine on torch 2.5
+    '`TorchScript` support for functional optimizers is deprecated',  # mmengine on torch 2.6
     'pkg_resources is deprecated as an API',  # mmengine and mim
     'Multi-processing start method `fork` is different from',  # mmengine, of its own setting
     'Setting OMP_NUM_THREADS environment variable',  # mmengine, with several ranks

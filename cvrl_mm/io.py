@@ -232,6 +232,12 @@ def printable(text: object) -> str:
     return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in str(text))
 
 
+def type_name(config: Mapping) -> str:
+    """Return the class name in a config's ``type``, which may be the class or have a scope."""
+    kind = config.get('type')
+    return getattr(kind, '__name__', str(kind)).rpartition('.')[2]
+
+
 def one_line(error: BaseException) -> str:
     """Return the message of an error in one line, without source locations and times of FFmpeg."""
     if strerror := getattr(error, 'strerror', None):  # of OSError and PyAV's errors

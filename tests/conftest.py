@@ -21,8 +21,6 @@ from mmengine.runner import Runner
 
 from cvrl_mm.synthetic.motion import write_motion_videos
 
-if not hasattr(torch, 'meta'):  # where torch 2.5 looks for the device of a recomputation
-    torch.meta = torch.cpu
 # On cores that other tests or jobs share, waiting threads cost several times what they compute.
 torch.set_num_threads(int(os.environ.setdefault('OMP_NUM_THREADS', '1')))
 

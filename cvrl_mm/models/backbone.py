@@ -14,6 +14,7 @@ from torch.autograd import Function
 from torch.nn.modules.utils import _triple
 from torch.serialization import safe_globals
 
+from ..io import type_name
 from .norm import LARGEST, by_parts, normalised, recomputed
 from .weights import STAND_INS, check_pretrained
 
@@ -192,7 +193,7 @@ class R3DSlow(ResNet3dSlowOnly):
                     truncated_normal_(module.weight)
         if self.init_cfg:
             for cfg in self.init_cfg if isinstance(self.init_cfg, list) else [self.init_cfg]:
-                if cfg['type'] == 'Pretrained':
+                if type_name(cfg) in ('Pretrained', 'PretrainedInit'):
                     check_pretrained(self, cfg['checkpoint'], cfg.get('prefix'))
             with safe_globals(STAND_INS):
                 initialize(self, self.init_cfg)

@@ -1,6 +1,7 @@
 """Load checkpoints without running code from them, and check them before their weights are used."""
 
 import io
+import logging
 import os
 import pickletools
 import re
@@ -11,6 +12,7 @@ from typing import IO, Any
 from zipfile import ZipFile
 
 import torch
+from mmengine.logging import print_log
 from mmengine.runner import CheckpointLoader, Runner
 from torch import Tensor, nn
 from torch.serialization import safe_globals
@@ -19,6 +21,7 @@ from ..io import printable
 
 # Environment variables that torch.load reads if its argument weights_only is not given
 TRUST, DISTRUST = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'
+TRUE = ('1', 'y', 'yes', 'true')  # values by which torch takes them for set
 LARGEST_RATIO = 64  # size of the contents / size of the file; torch does not compress files
 ZIP_MAGIC = b'PK\x03\x04'  # torch takes files that begin with these bytes for zip archives
 LEGACY_PICKLES = 5  # at the start of a file that torch before version 1.6 wrote
@@ -34,6 +37,11 @@ HISTORY = {
     'numpy._core.multiarray': ('_reconstruct', 'scalar'),
 }
 _stock_load_checkpoint = Runner.load_checkpoint
+# Fields of a network that weights fit with any value
+STRIDES = (
+    *('conv1_stride_s', 'conv1_stride_t', 'pool1_stride_s', 'pool1_stride_t'),
+    *('spatial_strides', 'temporal_strides', 'dilations'),
+)
 TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
 
 
@@ -62,17 +70,21 @@ STAND_INS: list[Any] = [
 def refuse_foreign_code() -> None:
     """Make every later ``torch.load`` of this process and its children load weights only.
 
-    mmengine leaves the choice to torch, which before version 2.6 runs the code in every file, and
-    in later versions still in files from the network. ``import cvrl_mm`` alone does not call this;
-    the commands and the training configs of this package do. A user who trusts a file sets the
-    environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
+    mmengine leaves the choice to torch, except for files from the network, whose code it runs.
+    ``import cvrl_mm`` alone does not call this; the commands and the training configs of this
+    package do. A user who trusts a file sets the environment variable
+    ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
 
     When a training is resumed, mmengine would also execute the text ``meta['config']`` of mmcv 1,
     and later remove the best checkpoint so far, whatever file or folder the resumed one names.
     """
     Runner.load_checkpoint = _load_without_traps  # type: ignore[method-assign]
-    if not os.environ.get(TRUST):
+    if not _trusted():
         os.environ[DISTRUST] = '1'
+
+
+def _trusted() -> bool:
+    return os.environ.get(TRUST, '').lower() in TRUE
 
 
 def _load_without_traps(self: Runner, filename: str, *args: Any, **kwargs: Any) -> dict:
@@ -115,9 +127,8 @@ def load_checkpoint(path: str | Path, map_location: str = 'cpu') -> dict[str, An
         is_bomb = _unpacked_bytes(path) > LARGEST_RATIO * size
         if not is_bomb:
             _check_pickles(path)
-            trusted = bool(os.environ.get(TRUST))
             with safe_globals(STAND_INS):
-                loaded = torch.load(path, map_location=map_location, weights_only=not trusted)
+                loaded = torch.load(path, map_location=map_location, weights_only=not _trusted())
             is_bomb = _exceeds(loaded, LARGEST_RATIO * size)
     except OSError:
         raise
@@ -280,6 +291,7 @@ def check_fit(
     mmengine loads the tensors that fit and only logs the others. With a wrong prefix, depth or
     width, a partly or completely random network would then be evaluated. mmengine also does not
     notice that weights were trained with a different padding: they fit, but give wrong features.
+    Other strides and dilations, as detectors have them on purpose, get a warning.
 
     Args:
         module: The network whose weights are to be loaded.
@@ -340,6 +352,19 @@ def check_fit(
             f'{type(module).__name__} has {paddings[0]!r}, which gives wrong features; set '
             'model.backbone to an R3DSlow with the padding of the checkpoint.'
         )
+    described = meta.get('backbone')
+    for field in STRIDES:
+        if not isinstance(described, Mapping) or field not in described:
+            continue
+        value = described[field]
+        value = tuple(value) if isinstance(value, list) else value
+        if any(value != getattr(network, field, value) for network in networks):
+            print_log(
+                f'{name} was trained with {field}={reprlib.repr(value)}, other than this '
+                'network; its features may be worse here.',
+                'current',
+                logging.WARNING,
+            )
 
 
 def padding_of(meta: Mapping[str, Any]) -> str | None:

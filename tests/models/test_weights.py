@@ -15,11 +15,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mmengine.logging import HistoryBuffer
+from mmengine.model import PretrainedInit
 from mmengine.runner import CheckpointLoader
 from torch import nn
 
 from cvrl_mm.convert import extract_backbone, save_weights
-from cvrl_mm.models import R3DSlow
+from cvrl_mm.models import R3DSlow, weights
 from cvrl_mm.models.weights import (
     DISTRUST,
     TRUST,
@@ -213,8 +214,11 @@ def test_an_address_on_the_network_is_not_trusted(
 def test_a_trusted_file_loads_when_the_user_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv(TRUST, '1')
     torch.save(dict(note=functools.partial(int, '3')), tmp_path / 'own.pth')
+    monkeypatch.setenv(TRUST, '0')
+    with pytest.raises(ValueError, match=TRUST):
+        load_checkpoint(tmp_path / 'own.pth')
+    monkeypatch.setenv(TRUST, '1')
     refuse_foreign_code()
     assert not os.environ[DISTRUST]
     assert load_checkpoint(tmp_path / 'own.pth')['note']() == 3
@@ -280,6 +284,23 @@ def test_a_malformed_or_unfit_checkpoint_is_refused(changes: dict, tmp_path: Pat
     torch.save(torch.load(path) | changes, path)
     with pytest.raises(CheckpointMisfitError, match=r'checkpoint\.pth'):
         load(path)
+
+
+def test_other_strides_than_those_of_the_weights_are_named(monkeypatch: pytest.MonkeyPatch):
+    seen: list[str] = []
+    monkeypatch.setattr(weights, 'print_log', lambda text, *args: seen.append(text))
+    net = R3DSlow(18, width=0.125)
+    for strides in ([1, 2, 2, 2], [1, 2, 2, 1]):
+        meta = dict(backbone=dict(type='R3DSlow', spatial_strides=strides))
+        check_fit(net, dict(state_dict=net.state_dict(), meta=meta), 'a.pth')
+    assert len(seen) == 1 and '(1, 2, 2, 1)' in seen[0]
+
+
+@pytest.mark.parametrize('kind', ['mmengine.Pretrained', PretrainedInit])
+def test_initial_weights_are_checked_however_they_are_named(kind: object, tmp_path: Path):
+    init = dict(type=kind, checkpoint=save(tmp_path, depth=18), prefix='backbone.')
+    with pytest.raises(CheckpointMisfitError):
+        R3DSlow(34, width=0.125, init_cfg=init).init_weights()
 
 
 def test_weights_of_the_same_padding_are_accepted(tmp_path: Path):

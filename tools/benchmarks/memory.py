@@ -102,8 +102,6 @@ def training_memory(config: Config) -> TrainingMemory | None:
     values = 3 * shape.clips * shape.frames * shape.height * shape.width  # per video
     chunk = min(config.model.get('chunk_size') or videos, videos)
 
-    if not hasattr(torch, 'meta'):  # where torch 2.5 looks for the device of a recomputation
-        torch.meta = torch.cpu
     with torch.device('meta'):
         network = MODELS.build({**config.model, 'data_preprocessor': None})
         clips = torch.empty(
