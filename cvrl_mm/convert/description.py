@@ -122,9 +122,16 @@ class ClipInput:
                 clips, the clips have the default length and size.
 
         Raises:
-            ValueError: A value is malformed, or the preprocessor swaps the channels.
+            ValueError: A value is malformed, the preprocessor swaps the channels, or the config is
+                of MMAction2 0.x.
         """
-        preprocessor = config.get('model', {}).get('data_preprocessor') or {}
+        if isinstance(config.get('data'), Mapping) and 'model' in config:
+            raise ValueError(
+                'This config is of MMAction2 0.x, which describes clips and their normalisation in '
+                '`data`; write them into feature_pipeline and model.data_preprocessor.'
+            )
+        model = config.get('model', {})
+        preprocessor = model.get('data_preprocessor') or config.get('data_preprocessor') or {}
         if not isinstance(preprocessor, Mapping):
             raise ValueError(f'data_preprocessor must be a dict, got {short(preprocessor)}.')
         if preprocessor.get('to_rgb'):
@@ -140,7 +147,7 @@ class ClipInput:
             if sampler is not None:
                 found['clip_len'] = sampler['clip_len']
                 found['frame_interval'] = sampler.get('frame_interval', 1)
-                found['fps'] = sampler.get('fps')
+                found['fps'] = sampler.get('fps', sampler.get('target_fps'))
                 if 'Uniform' in str(sampler.get('type')):
                     print_log(
                         f'{short(sampler["type"])} spreads the frames of a clip over the whole '
@@ -245,7 +252,10 @@ def read_config_text(text: str) -> dict[str, Any]:
 
 
 class _DictCalls(ast.NodeTransformer):
-    """Replace ``dict(a=1)`` by ``{'a': 1}``, and ``dict({'a-b': 1})`` by its argument."""
+    """Replace ``dict(a=1)`` by ``{'a': 1}``, ``dict({'a-b': 1})`` by its argument, and ``inf``."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(float(node.id)) if node.id in ('inf', 'nan') else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

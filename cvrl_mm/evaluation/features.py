@@ -66,6 +66,8 @@ def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> Ba
     init_default_scope(config.get('default_scope', 'mmaction'))
     set_random_seed(config.get('randomness', {}).get('seed'))
     parts = copy.deepcopy(config.model)
+    if 'data_preprocessor' in config:  # as mmengine's runner does
+        parts.setdefault('data_preprocessor', config.data_preprocessor)
     weights = None
     if checkpoint is not None:
         # read before the network is built, so that a wrong file is reported immediately

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import ChainedScheduler, CosineAnnealingLR, LinearLR
 
 from ..datasets.lists import check_labels
-from ..io import progress
+from ..io import progress, type_name
 from .features import build_recognizer, extract_features, list_features
 from .knn import neighbour_report, warn_about_overlap
 
@@ -102,7 +102,7 @@ class ProbeSchedule:
         warmup_epochs = sum(
             s['end'] / (1 if s.get('by_epoch', True) else steps_per_epoch)
             for s in cfg.param_scheduler
-            if s['type'] == 'LinearLR'
+            if type_name(s) == 'LinearLR'
         )
         return cls(cfg.train_cfg.max_epochs, warmup_epochs, batch_size)
 

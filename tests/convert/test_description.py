@@ -49,6 +49,7 @@ def loader(**dataset: object) -> dict:
         ('cvrl/pretrain_k400.py', (16, 2, 224)),
         (loader(pipeline=[dict(clip_len=4)]), (4, 1, 256)),
         (dict(loader(pipeline=[SAMPLER]), feature_pipeline=[dict(clip_len=5)]), (5, 1, 256)),
+        (dict(loader(pipeline=[SAMPLER]), data_preprocessor=dict(std=[1] * 3)), (4, 3, 256)),
         (loader(datasets=[dict(pipeline=[SAMPLER, dict(scale=(48, 48))])]), (4, 3, 48)),
         (
             loader(
@@ -68,6 +69,16 @@ def test_configs_tell_their_clips(config, expected):
     assert (clips.mean, clips.std) == ((0,) * 3, (255 if is_file else 1,) * 3)
     assert clips.fps == (25 if is_file else None)
     assert ClipInput.from_dict(clips.to_dict()) == clips
+
+
+def test_frames_are_counted_at_the_rate_of_the_config():
+    assert ClipInput.from_config(loader(pipeline=[SAMPLER | dict(target_fps=30)])).fps == 30
+
+
+def test_a_config_of_mmaction2_0_is_refused():
+    pipeline = [SAMPLER, dict(type='Normalize', mean=[1] * 3, std=[2] * 3)]
+    with pytest.raises(ValueError, match=r'MMAction2 0\.x'):
+        ClipInput.from_config(dict(model={}, data=dict(test=dict(pipeline=pipeline))))
 
 
 def test_frames_spread_over_the_video_are_named(monkeypatch):
@@ -191,7 +202,7 @@ def test_a_dumped_config_is_read_as_mmengine_reads_it():
     config = Config(
         dict(
             model=dict(type='CVRL', backbone=dict(depth=18, widths=[1, -2.5, None], on=True)),
-            betas=(0.9, 0.99),
+            betas=(0.9, 0.99, float('inf')),
             odd={'a-b': dict(x=1), '1': 'text'},
         )
     )
