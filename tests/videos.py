@@ -7,6 +7,7 @@ from pathlib import Path
 
 import av
 import numpy as np
+from av.stream import Disposition
 
 
 def encode(
@@ -34,10 +35,16 @@ def encode(
         container.mux(stream.encode())
 
 
-def encode_sound(path: Path) -> None:
-    """Write a file that holds sound alone."""
+def encode_sound(path: Path, cover: bool = False) -> None:
+    """Write a file that holds sound alone, or with a picture as its cover."""
     with av.open(str(path), 'w') as container:
         stream = container.add_stream('aac', rate=44100)
+        if cover:
+            picture = container.add_stream('mjpeg', rate=25)
+            picture.width, picture.height, picture.pix_fmt = 64, 48, 'yuvj420p'
+            picture.disposition = Disposition.attached_pic
+            container.mux(picture.encode(av.VideoFrame(64, 48, 'yuvj420p')))
+            container.mux(picture.encode())
         for i in range(8):
             silence = np.zeros((2, 1024), np.float32)
             frame = av.AudioFrame.from_ndarray(silence, 'fltp', 'stereo')

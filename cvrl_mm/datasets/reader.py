@@ -12,6 +12,7 @@ from typing import BinaryIO, cast
 
 import av
 import numpy as np
+from av.stream import Disposition
 from av.video.reformatter import VideoReformatter
 
 from ..io import one_line, printable
@@ -390,7 +391,11 @@ class VideoFile:
         self.container = av.open(source, 'r', container_options=options)
         self._is_at_start = True
         stream = self.container.streams.best('video')
-        if not isinstance(stream, av.VideoStream) or stream.codec_context is None:
+        if (
+            not isinstance(stream, av.VideoStream)
+            or stream.codec_context is None
+            or Disposition.attached_pic in stream.disposition  # the cover of music
+        ):
             raise ValueError('it holds no video, or there is no decoder for its video')
         context = stream.codec_context
         if context.width * context.height > MAX_PIXELS:

@@ -304,12 +304,14 @@ def test_other_formats_are_refused(tmp_path: Path):
     secret = encode(tmp_path / 'secret.mp4')
     content = secret.read_bytes()
     encode_sound(tmp_path / 'sound.mp4')
+    encode_sound(tmp_path / 'cover.mp4', cover=True)
     for name, data in {
         'concat.mp4': f'ffconcat version 1.0\nfile {secret.name}\n'.encode(),
         'list.mp4': f'#EXTM3U\n#EXTINF:1,\n{secret.name}\n#EXT-X-ENDLIST\n'.encode(),
         'picture.mp4': b'GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\1\0\1\0\0\2\2D\1\0;',
         'no codec.mp4': content.replace(b'avc1', b'zzzz').replace(b'avcC', b'zzzz'),
         'sound.mp4': (tmp_path / 'sound.mp4').read_bytes(),
+        'cover.mp4': (tmp_path / 'cover.mp4').read_bytes(),
     }.items():
         (tmp_path / name).write_bytes(data)
         for source in (tmp_path / name, BytesIO(data)):
