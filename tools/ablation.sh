@@ -16,4 +16,4 @@ work_dir=work_dirs/$(basename "$1" .py)
 "$tools/dist_train.sh" "$1" "$2" --resume auto --work-dir "$work_dir"
 WORK_DIR=$work_dir/linear "$tools/train_and_test.sh" \
   "$tools/../configs/linear/linear_k400.py" "$2" \
-  model.backbone.init_cfg.checkpoint="$(cat "$work_dir/last_checkpoint")" "${@:3}"
+  model.backbone.init_cfg.checkpoint="$work_dir/$(basename "$(cat "$work_dir/last_checkpoint")")" "${@:3}"

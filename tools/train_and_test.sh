@@ -17,4 +17,4 @@ if [ $# -gt 2 ]; then
   options+=(--cfg-options "${@:3}")
 fi
 "$tools/dist_train.sh" "$1" "$2" --resume auto "${options[@]}"
-"$tools/dist_test.sh" "$1" "$(cat "$work_dir/last_checkpoint")" "$2" "${options[@]}"
+"$tools/dist_test.sh" "$1" "$work_dir/$(basename "$(cat "$work_dir/last_checkpoint")")" "$2" "${options[@]}"

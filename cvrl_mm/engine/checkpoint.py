@@ -310,7 +310,7 @@ def unwrapped_model(runner: Runner) -> Any:
 def was_restarted() -> bool:
     """Return whether torchrun or Slurm has started this process in the place of another one."""
     counters = ('TORCHELASTIC_RESTART_COUNT', 'SLURM_RESTART_COUNT')
-    return any(os.environ.get(counter, '0') != '0' for counter in counters)
+    return any(os.environ.get(counter) not in (None, '', '0') for counter in counters)
 
 
 def find_checkpoints(folder: Path, patterns: list[str]) -> Iterator[tuple[int, Path]]:

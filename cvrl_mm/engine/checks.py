@@ -10,7 +10,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, Runner
 
 from ..datasets.lists import check_labels
-from ..io import file_sha256
+from ..io import file_sha256, type_name
 from ..models.heads import check_head_channels
 from .checkpoint import is_training, unwrapped_model
 from .loops import check_has_batches
@@ -50,7 +50,7 @@ class ChecksHook(Hook):
         for split in ('train', 'val', 'test'):
             if isinstance(getattr(runner, f'_{split}_loop'), BaseLoop):  # else it is not used
                 dataset = runner.cfg[f'{split}_dataloader'].dataset
-                if dataset.get('type') == 'VideoListDataset':
+                if type_name(dataset) == 'VideoListDataset':
                     check_labels(dataset, head.num_classes)
 
     def before_train(self, runner: Runner) -> None:
@@ -80,11 +80,20 @@ class ChecksHook(Hook):
         checkpoint['meta']['initial_files'] = self.initial
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Compare the files of the initial weights with those of the config.
+        """Compare the initial weights of a training, and the classes of a test, with the config's.
 
         Raises:
-            ValueError: The training to resume began with other weights.
+            ValueError: The training to resume began with other weights, or the classifier to test
+                has other classes than the test list.
         """
+        if not is_training(runner):
+            known = checkpoint.get('meta', {}).get('dataset_meta') or {}
+            classes = getattr(runner.test_dataloader.dataset, 'metainfo', {}).get('classes')
+            if classes and known.get('classes') and list(classes) != list(known['classes']):
+                raise ValueError(
+                    f'{runner._load_from} has other classes than the test list, or in another '
+                    'order; test it with the config of its own training.'
+                )
         former = checkpoint.get('meta', {}).get('initial_files')
         if not (is_training(runner) and runner._resume) or former is None:
             return

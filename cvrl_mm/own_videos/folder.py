@@ -44,7 +44,8 @@ def claim(
 
     The same command, or one without videos and options, continues; a warning says so if lists,
     folders or the encoder have changed. If there is no checkpoint yet, other videos and options, or
-    changed lists, folders and encoders, replace the stored ones.
+    changed lists, folders and encoders, replace the stored ones, and the config is kept as
+    ``config.py.old``.
 
     Args:
         folder: Output folder; it exists.
@@ -92,7 +93,9 @@ def claim(
     if not videos:
         raise ValueError(f'{folder} holds no training to continue; give the videos to train on.')
     command = dict(videos=videos, options=asdict(options), state=state_of(videos, options))
-    config.unlink(missing_ok=True)
+    if config.is_file():
+        config.replace(kept := folder / 'config.py.old')
+        print_log(f'Settings are chosen anew; the former ones are in {kept}.', 'current')
     with replacing(note) as part:
         part.write_text(json.dumps(command, indent=2) + '\n', encoding='utf-8')
     return videos, options, False

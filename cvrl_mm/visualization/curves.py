@@ -31,8 +31,8 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
     """Read the scalars that mmengine has logged in a work folder.
 
     Args:
-        work_dir: Work folder of a runner. A resumed run has one log per start; if several logs
-            have the same step, the last one is used.
+        work_dir: Work folder of a runner. A resumed run has one log per start; each one replaces
+            the steps of earlier ones from its first step on.
 
     Returns:
         For each scalar, its values by step, in ascending order.
@@ -42,6 +42,7 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
     """
     curves: dict[str, Curve] = {}
     for path in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
+        new: dict[str, Curve] = {}
         for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
             if not line.endswith(b'\n'):  # the last one may just be being written
                 continue
@@ -53,7 +54,10 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
                     f'{path}, line {number} is damaged ({error!r}); correct or remove this line.'
                 ) from None
             for name, value in scalars.items():
-                curves.setdefault(name, {})[step] = value
+                new.setdefault(name, {})[step] = value
+        for name, curve in new.items():
+            kept = {k: v for k, v in curves.get(name, {}).items() if k < min(curve)}
+            curves[name] = kept | curve
     return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
 
 

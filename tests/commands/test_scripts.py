@@ -54,7 +54,7 @@ PYTHON = """#!/usr/bin/env bash
 echo "$*" >> calls
 work_dir=$(sed -n 's/.*--work-dir \\([^ ]*\\).*/\\1/p' <<< "$*")
 mkdir -p "$work_dir"
-echo "$work_dir/epoch_7.pth" > "$work_dir/last_checkpoint"
+echo "/where/it/was/epoch_7.pth" > "$work_dir/last_checkpoint"  # the folder was moved
 """
 
 

@@ -1,6 +1,8 @@
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -128,6 +130,20 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
             train(folder, file, 2)
     (tmp_path / 'moved.pth').unlink()
     assert train(folder, None, 3) == 3
+
+
+@pytest.mark.parametrize('classes', [('a', 'b'), ('b', 'a')])
+def test_a_classifier_is_tested_on_its_own_classes(classes: tuple[str, ...]):
+    def of(names: tuple[str, ...]) -> SimpleNamespace:
+        dataset = SimpleNamespace(metainfo=dict(classes=names))
+        return SimpleNamespace(dataset=dataset)
+
+    run: Any = SimpleNamespace(_train_loop=None, _load_from='x.pth', test_dataloader=of(classes))
+    checkpoint = dict(meta=dict(dataset_meta=dict(classes=['a', 'b'])))
+    with (
+        nullcontext() if classes == ('a', 'b') else pytest.raises(ValueError, match='other classes')
+    ):
+        ChecksHook().after_load_checkpoint(run, checkpoint)
 
 
 def test_random_and_remote_initial_weights(tmp_path: Path):

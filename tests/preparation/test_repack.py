@@ -46,6 +46,16 @@ def test_a_folder_is_repacked_and_what_fails_is_copied(root: Path, tmp_path: Pat
     assert repack(root, tmp_path / 'out', SETTINGS).num_skipped == 2
 
 
+def test_two_states_of_a_video_do_not_lie_side_by_side(tmp_path: Path):
+    video = tmp_path / 'root/a.mkv'
+    video.parent.mkdir()
+    encode(video)
+    repack(video.parent, tmp_path / 'out', SETTINGS)
+    video.write_bytes(b'RIFF')
+    assert repack(video.parent, tmp_path / 'out', SETTINGS).failures
+    assert not (tmp_path / 'out/a.mkv.mp4').exists()
+
+
 def test_videos_of_renamed_folders_are_repacked_again(tmp_path: Path):
     for name, size in (('a', (64, 32)), ('b', (32, 64))):
         (tmp_path / 'root' / name).mkdir(parents=True)

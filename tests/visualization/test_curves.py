@@ -24,7 +24,8 @@ def log(work_dir: Path, start: str, lines: list[dict], rest: bytes = b'') -> Pat
 
 def test_a_resumed_run_is_one_curve(tmp_path: Path):
     assert read_curves(tmp_path) == {}
-    log(tmp_path, '20260101_000000', [dict(step=10, loss=3.0, lr=0.1), dict(step=20, loss=9.0)])
+    first = [dict(step=step, loss=9.0) for step in (20, 30)]  # the next one began anew at 15
+    log(tmp_path, '20260101_000000', [dict(step=10, loss=3.0, lr=0.1), *first])
     log(tmp_path, '20260102_000000', [dict(step=20, loss=2.0), dict(step=15, loss=1.0)])
     log(tmp_path, '20260103_000000', [{'step': 30, 'acc/top1': 0.5}], rest=b'{"step": 4')
     expected = {'loss': {10: 3.0, 15: 1.0, 20: 2.0}, 'lr': {10: 0.1}, 'acc/top1': {30: 0.5}}
