@@ -29,8 +29,8 @@ from .synthetic.motion import encode
 
 MIM = Path(__file__).parent / '.mim'
 GIB = 1 << 30
-# Estimated for R3D-50 on an H100 and two clips of 16x224x224; not measured yet
-STEP_SECONDS_PER_VIDEO = 0.6 / 128
+# R3D-50 and two clips of 16x224x224 on an H200 (docs/speed.md)
+STEP_SECONDS_PER_VIDEO = 0.541 / 128
 MORE_SHARED_MEMORY = 'docker run --ipc=host (or --shm-size), or fewer workers'
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
 
@@ -217,7 +217,7 @@ def check_loader(config: Config, ranks: int, seconds: float = 10.0) -> Finding:
     if torch.cuda.is_available() and is_estimated and every > step:
         needed = loader.batch_size / max(rate, 1e-9) / step
         advice = (
-            f'a step may take as little as {step:.1f} s, for which {needed:.0f} cores and workers '
+            f'a step takes about {step:.2f} s on an H200, for which {needed:.0f} cores and workers '
             'per rank are needed; repack the videos (docs/speed.md)'
         )
         return Finding('note', 'loader', seen, advice)
