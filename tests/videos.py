@@ -42,7 +42,7 @@ def encode_sound(path: Path, cover: bool = False) -> None:
         if cover:
             picture = container.add_stream('mjpeg', rate=25)
             picture.width, picture.height, picture.pix_fmt = 64, 48, 'yuvj420p'
-            picture.disposition = Disposition.attached_pic
+            picture.disposition = Disposition.attached_pic.value
             container.mux(picture.encode(av.VideoFrame(64, 48, 'yuvj420p')))
             container.mux(picture.encode())
         for i in range(8):
