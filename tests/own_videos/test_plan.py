@@ -71,7 +71,9 @@ def test_settings_follow_the_machine_and_the_time():
     plan = choose(made(20000, frames=300), Options(), GPU)
     assert (plan['encoder'], plan['clip_len'], plan['frame_interval']) == ('r3d50', 16, 2)
     assert (plan['size'], plan['batch_size']) == (128, 128)  # no larger than the videos
-    assert choose(made(300), Options(), GPU)['encoder'] == 'r3d18'
+    assert plan['workers'] == 15
+    few = choose(made(300), Options(), GPU)
+    assert few['encoder'] == 'r3d18' and few.recipe.hidden_layers < plan.recipe.hidden_layers == 3
 
 
 def test_options_overrule():
@@ -86,9 +88,9 @@ def test_options_overrule():
 @pytest.mark.parametrize(
     ('frames', 'rate', 'machine', 'interval'),
     [
-        (300, 30.0, GPU, 2),  # the paper's 1.07 s
-        (300, 29.97, GPU, 2),  # 1.998 frames
-        (75, 60.0, GPU, 2),  # half of 1.25 s
+        (300, 30.0, GPU, 3),  # 1.6 s
+        (300, 29.97, GPU, 3),  # 2.997 frames
+        (75, 60.0, GPU, 4),  # 90 % of 1.25 s
         (300, 30.0, CPU, 6),  # 1.6 s
         (600, 60.0, CPU, 12),  # twice as many frames in the same time
         (40, 30.0, CPU, 4),  # 90 % of 1.33 s
