@@ -278,6 +278,7 @@ def _write_video(path: Path) -> None:
 def loader_rate(videos: Videos, kind: str, workers: int) -> dict[str, Any]:
     """Measure the videos per second of the training loader with a number of workers."""
     from mmengine.runner import Runner
+    from mmengine.utils.dl_utils import set_multi_processing
 
     batch, measured = (16, 10.0) if ON_GPU else (4, 0.2)
     options = {
@@ -286,7 +287,9 @@ def loader_rate(videos: Videos, kind: str, workers: int) -> dict[str, Any]:
         'train_dataloader.batch_size': batch,
         'train_dataloader.num_workers': workers,
     }
-    loader = Runner.build_dataloader(load_config(K400, **options).train_dataloader, seed=0)
+    config = load_config(K400, **options)
+    set_multi_processing(**config.env_cfg.mp_cfg)  # OpenCV would start a thread per core and worker
+    loader = Runner.build_dataloader(config.train_dataloader, seed=0)
     batches = iter(loader)
     for _ in islice(batches, workers):  # the first batch of each worker
         pass
