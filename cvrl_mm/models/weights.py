@@ -353,18 +353,19 @@ def check_fit(
             'model.backbone to an R3DSlow with the padding of the checkpoint.'
         )
     described = meta.get('backbone')
-    for field in STRIDES:
-        if not isinstance(described, Mapping) or field not in described:
-            continue
-        value = described[field]
-        value = tuple(value) if isinstance(value, list) else value
-        if any(value != getattr(network, field, value) for network in networks):
+    for field in STRIDES if isinstance(described, Mapping) else ():
+        value = _listed(described.get(field))
+        if value is not None and any(value != _listed(getattr(n, field, value)) for n in networks):
             print_log(
                 f'{name} was trained with {field}={reprlib.repr(value)}, other than this '
                 'network; its features may be worse here.',
                 'current',
                 logging.WARNING,
             )
+
+
+def _listed(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value  # JSON has no tuples
 
 
 def padding_of(meta: Mapping[str, Any]) -> str | None:

@@ -105,6 +105,7 @@ def _encode(
     stream = reader.stream
     rate = cast(Fraction, stream.average_rate or Fraction(25))
     time_base = cast(Fraction, stream.time_base)  # PyAV declares another type
+    promised = float((stream.duration or 0) * time_base)
     output = None
     pts: list[int] = []
     duration = 0  # of the last frame; the last image of a screen recording may be shown for long
@@ -124,7 +125,6 @@ def _encode(
         raise ValueError(f'it is damaged: {reader.num_errors} decoder errors')
     writer.mux(output.encode())
     times = (np.array(pts) - pts[0]) * float(time_base)
-    promised = float((stream.duration or 0) * time_base)
     decoded = times[-1] + max(float(1 / rate), float(duration * time_base))
     if decoded < DECODED_SHARE * promised:
         raise ValueError(f'its header states {promised:.1f} s, but {decoded:.1f} s can be decoded')
@@ -132,11 +132,12 @@ def _encode(
 
 
 def _frames(reader: VideoFile, rate: Fraction, time_base: Fraction) -> Iterator[av.VideoFrame]:
-    """Decode upright frames with increasing times."""
+    """Decode upright frames with the times at which they are read, which increase."""
     step = max(1, round(1 / (rate * time_base)))
     last = -step
-    for frame in reader.frames():
-        time = last + step if frame.pts is None else max(last + 1, frame.pts)
+    times = np.rint(reader.times / float(time_base)).astype(int).tolist()
+    for number, frame in reader.numbered_frames():
+        time = max(last + 1, times[number] if number < len(times) else last + step)
         frame = _turn(frame)
         frame.pts, frame.time_base, last = time, time_base, time
         frame.pict_type = 0  # the encoder chooses its key frames

@@ -290,10 +290,10 @@ def test_other_strides_than_those_of_the_weights_are_named(monkeypatch: pytest.M
     seen: list[str] = []
     monkeypatch.setattr(weights, 'print_log', lambda text, *args: seen.append(text))
     net = R3DSlow(18, width=0.125)
-    for strides in ([1, 2, 2, 2], [1, 2, 2, 1]):
+    for strides in ([1, 2, 2, 2], (1, 2, 2, 2), [1, 2, 2, 1]):
         meta = dict(backbone=dict(type='R3DSlow', spatial_strides=strides))
         check_fit(net, dict(state_dict=net.state_dict(), meta=meta), 'a.pth')
-    assert len(seen) == 1 and '(1, 2, 2, 1)' in seen[0]
+    assert len(seen) == 1 and '[1, 2, 2, 1]' in seen[0]
 
 
 @pytest.mark.parametrize('kind', ['mmengine.Pretrained', PretrainedInit])

@@ -11,6 +11,7 @@ import pytest
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.preparation.repack import RepackSettings, _repack_one, repack_video
+from tests.encoding import pack_b_frames
 from tests.videos import turn, write_broken
 
 SMALL = RepackSettings(short_side=32, key_frame_interval=4, crf=10)
@@ -113,6 +114,14 @@ def test_rotation_is_applied(tmp_path: Path):
         assert next(container.decode(video=0)).rotation == 0
 
 
+def test_times_are_those_of_reading_where_the_decoder_gives_others(tmp_path: Path):
+    """As in the AVIs of UCF-101."""
+    repack_video(pack_b_frames(tmp_path / 'a.avi'), tmp_path / 'b.mp4', SMALL)
+    with VideoFile(tmp_path / 'b.mp4') as video:
+        assert video.rate == 25
+        np.testing.assert_allclose(video.times, np.arange(40) / 25)
+
+
 def test_a_broken_source_is_refused(tmp_path: Path):
     turn(encode(tmp_path / 'tilted.mp4'), 30)
     for source in write_broken(tmp_path):
@@ -148,7 +157,7 @@ def test_a_last_frame_that_is_shown_for_long(tmp_path: Path):
 
 def test_an_outcome_that_differs_is_refused(tmp_path: Path, monkeypatch):
     source = encode(tmp_path / 'a.mp4')
-    monkeypatch.setattr(VideoFile, 'times', np.zeros(19))
+    monkeypatch.setattr(VideoFile, 'times', np.arange(19) / 25)
     with pytest.raises(ValueError, match='20 frames were encoded, 20 decoded and 19 counted'):
         repack_video(source, tmp_path / 'b.mp4', SMALL)
 
