@@ -86,9 +86,9 @@ class ChecksHook(Hook):
             ValueError: The training to resume began with other weights, or the classifier to test
                 has other classes than the test list.
         """
-        if not is_training(runner):
+        if isinstance(runner._test_loop, BaseLoop):
             known = checkpoint.get('meta', {}).get('dataset_meta') or {}
-            classes = getattr(runner.test_dataloader.dataset, 'metainfo', {}).get('classes')
+            classes = getattr(runner._test_loop.dataloader.dataset, 'metainfo', {}).get('classes')
             if classes and known.get('classes') and list(classes) != list(known['classes']):
                 raise ValueError(
                     f'{runner._load_from} has other classes than the test list, or in another '

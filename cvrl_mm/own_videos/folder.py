@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import count
 from os import fsencode
 from os.path import abspath, getsize, isfile, realpath
 from pathlib import Path
@@ -45,7 +46,7 @@ def claim(
     The same command, or one without videos and options, continues; a warning says so if lists,
     folders or the encoder have changed. If there is no checkpoint yet, other videos and options, or
     changed lists, folders and encoders, replace the stored ones, and the config is kept as
-    ``config.py.old``.
+    ``config.py.oldN``.
 
     Args:
         folder: Output folder; it exists.
@@ -94,7 +95,8 @@ def claim(
         raise ValueError(f'{folder} holds no training to continue; give the videos to train on.')
     command = dict(videos=videos, options=asdict(options), state=state_of(videos, options))
     if config.is_file():
-        config.replace(kept := folder / 'config.py.old')
+        names = (folder / f'config.py.old{i}' for i in count(1))
+        config.replace(kept := next(path for path in names if not path.exists()))
         print_log(f'Settings are chosen anew; the former ones are in {kept}.', 'current')
     with replacing(note) as part:
         part.write_text(json.dumps(command, indent=2) + '\n', encoding='utf-8')

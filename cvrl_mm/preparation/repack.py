@@ -280,9 +280,9 @@ def repack(
         part.write_text(lines, 'utf-8', 'surrogateescape')
     names: dict[str, str | None] = {video: new_name(video) for video in videos}
     for video in failures:
-        if new_name(video) != video:  # of an earlier state of this video
-            (target / new_name(video)).unlink(missing_ok=True)
         names[video] = video if _copy(root / video, target / video) else None
+        if names[video] != new_name(video) and names[video]:  # of an earlier state of this video
+            (target / new_name(video)).unlink(missing_ok=True)
     if not source.is_dir():
         with replacing(target / source.name) as part, part.open('w', encoding='utf-8') as file:
             for path, label in entries:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from os.path import getmtime
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,10 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
     """Read the scalars that mmengine has logged in a work folder.
 
     Args:
-        work_dir: Work folder of a runner. A resumed run has one log per start; each one replaces
-            the steps of earlier ones from its first step on.
+        work_dir: Work folder of a runner. A resumed run has one log per start; if several logs
+            have the same step, the last one is used. Steps after the end of the last training's
+            log are of another training in this folder, and left out if this log is also the
+            youngest (after a change of the time zone, names mislead).
 
     Returns:
         For each scalar, its values by step, in ascending order.
@@ -41,6 +44,7 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
         ValueError: A log is damaged. The message names the file and the line.
     """
     curves: dict[str, Curve] = {}
+    trainings: list[tuple[float, dict[str, Curve]]] = []  # a test logs no learning rate
     for path in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
         new: dict[str, Curve] = {}
         for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
@@ -56,8 +60,12 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
             for name, value in scalars.items():
                 new.setdefault(name, {})[step] = value
         for name, curve in new.items():
-            kept = {k: v for k, v in curves.get(name, {}).items() if k < min(curve)}
-            curves[name] = kept | curve
+            curves[name] = curves.get(name, {}) | curve
+        if 'lr' in new:
+            trainings.append((getmtime(path), new))
+    if trainings and trainings[-1][0] == max(time for time, _ in trainings):
+        for name, curve in trainings[-1][1].items():
+            curves[name] = {k: v for k, v in curves[name].items() if k <= max(curve)}
     return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
 
 

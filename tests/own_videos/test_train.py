@@ -249,7 +249,7 @@ def test_before_the_first_step_the_options_may_change(tmp_path: Path):
         assert claim(out, sources, default, given=False) == (videos, first, True)
     assert claim(out, [], Options(steps=5)) == (videos, Options(steps=5), False)
     assert not (out / 'config.py').exists()  # it is of the other options
-    assert (out / 'config.py.old').exists()  # and may have been edited
+    assert (out / 'config.py.old1').exists()  # and may have been edited
     assert claim(out, [], default) == (videos, default, False)  # --seed 0 is an option, too
     claim(out, videos, first)
     assert claim(out, other, default, given=False) == (other, default, False)

@@ -54,6 +54,13 @@ def test_two_states_of_a_video_do_not_lie_side_by_side(tmp_path: Path):
     video.write_bytes(b'RIFF')
     assert repack(video.parent, tmp_path / 'out', SETTINGS).failures
     assert not (tmp_path / 'out/a.mkv.mp4').exists()
+    encode(video)
+    for rank in range(2):  # which leave the list of failures as it is
+        repack(video.parent, tmp_path / 'out', SETTINGS, rank=rank, size=2)
+    (tmp_path / 'list').write_text('a.mkv\n')
+    video.unlink()  # the new file is the only one
+    report = repack(tmp_path / 'list', tmp_path / 'out', SETTINGS, video.parent)
+    assert report.failures and (tmp_path / 'out/a.mkv.mp4').exists()
 
 
 def test_videos_of_renamed_folders_are_repacked_again(tmp_path: Path):
