@@ -125,7 +125,7 @@ class ClipInput:
             ValueError: A value is malformed, the preprocessor swaps the channels, or the config is
                 of MMAction2 0.x.
         """
-        if isinstance(config.get('data'), Mapping) and 'model' in config:
+        if isinstance(config.get('data'), Mapping) and not {*LOADERS} & {*config}:
             raise ValueError(
                 'This config is of MMAction2 0.x, which describes clips and their normalisation in '
                 '`data`; write them into feature_pipeline and model.data_preprocessor.'

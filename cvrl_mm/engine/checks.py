@@ -31,6 +31,7 @@ class ChecksHook(Hook):
       evaluating a second checkpoint in the folder of the first evaluation would continue that one,
       or test it again if it is finished. Files are compared by their content. A file that no
       longer exists may be left out of the config.
+    - A classifier is tested on a list with the same classes in the same order, if both state them.
     """
 
     def before_run(self, runner: Runner) -> None:
