@@ -79,33 +79,17 @@ def stand_in_for_drn() -> None:
     sys.modules.update({package.__name__: package, module.__name__: module})
 
 
-# What MMAction2's multimodal models import: transformers 4.57 lacks it, and timm can be missing
-MULTIMODAL = {
-    'transformers.modeling_utils': (
-        *('apply_chunking_to_forward', 'find_pruneable_heads_and_indices', 'prune_linear_layer'),
-    ),
-    'timm.models.layers': ('DropPath',),
-}
-
-
 def leave_out_multimodal() -> None:
     """Let ``import mmaction.models`` succeed where its multimodal models cannot be imported.
 
-    It imports them wherever transformers is installed. Without them, it registers stand-ins.
+    It imports them wherever transformers is installed. They need timm, and names that transformers
+    4.56 has no longer. Without them, it registers stand-ins.
     """
     from mmaction.utils import dependency
 
-    if not dependency.WITH_MULTIMODAL:
-        return
-    try:
-        loads = all(
-            hasattr(importlib.import_module(module), name)
-            for module, names in MULTIMODAL.items()
-            for name in names
-        )
-    except ImportError:
-        loads = False
-    dependency.WITH_MULTIMODAL = loads
+    if dependency.WITH_MULTIMODAL:
+        is_new = dependency.satisfy_requirement('transformers>=4.56.0')
+        dependency.WITH_MULTIMODAL = not is_new and importlib.util.find_spec('timm') is not None
 
 
 # Names that numpy 2 has removed, and where the evaluation of mmaction2 1.2 uses them
