@@ -281,7 +281,7 @@ def repack(
     names: dict[str, str | None] = {video: new_name(video) for video in videos}
     for video in failures:
         names[video] = video if _copy(root / video, target / video) else None
-        if names[video] != new_name(video) and names[video]:  # of an earlier state of this video
+        if names[video] not in (None, new_name(video)):  # of an earlier state of this video
             (target / new_name(video)).unlink(missing_ok=True)
     if not source.is_dir():
         with replacing(target / source.name) as part, part.open('w', encoding='utf-8') as file:

@@ -55,7 +55,7 @@ def test_two_states_of_a_video_do_not_lie_side_by_side(tmp_path: Path):
     assert repack(video.parent, tmp_path / 'out', SETTINGS).failures
     assert not (tmp_path / 'out/a.mkv.mp4').exists()
     encode(video)
-    for rank in range(2):  # which leave the list of failures as it is
+    for rank in range(2):  # shares do not write the list of failures
         repack(video.parent, tmp_path / 'out', SETTINGS, rank=rank, size=2)
     (tmp_path / 'list').write_text('a.mkv\n')
     video.unlink()  # the new file is the only one
