@@ -83,13 +83,16 @@ class AtomicCheckpointHook(CheckpointHook):
 
     Args:
         **kwargs: The arguments of ``CheckpointHook``, besides ``out_dir`` and ``backend_args``:
-            checkpoints are in the work dir.
+            checkpoints are in the work dir, where a resumed run looks for them.
+
+    Raises:
+        TypeError: One of these two is given.
     """
 
     max_keep_ckpts: int
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs, backend_args=dict(backend='atomic'))
+        super().__init__(**kwargs, out_dir=None, backend_args=dict(backend='atomic'))
         # Outdated checkpoints are removed here; mmengine does so before it writes the next one
         self.num_kept, self.max_keep_ckpts = self.max_keep_ckpts, -1
         self._lock = ExitStack()

@@ -17,6 +17,7 @@ from mmengine.registry import OPTIMIZERS
 from mmengine.runner import Runner
 from torch.optim import SGD
 
+from cvrl_mm.engine import AtomicCheckpointHook
 from cvrl_mm.models.weights import CheckpointMisfitError
 from tests.processes import end, exit_codes, start
 from tests.ranks import run_ranks
@@ -233,6 +234,12 @@ def train_until_killed(folder: Path) -> None:
     unending = runner(folder, epochs=1)
     unending.train_loop.run = lambda: (folder / 'started').touch() or time.sleep(600)
     unending.train()
+
+
+@pytest.mark.parametrize('name', ['out_dir', 'backend_args'])
+def test_checkpoints_are_where_a_resumed_run_looks_for_them(name: str):
+    with pytest.raises(TypeError, match=name):
+        AtomicCheckpointHook(**{name: 'elsewhere'})
 
 
 def test_a_folder_has_one_run(tmp_path: Path):
