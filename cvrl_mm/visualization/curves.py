@@ -32,10 +32,10 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
     """Read the scalars that mmengine has logged in a work folder.
 
     Args:
-        work_dir: Work folder of a runner. A resumed run has one log per start; if several logs
-            have the same step, the last one is used. Steps after the end of the last training's
-            log are of another training in this folder, and left out if this log is also the
-            youngest (after a change of the time zone, names mislead).
+        work_dir: Work folder of a runner. A resumed run has one log per start. From the step at
+            which a later training log begins, it replaces the earlier logs, which may be of another
+            training in this folder. Logs whose names and dates disagree in their order, as after a
+            change of the time zone, replace only equal steps.
 
     Returns:
         For each scalar, its values by step, in ascending order.
@@ -44,7 +44,7 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
         ValueError: A log is damaged. The message names the file and the line.
     """
     curves: dict[str, Curve] = {}
-    trainings: list[tuple[float, dict[str, Curve]]] = []  # a test logs no learning rate
+    newest = 0.0
     for path in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
         new: dict[str, Curve] = {}
         for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
@@ -59,13 +59,13 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
                 ) from None
             for name, value in scalars.items():
                 new.setdefault(name, {})[step] = value
+        replaces = 'lr' in new and getmtime(path) >= newest  # a test logs no learning rate
+        newest = max(newest, getmtime(path))
         for name, curve in new.items():
-            curves[name] = curves.get(name, {}) | curve
-        if 'lr' in new:
-            trainings.append((getmtime(path), new))
-    if trainings and trainings[-1][0] == max(time for time, _ in trainings):
-        for name, curve in trainings[-1][1].items():
-            curves[name] = {k: v for k, v in curves[name].items() if k <= max(curve)}
+            former = curves.get(name, {})
+            if replaces:
+                former = {step: x for step, x in former.items() if step < min(curve)}
+            curves[name] = former | curve
     return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
 
 

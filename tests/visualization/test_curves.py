@@ -25,17 +25,17 @@ def log(work_dir: Path, start: str, lines: list[dict], rest: bytes = b'') -> Pat
 
 def test_a_resumed_run_is_one_curve(tmp_path: Path):
     assert read_curves(tmp_path) == {}
-    first = [dict(step=step, loss=9.0) for step in (20, 30)]
+    first = [dict(step=step, loss=9.0) for step in (18, 20, 30)]
     log(tmp_path, '20260101_000000', [dict(step=10, loss=3.0, lr=0.1), *first])
     second = [dict(step=20, loss=2.0, lr=0.2), {'step': 15, 'loss': 1.0, 'acc/top1': 0.4}]
     resumed = log(tmp_path, '20260102_000000', second)
     log(tmp_path, '20260103_000000', [{'step': 0, 'acc/top1': 0.5}], rest=b'{"step": 4')  # a test
-    loss = {10: 3.0, 15: 1.0, 20: 2.0}  # 30 was not reached again
+    loss = {10: 3.0, 15: 1.0, 20: 2.0}  # 18 and 30 were not logged again
     expected = {'loss': loss, 'lr': {10: 0.1, 20: 0.2}, 'acc/top1': {0: 0.5, 15: 0.4}}
     curves = read_curves(tmp_path)
     assert curves == expected and list(curves['loss']) == [10, 15, 20]
     os.utime(resumed, (0, 0))  # the time zone has changed
-    assert read_curves(tmp_path)['loss'] == {**loss, 30: 9.0}
+    assert read_curves(tmp_path)['loss'] == {**loss, 18: 9.0, 30: 9.0}
 
 
 @pytest.mark.parametrize('line', [b'{"step" 2}', b'[1]', b'{"loss": 1.0}', b'{"step": null}'])
