@@ -5,6 +5,7 @@ import inspect
 import runpy
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from typing import Any
 import mmaction
 import torch
 from mmengine.config import Config, DictAction
-from mmengine.dist import init_dist
+from mmengine.dist import init_dist, is_distributed
 from mmengine.runner import Runner
 
 from .io import printable
@@ -40,13 +41,17 @@ def plain_errors(only_own: bool = False) -> Iterator[None]:
     Expected are errors that this package raises, those whose class it defines and, unless
     ``only_own``, all errors of inputs: ``OSError``, ``ValueError``, ``ImportError`` and
     ``UnpicklingError``. Where these can come from other code, as in a training by a config, use
-    ``only_own``.
+    ``only_own``. A process group is destroyed at the end, if all went well.
 
     Raises:
         SystemExit: An expected error; or (status 130) Ctrl-C.
     """
     try:
         yield
+        _end_process_group()
+    except SystemExit:  # also of a training that a signal has ended, on all ranks
+        _end_process_group()
+        raise
     except (KeyboardInterrupt, Exception) as error:
         # mmengine replaces any error, also this one, while it formats a config
         if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
@@ -58,6 +63,16 @@ def plain_errors(only_own: bool = False) -> Iterator[None]:
         if not own_raise and not own_class and (only_own or not isinstance(error, INPUT_ERRORS)):
             raise
         raise SystemExit(_sentence(error)) from error
+
+
+def _end_process_group() -> None:
+    """End the threads of a process group; the end of the interpreter can abort in them.
+
+    (pytorch/pytorch#179291)
+    """
+    if is_distributed():
+        time.sleep(0.1)  # torch before 2.9 can hang while a thread still holds a tensor
+        torch.distributed.destroy_process_group()
 
 
 def _sentence(error: Exception) -> str:

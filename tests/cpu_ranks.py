@@ -25,10 +25,19 @@ def environment(folder: Path) -> dict[str, str]:
     site = folder / 'site'
     site.mkdir(exist_ok=True)
     (site / 'sitecustomize.py').write_text(
-        'import os\nif "RANK" in os.environ:\n    import tests.cpu_ranks\n'
+        'import os\n'
+        'if "RANK" in os.environ:\n'
+        '    import atexit, tests.cpu_ranks\n'
+        '    atexit.register(tests.cpu_ranks.refuse_an_open_group)\n'
     )
     root = Path(__file__).parents[1]
     return {**os.environ, 'OMP_NUM_THREADS': '1', 'PYTHONPATH': f'{site}:{root}'}
+
+
+def refuse_an_open_group() -> None:
+    """Fail at the end of a program whose process group, with its threads, still exists."""
+    if dist.is_initialized():
+        os._exit(70)
 
 
 def run_ranks_on_cpu() -> None:
