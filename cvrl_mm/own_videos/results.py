@@ -131,7 +131,8 @@ def plot_over_time(prediction: Prediction, classes: Sequence[str], path: Path) -
 
 def plain(label: str) -> str:
     """Return a printable label of a figure, in which matplotlib finds no formula."""
-    return printable(label).replace('$', r'\$')
+    text = printable(label).replace('$', r'\$')
+    return f' {text}' if text.startswith('_') else text  # a legend leaves out "_name"
 
 
 def print_predictions(

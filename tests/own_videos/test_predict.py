@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from matplotlib.figure import Figure
 from mmaction.evaluation import ConfusionMatrix
 from mmengine.utils import digit_version
 from rich.console import Console
@@ -20,7 +21,7 @@ import cvrl_mm
 from cvrl_mm.convert.export import run_graph
 from cvrl_mm.convert.files import save_weights
 from cvrl_mm.own_videos.predict import Prediction, predict
-from cvrl_mm.own_videos.results import write_report
+from cvrl_mm.own_videos.results import plain, write_report
 from tests.own_videos.folder import BACKBONE, CHANNELS, small_encoder
 from tests.script import run_script
 from tests.videos import encode
@@ -183,3 +184,10 @@ def test_the_graph_of_a_classifier_has_its_classes(tmp_path: Path, monkeypatch, 
     clips = torch.randint(0, 256, (2, 3, 5, 40, 48), dtype=torch.uint8)
     expected = cvrl_mm.load_classifier(path).probabilities(clips)
     torch.testing.assert_close(run_graph(out, clips), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_legend_names_every_class():
+    axes = Figure().subplots()
+    for name in ('_none', '$2 note'):
+        axes.plot([0], [0], label=plain(name))
+    assert [item.get_text() for item in axes.legend().get_texts()] == [' _none', r'\$2 note']
