@@ -42,13 +42,15 @@ enter_environment() {
       echo "Python $* is needed (one of them), and none was found on the PATH or in pyenv." >&2
       return 1
     fi
-    if [ -e "$folder" ] && [ ! -f "$folder/pyvenv.cfg" ] && [ -n "$(ls -A "$folder")" ]; then
-      echo "$folder exists and is not a virtual environment; move it away." >&2
+    if [ -e "$folder" ] && [ ! -e "$folder/made_by_install_sh" ] && [ -n "$(ls -A "$folder")" ]; then
+      echo "$folder exists, was not made by this script and cannot be used here; move it away." >&2
       return 1
     fi
     echo "Making a virtual environment in $folder with $("$python" --version)"
-    "$python" -m venv --clear "$folder"
+    rm -rf "$folder"
+    mkdir "$folder"
     touch "$folder/made_by_install_sh"
+    "$python" -m venv "$folder"
   fi
   # shellcheck disable=SC1091
   source "$folder/bin/activate"

@@ -196,6 +196,7 @@ def test_an_incomplete_environment_is_made_again_and_a_foreign_folder_kept(tmp_p
     code, text = enter('.venv')
     assert (code, 'Making' in text) == made
     (tmp_path / 'mine/data').mkdir(parents=True)
+    (tmp_path / 'mine/pyvenv.cfg').touch()
     assert enter('mine')[0] == 1 and (tmp_path / 'mine/data').is_dir()
 
 

@@ -14,11 +14,11 @@ import argparse
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -303,8 +303,6 @@ def loader_rate(videos: Videos, kind: str, workers: int) -> dict[str, Any]:
 def training(videos: Videos, workers: int) -> dict[str, Any]:
     """Run ``tools/train.py`` and read the speed from its log."""
     batch = load_config(K400).train_dataloader.batch_size
-    work_dir = videos.folder / 'training'
-    shutil.rmtree(work_dir, ignore_errors=True)  # of an earlier run
     options = {} if ON_GPU else {k: str(v).replace(' ', '') for k, v in SMALL.items()}
     options |= {
         'train_dataloader.dataset.ann_file': videos.write_list('original', STEPS * batch),
@@ -315,15 +313,16 @@ def training(videos: Videos, workers: int) -> dict[str, Any]:
         'default_hooks.checkpoint.interval': 2,
     }
     command = [sys.executable, ROOT / 'tools/train.py', ROOT / 'configs' / K400]
-    command += ['--work-dir', work_dir, '--cfg-options']
-    command += [f'{key}={value}' for key, value in options.items()]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    if done.returncode:
-        lines = done.stderr.splitlines() or ['']
-        error = ([line for line in lines if 'Error' in line] or lines)[-1]
-        raise RuntimeError(f'tools/train.py ended with {done.returncode}: {error}')
-    (log,) = work_dir.glob('*/vis_data/scalars.json')
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    command += ['--cfg-options', *(f'{key}={value}' for key, value in options.items())]
+    with tempfile.TemporaryDirectory(dir=videos.folder) as work_dir:
+        command += ['--work-dir', work_dir]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        if done.returncode:
+            lines = done.stderr.splitlines() or ['']
+            error = ([line for line in lines if 'Error' in line] or lines)[-1]
+            raise RuntimeError(f'tools/train.py ended with {done.returncode}: {error}')
+        (log,) = Path(work_dir).glob('*/vis_data/scalars.json')
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
     last = [line for line in lines if 'time' in line][-1]  # means of the last steps
     return dict(
         steps=last['step'],
@@ -519,7 +518,9 @@ def main() -> None:
         parser.error(f'--only must be one of: {"; ".join(found)}')
     machine, results = describe_machine(), {}
     with suppress(OSError, ValueError, KeyError):
-        results = json.loads((args.out / 'results.json').read_text('utf-8'))['results']
+        earlier = json.loads((args.out / 'results.json').read_text('utf-8'))
+        if earlier['machine'] == json.loads(json.dumps(machine)):
+            results = earlier['results']
     names = [args.only] if args.only else [*found]
     for _, group in groupby(names, lambda name: found[name].process):
         for name, result in measure([*group], videos, deadline):

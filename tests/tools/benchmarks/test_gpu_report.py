@@ -136,6 +136,8 @@ def test_each_result_is_written_and_kept(
     assert run('--minutes', 0) == second
     with pytest.raises(SystemExit):
         run('--only', 'nonsense')
+    monkeypatch.setattr(report, 'describe_machine', lambda: dict(gpu='another'))
+    assert list(run('--only', 'step')) == ['step']
 
 
 def test_recommends_by_what_was_measured(report: ModuleType):
