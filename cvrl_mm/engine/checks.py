@@ -7,13 +7,17 @@ from typing import Any
 from mmengine.dist import all_gather_object, get_world_size
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
-from mmengine.runner import BaseLoop, Runner
+from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
+from ..convert.description import read_config_text
 from ..datasets.lists import check_labels
 from ..io import file_sha256, type_name
 from ..models.heads import check_head_channels
 from .checkpoint import is_training, unwrapped_model
 from .loops import check_has_batches
+
+# Parts of a config that determine what a training learns
+RECIPE = ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg', 'auto_scale_lr', 'randomness')
 
 
 @HOOKS.register_module()
@@ -31,6 +35,8 @@ class ChecksHook(Hook):
       evaluating a second checkpoint in the folder of the first evaluation would continue that one,
       or test it again if it is finished. Files are compared by their content. A file that no
       longer exists may be left out of the config.
+    - A finished training is resumed, as by ``tools/train_and_test.sh``, only with its own config.
+      Otherwise, the result of a test would be taken for that of settings that no step has used.
     - A classifier is tested on a list with the same classes in the same order, if both state them.
     """
 
@@ -84,8 +90,8 @@ class ChecksHook(Hook):
         """Compare the initial weights of a training, and the classes of a test, with the config's.
 
         Raises:
-            ValueError: The training to resume began with other weights, or the classifier to test
-                has other classes than the test list.
+            ValueError: The training to resume began with other weights, or is finished and had
+                another config; or the classifier to test has other classes than the test list.
         """
         if isinstance(runner._test_loop, BaseLoop):
             known = checkpoint.get('meta', {}).get('dataset_meta') or {}
@@ -95,7 +101,8 @@ class ChecksHook(Hook):
                     f'{runner._load_from} has other classes than the test list, or in another '
                     'order; test it with the config of its own training.'
                 )
-        former = checkpoint.get('meta', {}).get('initial_files')
+        meta = checkpoint.get('meta', {})
+        former = meta.get('initial_files')
         if not (is_training(runner) and runner._resume) or former is None:
             return
         none = 'none', ''
@@ -108,6 +115,33 @@ class ChecksHook(Hook):
                     f'{file}, with other content. Choose another --work-dir (WORK_DIR for '
                     'tools/train_and_test.sh), or leave out --resume to start anew.'
                 )
+        by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
+        is_finished = (
+            meta['epoch'] >= runner.max_epochs if by_epoch else meta['iter'] >= runner.max_iters
+        )
+        if is_finished:
+            trained, given = map(_recipe, (meta['cfg'], runner.cfg.pretty_text))
+            if differing := [name for name in given if trained[name] != given[name]]:
+                raise ValueError(
+                    f'The training in {runner.work_dir} is finished, and had another '
+                    f'{", ".join(differing)}. Choose another --work-dir (WORK_DIR for '
+                    'tools/train_and_test.sh), or leave out --resume to start anew.'
+                )
+
+
+def _recipe(text: str) -> dict[str, Any]:
+    """Read what determines a training from the text of its config, besides its data."""
+    config = read_config_text(text)
+    loader = config.get('train_dataloader', {})
+    dataset = loader.get('dataset', {})
+    found = {name: _without_init_cfg(config.get(name)) for name in RECIPE}
+    return found | dict(batch_size=loader.get('batch_size'), pipeline=dataset.get('pipeline'))
+
+
+def _without_init_cfg(config: Any) -> Any:
+    if not isinstance(config, Mapping):
+        return config
+    return {k: _without_init_cfg(v) for k, v in config.items() if k != 'init_cfg'}
 
 
 def _initial_files(config: object, name: str = 'model') -> Iterator[tuple[str, tuple[str, str]]]:

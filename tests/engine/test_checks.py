@@ -96,14 +96,19 @@ def test_refuses_a_head_of_another_width(name: str):
         ChecksHook().before_run(SimpleNamespace(_train_loop=None, model=MODELS.build(config.model)))
 
 
-def train(folder: Path, checkpoint: Path | str | None, epochs: int, resume: bool = True) -> int:
+def train(
+    folder: Path, checkpoint: Path | str | None, epochs: int, resume: bool = True, lr: float = 0.1
+) -> int:
     init_cfg = checkpoint and dict(type='Pretrained', checkpoint=str(checkpoint))
+    model = dict(backbone=dict(init_cfg=init_cfg))
+    optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=lr))
     run = toy_runner(
         folder,
         train_cfg=dict(type='SeededEpochLoop', max_epochs=epochs),
         default_hooks=dict(checkpoint=dict(type='AtomicCheckpointHook', interval=1)),
         custom_hooks=[dict(type='ChecksHook')],
-        cfg=Config(dict(model=dict(backbone=dict(init_cfg=init_cfg)))),
+        optim_wrapper=optim_wrapper,
+        cfg=Config(dict(model=model, optim_wrapper=optim_wrapper)),
         resume=resume,
     )
     run.train()
@@ -131,6 +136,14 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
             train(folder, file, 2)
     (tmp_path / 'moved.pth').unlink()
     assert train(folder, None, 3) == 3
+
+
+def test_a_finished_training_is_resumed_only_with_its_config(tmp_path: Path):
+    for _ in range(2):
+        assert train(tmp_path, None, 1) == 1
+    with pytest.raises(ValueError, match='optim_wrapper'):
+        train(tmp_path, None, 1, lr=0.2)
+    assert train(tmp_path, None, 2, lr=0.2) == 2
 
 
 @pytest.mark.parametrize('classes', [('a', 'b'), ('b', 'a')])
