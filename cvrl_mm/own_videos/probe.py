@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from os import sep
 from os.path import abspath, realpath
 from pathlib import Path
 
@@ -92,7 +93,8 @@ def probe_labels(
     values = sorted(counts)
     targets = torch.tensor([values.index(label_of[name]) for name in names])
     if test is None:
-        apart = None if groups is None else _groups(groups, names)
+        folders = [trained.lists.root, *([] if labels is None else [Path(labels).parent])]
+        apart = None if groups is None else _groups(groups, names, folders)
         folds = split_in_folds(targets, apart)
         for train, part in folds:
             if alone := {*targets[part].tolist()} - {*targets[train].tolist()}:
@@ -198,15 +200,18 @@ def _compare(trained: Trained, index: int, feats: dict[str, Tensor]) -> None:
             )
 
 
-def _groups(pattern: str, names: Sequence[str]) -> list[str]:
-    """Return the group of each video."""
+def _groups(pattern: str, names: Sequence[str], folders: Sequence[Path]) -> list[str]:
+    """Return the group of each video, by its name below one of the folders."""
     try:
         expression = re.compile(pattern)
     except re.error as error:
         raise ValueError(f'--groups {pattern!r} is no regular expression: {error}.') from error
     if expression.groups != 1:
         raise ValueError(f'--groups needs one group, such as "person([0-9]+)", got {pattern!r}.')
-    matches = {name: expression.search(name) for name in names}
+    below = {name: name for name in names}
+    for folder in folders:
+        below = {name: x.removeprefix(abspath(folder) + sep) for name, x in below.items()}
+    matches = {name: expression.search(x) for name, x in below.items()}
     found = {name: match and match[1] for name, match in matches.items()}
     if missing := [name for name, group in found.items() if group is None]:
         raise ValueError(

@@ -10,7 +10,7 @@ from mmengine.logging import print_log
 
 import cvrl_cli
 from cvrl_mm.own_videos.folder import AFTER, FEATURES, Trained
-from cvrl_mm.own_videos.probe import probe_labels, read_labels
+from cvrl_mm.own_videos.probe import _groups, probe_labels, read_labels
 from tests.own_videos.folder import write_folder
 
 NAMES = [f'{"ab"[i % 2]}/{i}.mp4' for i in range(16)]
@@ -107,6 +107,12 @@ def test_groups_are_kept_apart(out: Path, tmp_path: Path):
     for groups in ('p(', 'p', '(x)', '(p)', 'p([0-3])?', all_of_a_class):
         with pytest.raises(ValueError, match='--groups'):
             probe_labels(folder, labels, groups=groups)
+
+
+def test_a_group_is_not_found_in_the_folders_above_a_list(tmp_path: Path):
+    folders = [tmp_path / 'p14', tmp_path / 'p5']
+    names = ['p1_a.mp4', str(folders[0] / 'p1_b.mp4'), str(folders[1] / 'p2.mp4')]
+    assert _groups('p([0-9]+)', names, folders) == ['1', '1', '2']
 
 
 def test_own_split(out: Path, tmp_path: Path):
