@@ -24,6 +24,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PART = '.part'  # in the name of a file that is being written
+# Control characters, line separators, changes of the direction of text, undecodable bytes
+UNPRINTABLE = re.compile('[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
 
 
 @contextmanager
@@ -229,7 +231,7 @@ def is_utf8(name: str) -> bool:
 
 def printable(text: object) -> str:
     """Escape control characters and undecodable bytes in text from outside."""
-    return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode() for c in str(text))
+    return UNPRINTABLE.sub(lambda found: found[0].encode('unicode_escape').decode(), str(text))
 
 
 def type_name(config: Mapping) -> str:

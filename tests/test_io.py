@@ -71,7 +71,8 @@ def test_a_lock_excludes_other_processes_until_its_process_ends(tmp_path: Path) 
 
 
 def test_text_from_outside_is_printed_without_control_characters() -> None:
-    assert printable('a\x1b[2J\n\udcff b') == r'a\x1b[2J\n\udcff b'
+    assert printable('a\x1b[2J\n\udcff b\u202e') == r'a\x1b[2J\n\udcff b\u202e'
+    assert printable('10.00\u202fAM\u3000é') == '10.00\u202fAM\u3000é'  # as on a Mac; other spaces
     assert one_line(OSError(2, 'No such file')) == 'No such file'
     assert one_line(ValueError('a\n  b')) == 'ValueError: a b'
 
