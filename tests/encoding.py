@@ -33,7 +33,7 @@ def encode(
     pix_fmt: str = 'yuv420p',
     gop_size: int = 10,
     options: dict | None = None,
-    first: int = 0,
+    first: float = 0,
     uneven: bool = False,
     container_options: dict | None = None,
 ) -> Path:

@@ -53,12 +53,14 @@ def encode_sound(path: Path, cover: bool = False) -> None:
         container.mux(stream.encode())
 
 
-def turn(path: Path, degrees: int) -> None:
-    """Give an MP4 the matrix by which players turn it clockwise."""
+def turn(path: Path, degrees: int, mirror: bool = False) -> None:
+    """Give an MP4 the matrix by which players turn it clockwise, maybe after a vertical flip."""
     data = bytearray(path.read_bytes())
     at = data.find(b'tkhd') + 44
     cos, sin = (round(f(np.deg2rad(degrees)) * (1 << 16)) for f in (np.cos, np.sin))
-    data[at : at + 36] = struct.pack('>9i', cos, sin, 0, -sin, cos, 0, 0, 0, 1 << 30)
+    flip = -1 if mirror else 1
+    matrix = cos, sin, 0, -sin * flip, cos * flip, 0, 0, 0, 1 << 30
+    data[at : at + 36] = struct.pack('>9i', *matrix)
     path.write_bytes(data)
 
 

@@ -41,8 +41,8 @@ def index_frames(
 
     Frames are identified by their presentation time if the container stores it (MP4, Matroska,
     FLV), or if the presentation order is the order of the file. In all doubtful cases they are
-    counted from the start instead: missing or repeated times, frames shown before the first key
-    frame, and repeated frames.
+    counted from the start instead: missing or repeated times, times that start again, as after a
+    broken connection, frames shown before the first key frame, and repeated frames.
 
     Args:
         container: An open file.
@@ -80,7 +80,9 @@ def index_frames(
         if any(is_corrupt) or (len(pts) < stream.frames and end < expected):
             raise ValueError('it is truncated')
 
+    decoded = [time for time in dts if time is not None]
     is_plain = not num_packed and not num_placeholders and num_vops < 2
+    is_plain &= decoded == sorted(decoded)
     if None not in pts and is_plain and is_key[0]:
         index = _build(*map(np.array, (pts, is_key, hidden)))
         in_order = index is not None and (np.diff(index.shown) == 1).all()

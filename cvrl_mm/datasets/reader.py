@@ -254,11 +254,11 @@ class VideoFile:
         """Convert a frame of :meth:`frames` into an upright image, (H, W, 3) RGB uint8.
 
         Raises:
-            ValueError: The rotation of the video is not a multiple of 90 degrees.
+            ValueError: See :func:`upright`.
         """
         size = self._stored_size = self._stored_size or (frame.width, frame.height)
         image = self._reformatter.reformat(frame, *size, 'rgb24', **ONE_THREAD).to_ndarray()
-        return self.prepare(np.rot90(image, quarter_turns(frame)))
+        return self.prepare(upright(image, frame))
 
     def close(self) -> None:
         """Close the file."""
@@ -310,37 +310,42 @@ class VideoFile:
                 spans.append([first, last])
         found: dict[int, np.ndarray] = {}
         for first, last in spans:
-            found |= self._read_span(index, self._packets_from(index, first), last, by_pts)
+            found |= self._read_span(index, *self._packets_from(index, first), last, by_pts)
         if len(found) < len(wanted):  # for example, a packet is wrongly marked as a key frame
             self._rewind()
-            found |= self._read_span(index, enumerate(self._demux()), spans[-1][1], by_pts)
+            found |= self._read_span(index, 0, self._demux(), spans[-1][1], by_pts)
         return found
 
-    def _packets_from(self, index: FrameIndex, first: int) -> Iterator[tuple[int, av.Packet]]:
-        """Yield packets with their numbers, from packet ``first`` or a key frame before it."""
+    def _packets_from(self, index: FrameIndex, first: int) -> tuple[int, Iterator[av.Packet]]:
+        """Return the packets from packet ``first`` or a key frame before it, and its number."""
         with suppress(StopIteration, av.FFmpegError):
             self._seek(int(index.pts[first]))
             packets = self._demux()
             packet = next(packets)
             places = np.flatnonzero(index.pts == packet.pts)
             if len(places) and places[0] <= first and index.is_key[places[0]]:
-                return enumerate(chain([packet], packets), int(places[0]))
+                return int(places[0]), chain([packet], packets)
         self._rewind()
-        return enumerate(self._demux())
+        return 0, self._demux()
 
     def _read_span(
         self,
         index: FrameIndex,
-        packets: Iterable[tuple[int, av.Packet]],
+        first: int,
+        packets: Iterable[av.Packet],
         last: int,
         by_pts: dict[int | None, int],
     ) -> dict[int, np.ndarray]:
-        """Decode numbered packets up to ``last``; return the requested frames."""
+        """Decode packets, numbered from ``first`` to ``last``; return the requested frames.
+
+        There are none if the first packet only claims to hold a key frame, as those of an
+        H.264 encoder that refreshes the picture gradually.
+        """
         context = self.stream.codec_context
         can_skip = context.codec.canonical_name in SKIPPING_DECODERS
 
         def needed() -> Iterator[av.Packet]:
-            for place, packet in packets:
+            for place, packet in enumerate(packets, first):
                 if packet.pts != index.pts[place]:
                     raise ValueError('its packets differ between two readings')
                 if can_skip:
@@ -349,13 +354,18 @@ class VideoFile:
                 if place == last:
                     return
 
-        frames = (frame for frame in self._decode(needed()) if frame.pts in by_pts)
-        return {by_pts[frame.pts]: self.to_image(frame) for frame in frames}
+        has_key, found = first == 0, {}
+        for frame in self._decode(needed()):
+            has_key |= frame.key_frame and frame.pts == index.pts[first]
+            if frame.pts in by_pts:
+                found[by_pts[frame.pts]] = self.to_image(frame)
+        return found if has_key else {}
 
     def _decode_at(self, times: np.ndarray, latest: float = np.inf) -> list[np.ndarray]:
         """Decode the frames at times (N,) from the current position; return up to N images.
 
-        There are none if the first frame is shown only after ``latest``.
+        Frames before the first key frame may be damaged. There are none if this one is shown only
+        after ``latest``.
         """
         start, unit = self.stream.start_time or 0, float(self.stream.time_base)
         images: list[np.ndarray] = []
@@ -365,6 +375,8 @@ class VideoFile:
             if frame is not None:
                 if frame.pts is None:
                     raise ValueError('a frame has no time; convert the file with ffmpeg')
+                if shown is None and not frame.key_frame and latest < np.inf:
+                    continue
                 time = (frame.pts - start) * unit
                 if shown is None and time > latest:
                     return []
@@ -460,20 +472,31 @@ class VideoFile:
             raise UnreadableVideoError(self.name, reason) from error
 
 
-def quarter_turns(frame: av.VideoFrame) -> int:
-    """Read from a frame's display matrix how many times ``np.rot90`` makes it upright.
+def upright(image: np.ndarray, frame: av.VideoFrame) -> np.ndarray:
+    """Rotate and mirror an image as the display matrix of its frame states.
 
-    A matrix of zeros, which has no angle, does not rotate.
+    A matrix of zeros changes nothing.
+
+    Args:
+        image: The stored image, (H, W, ...).
+        frame: The frame.
+
+    Returns:
+        A view of the image.
 
     Raises:
         ValueError: The angle is not a multiple of 90 degrees.
     """
-    if frame.rotation == NO_ANGLE:
-        return 0
+    matrix = frame.side_data.get('DISPLAYMATRIX')
+    if matrix is None or frame.rotation == NO_ANGLE:
+        return image
     turns, remainder = divmod(frame.rotation, 90)
     if remainder:
         raise ValueError(
             f'it is rotated by {frame.rotation} degrees, not by a multiple of 90; encode it again '
             'with ffmpeg'
         )
-    return turns % 4
+    turned = np.rot90(image, turns)
+    a, b, _, c, d = np.frombuffer(matrix, np.int32)[:5].tolist()
+    # The angle is that of the first axis; in a mirrored image, the other one is reversed
+    return np.flip(turned, turns % 2) if a * d < b * c else turned

@@ -16,7 +16,7 @@ import av
 import numpy as np
 
 from ..datasets.lists import find_videos, parse_line, read_lines
-from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, quarter_turns
+from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, upright
 from ..io import (
     claim_folder,
     file_stamp,
@@ -145,12 +145,12 @@ def _frames(reader: VideoFile, rate: Fraction, time_base: Fraction) -> Iterator[
 
 
 def _turn(frame: av.VideoFrame) -> av.VideoFrame:
-    """Rotate a frame according to its display matrix."""
-    turns = quarter_turns(frame)
-    if not turns:
+    """Rotate and mirror a frame according to its display matrix."""
+    if frame.side_data.get('DISPLAYMATRIX') is None:
         return frame
-    planes = np.rot90(frame.to_ndarray(format='yuv444p'), turns, axes=(1, 2))
-    turned = type(frame).from_ndarray(np.ascontiguousarray(planes, np.uint8), format='yuv444p')
+    planes = upright(frame.to_ndarray(format='yuv444p').transpose(1, 2, 0), frame)
+    planes = np.ascontiguousarray(planes.transpose(2, 0, 1))
+    turned = type(frame).from_ndarray(planes, format='yuv444p')
     turned.colorspace, turned.color_range = frame.colorspace, frame.color_range
     turned.duration = frame.duration or 0
     return turned

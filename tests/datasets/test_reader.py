@@ -11,16 +11,15 @@ import pytest
 
 from cvrl_mm.datasets import VideoFile, reader
 from cvrl_mm.datasets.frame_index import FrameIndex
-from cvrl_mm.datasets.reader import (
-    UnreadableVideoError,
-    quarter_turns,
-)
+from cvrl_mm.datasets.reader import UnreadableVideoError, upright
 from tests.encoding import OPEN_GOP, PYRAMID, X264, decode_all, encode, pack_b_frames
 from tests.videos import encode_sound, turn
 
 QUICK = dict(preset='ultrafast')
 VPX = {'deadline': 'realtime', 'cpu-used': '8'}
 ALT_REF = {'deadline': 'good', 'cpu-used': '5', 'auto-alt-ref': '1', 'lag-in-frames': '16'}
+# The decoder shows damaged frames after a recovery point whose number of the frame is 0
+REFRESH = 'intra-refresh=1:keyint=16:bframes=0:log-level=none'
 HEVC = {**QUICK, 'x265-params': 'log-level=none:bframes=3:pools=none:keyint=10'}
 # Frames of these are found by their times, from key frames.
 TIMED = {
@@ -35,6 +34,7 @@ TIMED = {
     'open GOP.mkv': dict(options={**X264, 'x264-params': OPEN_GOP}),
     'B-frames as references.mp4': dict(options={**X264, 'x264-params': PYRAMID}),
     'intra refresh.mp4': dict(options={**QUICK, 'intra-refresh': '1'}),
+    'intra refresh of 16 frames.mp4': dict(options={'x264-params': REFRESH}),
     'MPEG-4 part 2.mp4': dict(codec='mpeg4', options=dict(bf='2')),
     'MPEG-4 without B-frames.avi': dict(codec='mpeg4'),
     'HEVC.mp4': dict(codec='libx265', options=HEVC),
@@ -97,6 +97,21 @@ def test_counted_frames_are_exact(tmp_path: Path, name: str):
     assert_exact(encode(tmp_path / name, **COUNTED[name]), is_indexed=False)
 
 
+def test_frames_that_only_claim_to_be_key_frames(tmp_path: Path):
+    path = encode(tmp_path / 'a.mp4', 'mpeg4', gop_size=20)
+    path.write_bytes(path.read_bytes().replace(b'stss', b'free'))  # the table of key frames
+    assert_exact(path)
+
+
+@pytest.mark.parametrize('name', ['a.mkv', 'a.webm'])
+def test_appended_recordings_are_counted(tmp_path: Path, name: str):
+    options = dict(codec='libvpx', options=VPX) if name == 'a.webm' else dict(options=X264)
+    path = encode(tmp_path / name, **options)
+    later = encode(tmp_path / f'b{name}', first=0.3, **options)  # at none of the other's times
+    path.write_bytes(path.read_bytes() + later.read_bytes())
+    assert_exact(path, is_indexed=False)
+
+
 @pytest.mark.parametrize(
     ('name', 'codec'),
     [('a.mp4', 'libx264'), ('a.webm', 'libvpx'), ('a.ts', 'libx264'), ('a.flv', 'flv1')],
@@ -136,14 +151,26 @@ def test_rotated_frames_are_upright(tmp_path: Path, degrees: int):
         assert video.read([3])[0].shape[:2] == ((64, 48) if degrees % 180 else (48, 64))
 
 
+@pytest.mark.parametrize(
+    ('degrees', 'corners'), [(0, '2301'), (90, '0213'), (180, '1032'), (270, '3120')]
+)
+def test_mirrored_frames_are_shown_as_by_a_player(tmp_path: Path, degrees: int, corners: str):
+    path = encode(tmp_path / 'a.mp4')
+    turn(path, degrees, mirror=True)
+    with VideoFile(path) as video:
+        shown = upright(np.array([[0, 1], [2, 3]]), next(video.frames()))
+    assert ''.join(map(str, shown.ravel())) == corners
+
+
 def test_a_matrix_without_an_angle_does_not_rotate(tmp_path: Path):
     path = encode(tmp_path / 'a.mp4')
+    expected = decode_all(path)[0]
     data = bytearray(path.read_bytes())
     at = data.find(b'tkhd') + 44
     data[at : at + 36] = bytes(36)
     path.write_bytes(data)
-    with av.open(str(path)) as container:
-        assert quarter_turns(next(container.decode(video=0))) == 0
+    with VideoFile(path) as video:
+        np.testing.assert_array_equal(video.read([0])[0], expected)
 
 
 @pytest.mark.parametrize('order', ['ab', 'ba'])

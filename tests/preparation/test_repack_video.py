@@ -103,9 +103,10 @@ def test_uneven_times_are_kept(tmp_path: Path):
     np.testing.assert_allclose(stored(target)[0], (pts - pts[0]) / 100, atol=2e-3)
 
 
-def test_rotation_is_applied(tmp_path: Path):
+@pytest.mark.parametrize('mirror', [False, True])
+def test_rotation_is_applied(tmp_path: Path, mirror: bool):
     source, target = encode(tmp_path / 'a.mp4'), tmp_path / 'b.mp4'
-    turn(source, 90)
+    turn(source, 90, mirror)
     repack_video(source, target, RepackSettings(crf=5))
     old, new = frames(source), frames(target)
     assert old.shape == new.shape == (20, 128, 64, 3)
