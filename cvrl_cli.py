@@ -39,7 +39,7 @@ SETTINGS: dict[str, tuple[type, str]] = {
         int,
         'videos per step on each device (by the number of videos; at most 128, CPU: 48)',
     ),
-    'lr': (float, 'learning rate (0.004 for 64 videos per step, CPU: 48)'),
+    'lr': (float, 'learning rate (for 48 videos per step: 0.004, r3d18 and r3d50: 0.0005)'),
     'workers': (int, 'processes per device that load videos, 0 for none (by the cores)'),
     'seed': (int, 'of all random draws (0)'),
 }

@@ -20,6 +20,9 @@ WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 LONG_SECONDS = 600  # to read such a file takes twice as long as to decode a clip of it
 MIN_STEPS, EPOCHS = 2000, 100
+# Learning rates (AdamW) for a number of videos per step: of narrow encoders, and of those of full
+# width, which stay at the loss of chance with a higher one (docs/own_videos.md)
+LR_VIDEOS, NARROW_LR, LR = 48, 4e-3, 5e-4
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
 
@@ -60,8 +63,6 @@ class Recipe:
         clip_len: Frames per clip.
         max_size: Largest default side length of the frames, in pixels.
         batch_size: Largest default number of videos per step on each device.
-        lr: Learning rate for ``lr_batch`` videos per step on all devices.
-        lr_batch: See ``lr``.
         hidden_layers: Hidden layers of the projection.
         span_seconds: Longest default span of a clip; see ``span_share``.
         span_share: Largest share of a short video (10th percentile) that a clip spans.
@@ -75,8 +76,6 @@ class Recipe:
     clip_len: int
     max_size: int
     batch_size: int
-    lr: float = 4e-3
-    lr_batch: int = 64
     hidden_layers: int = 3
     span_seconds: float = PAPER_SPAN_SECONDS
     span_share: float = 0.5
@@ -95,7 +94,7 @@ MANY_ON_GPU = Recipe(
 FEW_ON_GPU = replace(
     MANY_ON_GPU, kind=f'on a GPU with fewer than {MANY_VIDEOS} videos', encoder='r3d18', **FEW
 )
-CPU = Recipe('on a CPU', 'tiny', clip_len=8, max_size=64, batch_size=48, lr_batch=48, **FEW)
+CPU = Recipe('on a CPU', 'tiny', clip_len=8, max_size=64, batch_size=48, **FEW)
 LIMITS: dict[str, tuple[float, float]] = dict(  # integers where the option is an integer
     clip_len=(1, 1000),
     frame_interval=(1, 100_000),
@@ -306,7 +305,7 @@ def choose(
             f'A batch of {machine.ranks} x {total // machine.ranks} videos is more than the '
             f'{samples} training videos; give a smaller --batch-size or fewer devices.'
         )
-    take('lr', *_learning_rate(total, options.init is not None, recipe))
+    take('lr', *_learning_rate(total, options.init is not None, network))
     take('workers', *_workers(machine))
     chosen['segment_seconds'] = Setting(
         options.segment_seconds if samples > len(train) else None,
@@ -431,9 +430,10 @@ def _batch_size(samples: int, ranks: int, recipe: Recipe) -> tuple[int, str]:
     return size, reason
 
 
-def _learning_rate(total_batch: int, trained_already: bool, recipe: Recipe) -> tuple[float, str]:
-    lr = recipe.lr * math.sqrt(total_batch / recipe.lr_batch)
-    rule = f'{recipe.lr:g} for {recipe.lr_batch} videos, by the square root of the batch (AdamW)'
+def _learning_rate(total_batch: int, trained_already: bool, network: Network) -> tuple[float, str]:
+    base = NARROW_LR if network.backbone.get('width', 1) < 1 else LR
+    lr = base * math.sqrt(total_batch / LR_VIDEOS)
+    rule = f'{base:g} for {LR_VIDEOS} videos, by the square root of the batch (AdamW)'
     if trained_already:
         lr, rule = lr / 4, f'{rule}, a quarter of it because the weights are trained already'
     return float(f'{lr:.2g}'), rule

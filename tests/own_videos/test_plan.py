@@ -82,7 +82,7 @@ def test_options_overrule():
     assert {name: plan[name] for name in given} == given and plan['encoder'] == 'r3d18'
     start = ENCODERS['r3d18']
     plan = choose(made(300), Options(init='encoder.pth'), CPU, start)
-    assert plan.network is start and (plan['lr'], plan['size']) == (0.001, 64)
+    assert plan.network is start and (plan['lr'], plan['size']) == (0.00013, 64)
 
 
 @pytest.mark.parametrize(
