@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 import av
 import numpy as np
 from av.stream import Disposition
+from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
 
 from ..io import one_line, printable
@@ -37,6 +38,7 @@ SEEK_SECONDS = (0.5, 30)
 PAUSE_SECONDS = 10
 # PyAV before version 17 converts colours in one thread and does not have this argument.
 ONE_THREAD = dict(threads=1) if int(av.__version__.split('.')[0]) >= 17 else {}
+PREDICTED = (PictureType.P, PictureType.B, PictureType.S)  # from other frames
 NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
 
 
@@ -339,7 +341,7 @@ class VideoFile:
         """Decode packets, numbered from ``first`` to ``last``; return the requested frames.
 
         There are none if the first packet only claims to hold a key frame, as those of an
-        H.264 encoder that refreshes the picture gradually.
+        H.264 encoder that refreshes the picture gradually. Some decoders mark no frame as key.
         """
         context = self.stream.codec_context
         can_skip = context.codec.canonical_name in SKIPPING_DECODERS
@@ -356,7 +358,7 @@ class VideoFile:
 
         has_key, found = first == 0, {}
         for frame in self._decode(needed()):
-            has_key |= frame.key_frame and frame.pts == index.pts[first]
+            has_key |= frame.pts == index.pts[first] and frame.pict_type not in PREDICTED
             if frame.pts in by_pts:
                 found[by_pts[frame.pts]] = self.to_image(frame)
         return found if has_key else {}
@@ -364,8 +366,8 @@ class VideoFile:
     def _decode_at(self, times: np.ndarray, latest: float = np.inf) -> list[np.ndarray]:
         """Decode the frames at times (N,) from the current position; return up to N images.
 
-        Frames before the first key frame may be damaged. There are none if this one is shown only
-        after ``latest``.
+        Predicted frames at the beginning may be damaged. There are none if the first other frame
+        is shown only after ``latest``.
         """
         start, unit = self.stream.start_time or 0, float(self.stream.time_base)
         images: list[np.ndarray] = []
@@ -375,11 +377,11 @@ class VideoFile:
             if frame is not None:
                 if frame.pts is None:
                     raise ValueError('a frame has no time; convert the file with ffmpeg')
-                if shown is None and not frame.key_frame and latest < np.inf:
-                    continue
                 time = (frame.pts - start) * unit
                 if shown is None and time > latest:
                     return []
+                if shown is None and frame.pict_type in PREDICTED and latest < np.inf:
+                    continue
                 num_shown = int(np.searchsorted(times, time))
             if shown is not None:
                 images += [self.to_image(shown) for _ in range(num_shown - len(images))]
