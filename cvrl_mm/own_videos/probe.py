@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from os import sep
 from os.path import abspath, realpath
 from pathlib import Path
 
@@ -55,6 +54,7 @@ def probe_labels(
     trained = Trained.read(out)
     notes: list[str] = []
     files = dict(trained.name_of_file)  # the same file has the same name in both lists
+    written: dict[str, str] = {}
     if labels is None:
         found = [(name, trained.class_of(i)) for i, name in enumerate(trained.names)]
         first = {name: label for name, label in found if label is not None}
@@ -64,8 +64,8 @@ def probe_labels(
                 f'{MIN_CLASS_VIDEOS} videos each; give a list with lines "name label" (--labels).'
             )
     else:
-        first = read_labels(labels, trained, files)
-    second = {} if test is None else read_labels(test, trained, files)
+        first = read_labels(labels, trained, files, written)
+    second = {} if test is None else read_labels(test, trained, files, written)
     if both := [name for name in second if name in first]:
         raise ValueError(
             f'{len(both)} of the videos in {test} are also in {labels}, such as {both[0]}; '
@@ -93,8 +93,9 @@ def probe_labels(
     values = sorted(counts)
     targets = torch.tensor([values.index(label_of[name]) for name in names])
     if test is None:
-        folders = [trained.lists.root, *([] if labels is None else [Path(labels).parent])]
-        apart = None if groups is None else _groups(groups, names, folders)
+        apart = None
+        if groups is not None:
+            apart = _groups(groups, [written.get(name, name) for name in names])
         folds = split_in_folds(targets, apart)
         for train, part in folds:
             if alone := {*targets[part].tolist()} - {*targets[train].tolist()}:
@@ -123,7 +124,9 @@ def probe_labels(
     return results, notes
 
 
-def read_labels(path: str | Path, trained: Trained, files: dict[str, str]) -> dict[str, str]:
+def read_labels(
+    path: str | Path, trained: Trained, files: dict[str, str], written: dict[str, str]
+) -> dict[str, str]:
     """Read the labels of a list by name; lines without one and negative labels are left out.
 
     Names are relative to the folder of the list or, where there is no such file, to that of the
@@ -133,12 +136,13 @@ def read_labels(path: str | Path, trained: Trained, files: dict[str, str]) -> di
         path: The list.
         trained: The training.
         files: Names by the resolved path of the file; those of the list are added.
+        written: By name, how the list writes it; added.
     """
     found: dict[str, str] = {}
     used = set(trained.names)
     for line in read_lines(str(path)):
-        name, _, label = line.strip().rpartition(' ')
-        name = name.strip()
+        text, _, label = line.strip().rpartition(' ')
+        name = text = text.strip()
         if not name or label.startswith('-') or line.strip() in used:
             continue
         beside = Path(path).parent / name
@@ -146,6 +150,7 @@ def read_labels(path: str | Path, trained: Trained, files: dict[str, str]) -> di
             name = files.setdefault(realpath(beside), abspath(beside))
         elif name not in used:
             name = files.setdefault(realpath(trained.lists.root / name), name)
+        written[name] = text
         if found.setdefault(name, label) != label:
             raise ValueError(f'{path}: {name} has the labels {found[name]} and {label}.')
     if not found:
@@ -200,24 +205,21 @@ def _compare(trained: Trained, index: int, feats: dict[str, Tensor]) -> None:
             )
 
 
-def _groups(pattern: str, names: Sequence[str], folders: Sequence[Path]) -> list[str]:
-    """Return the group of each video, by its name below one of the folders."""
+def _groups(pattern: str, names: Sequence[str]) -> list[str]:
+    """Return the group of each video."""
     try:
         expression = re.compile(pattern)
     except re.error as error:
         raise ValueError(f'--groups {pattern!r} is no regular expression: {error}.') from error
     if expression.groups != 1:
         raise ValueError(f'--groups needs one group, such as "person([0-9]+)", got {pattern!r}.')
-    below = {name: name for name in names}
-    for folder in folders:
-        below = {name: x.removeprefix(abspath(folder) + sep) for name, x in below.items()}
-    matches = {name: expression.search(x) for name, x in below.items()}
-    found = {name: match and match[1] for name, match in matches.items()}
-    if missing := [name for name, group in found.items() if group is None]:
+    matches = [expression.search(name) for name in names]
+    groups = [match[1] for match in matches if match and match[1] is not None]
+    if len(groups) < len(names):
+        missing = [name for name, m in zip(names, matches, strict=True) if not m or m[1] is None]
         raise ValueError(
             f'--groups {pattern!r} is not found in {len(missing)} names, such as {missing[0]}.'
         )
-    groups = [group for group in found.values() if group is not None]
     if len(set(groups)) < 2:
         raise ValueError(f'--groups {pattern!r} finds only one group, {groups[0]!r}.')
     return groups

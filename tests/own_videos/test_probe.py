@@ -10,7 +10,7 @@ from mmengine.logging import print_log
 
 import cvrl_cli
 from cvrl_mm.own_videos.folder import AFTER, FEATURES, Trained
-from cvrl_mm.own_videos.probe import _groups, probe_labels, read_labels
+from cvrl_mm.own_videos.probe import probe_labels, read_labels
 from tests.own_videos.folder import write_folder
 
 NAMES = [f'{"ab"[i % 2]}/{i}.mp4' for i in range(16)]
@@ -66,8 +66,10 @@ def test_names_relative_to_the_list(out: Path, tmp_path: Path):
     (tmp_path / NAMES[0]).write_bytes(b'another video of the same name')
     _write(labels, {0: 'x', 1: 'y'})
     trained = Trained.read(out)
-    found = read_labels(labels, trained, dict(trained.name_of_file))
+    written: dict[str, str] = {}
+    found = read_labels(labels, trained, dict(trained.name_of_file), written)
     assert found == {str(tmp_path / NAMES[0]): 'x', NAMES[1]: 'y'}
+    assert [*written.values()] == NAMES[:2]  # not a folder above, in which --groups may be found
 
 
 def test_copies_and_links_are_not_tested(out: Path, tmp_path: Path, monkeypatch):
@@ -107,12 +109,6 @@ def test_groups_are_kept_apart(out: Path, tmp_path: Path):
     for groups in ('p(', 'p', '(x)', '(p)', 'p([0-3])?', all_of_a_class):
         with pytest.raises(ValueError, match='--groups'):
             probe_labels(folder, labels, groups=groups)
-
-
-def test_a_group_is_not_found_in_the_folders_above_a_list(tmp_path: Path):
-    folders = [tmp_path / 'p14', tmp_path / 'p5']
-    names = ['p1_a.mp4', str(folders[0] / 'p1_b.mp4'), str(folders[1] / 'p2.mp4')]
-    assert _groups('p([0-9]+)', names, folders) == ['1', '1', '2']
 
 
 def test_own_split(out: Path, tmp_path: Path):
