@@ -61,6 +61,8 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
                 new.setdefault(name, {})[step] = value
         replaces = 'lr' in new and getmtime(path) >= newest  # a test logs no learning rate
         newest = max(newest, getmtime(path))
+        if replaces and min(new['lr']) <= min(curves.get('lr', new['lr'])):
+            curves.clear()  # another training
         for name, curve in new.items():
             former = curves.get(name, {})
             if replaces:

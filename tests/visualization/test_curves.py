@@ -34,6 +34,9 @@ def test_a_resumed_run_is_one_curve(tmp_path: Path):
     expected = {'loss': loss, 'lr': {10: 0.1, 20: 0.2}, 'acc/top1': {0: 0.5, 15: 0.4}}
     curves = read_curves(tmp_path)
     assert curves == expected and list(curves['loss']) == [10, 15, 20]
+    again = log(tmp_path, '20260104_000000', [dict(step=10, loss=4.0, lr=0.1)])
+    assert read_curves(tmp_path) == {'loss': {10: 4.0}, 'lr': {10: 0.1}}  # another training
+    again.unlink()
     os.utime(resumed, (0, 0))  # the time zone has changed
     assert read_curves(tmp_path)['loss'] == {**loss, 18: 9.0, 30: 9.0}
 
