@@ -519,8 +519,9 @@ def main() -> None:
     machine, results = describe_machine(), {}
     with suppress(OSError, ValueError, KeyError):
         earlier = json.loads((args.out / 'results.json').read_text('utf-8'))
-        if earlier['machine'] == json.loads(json.dumps(machine)):
-            results = earlier['results']
+        if earlier['machine'] != json.loads(json.dumps(machine)):
+            parser.error(f'{args.out} has results of another machine or other versions.')
+        results = earlier['results']
     names = [args.only] if args.only else [*found]
     for _, group in groupby(names, lambda name: found[name].process):
         for name, result in measure([*group], videos, deadline):
