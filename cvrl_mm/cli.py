@@ -139,14 +139,20 @@ def run_host_tool(name: str) -> None:
         FileNotFoundError: The installed mmaction2 has no such script.
         SystemExit: The config or an option is wrong.
     """
+    from .engine import AtomicCheckpointHook
     from .models.weights import refuse_foreign_code
 
     if sys.argv[1:] and not sys.argv[1].startswith('-'):
         parser = argparse.ArgumentParser(add_help=False)
         parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
+        parser.add_argument('--resume', nargs='?', const='auto')
+        given = parser.parse_known_args(sys.argv[2:])[0]
         with plain_errors():
             config = read_config(sys.argv[1], 'model')
-            read_options(config, parser.parse_known_args(sys.argv[2:])[0].cfg_options)
+            start = read_options(config, given.cfg_options).get('load_from')
+            if start is not None and given.resume is not None:
+                raise ValueError(f'--resume would continue {start}; set load_from in the config.')
+        AtomicCheckpointHook.load_from = config.get('load_from')
     refuse_foreign_code()
     package = Path(mmaction.__file__).parent
     folders = [package / '.mim' / 'tools', package.parent / 'tools']  # wheel, source checkout

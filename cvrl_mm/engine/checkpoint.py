@@ -90,6 +90,7 @@ class AtomicCheckpointHook(CheckpointHook):
     """
 
     max_keep_ckpts: int
+    load_from: str | None = None  # the config's, which MMAction2's --resume auto leaves out
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, out_dir=None, backend_args=dict(backend='atomic'))
@@ -106,7 +107,7 @@ class AtomicCheckpointHook(CheckpointHook):
             BlockingIOError: Another run uses the work dir.
             ValueError: None of the checkpoints can be read, or one is a safetensors file.
         """
-        refuse_safetensors(str(runner._load_from))
+        refuse_safetensors(str(runner._load_from or self.load_from))
         if not is_training(runner) or runner.iter > 0:
             return
         # torchrun counts restarts only on the node that failed
@@ -121,7 +122,8 @@ class AtomicCheckpointHook(CheckpointHook):
                 if newest is not None:
                     choice = [True, str(newest)]
                 elif runner._load_from is None:
-                    choice = [False, None]  # mmengine would follow last_checkpoint anywhere
+                    # mmengine would follow last_checkpoint anywhere
+                    choice = [False, self.load_from]
             if not choice[0]:  # at once: a restart takes any checkpoint in the work dir
                 choice[1] = self._move_aside(runner, 0, 0, choice[1])
         broadcast_object_list(choice)

@@ -16,8 +16,15 @@ from ..models.heads import check_head_channels
 from .checkpoint import is_training, unwrapped_model
 from .loops import check_has_batches
 
-# Parts of a config that determine what a training learns
-RECIPE = ('model', 'optim_wrapper', 'param_scheduler', 'train_cfg', 'auto_scale_lr', 'randomness')
+# Parts of a config that determine what a training learns, and what does not matter in them
+RECIPE = (
+    *('model', 'train_dataloader', 'optim_wrapper', 'param_scheduler', 'train_cfg'),
+    *('auto_scale_lr', 'custom_hooks', 'randomness'),
+)
+IRRELEVANT = (
+    *('init_cfg', 'data_root', 'data_prefix'),  # the first is compared by content
+    *('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory'),
+)
 
 
 @HOOKS.register_module()
@@ -130,18 +137,15 @@ class ChecksHook(Hook):
 
 
 def _recipe(text: str) -> dict[str, Any]:
-    """Read what determines a training from the text of its config, besides its data."""
+    """Read what determines a training from the text of its config."""
     config = read_config_text(text)
-    loader = config.get('train_dataloader', {})
-    dataset = loader.get('dataset', {})
-    found = {name: _without_init_cfg(config.get(name)) for name in RECIPE}
-    return found | dict(batch_size=loader.get('batch_size'), pipeline=dataset.get('pipeline'))
+    return {name: _relevant(config.get(name)) for name in RECIPE}
 
 
-def _without_init_cfg(config: Any) -> Any:
-    if not isinstance(config, Mapping):
-        return config
-    return {k: _without_init_cfg(v) for k, v in config.items() if k != 'init_cfg'}
+def _relevant(config: Any) -> Any:
+    if isinstance(config, Mapping):
+        return {k: _relevant(v) for k, v in config.items() if k not in IRRELEVANT}
+    return [*map(_relevant, config)] if isinstance(config, list | tuple) else config
 
 
 def _initial_files(config: object, name: str = 'model') -> Iterator[tuple[str, tuple[str, str]]]:

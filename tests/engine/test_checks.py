@@ -13,6 +13,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.runner import Runner, TestLoop
 
 from cvrl_mm.engine import ChecksHook
+from cvrl_mm.engine.checks import _recipe
 from tests.toy import ToyModel, toy_runner
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -144,6 +145,12 @@ def test_a_finished_training_is_resumed_only_with_its_config(tmp_path: Path):
     with pytest.raises(ValueError, match='optim_wrapper'):
         train(tmp_path, None, 1, lr=0.2)
     assert train(tmp_path, None, 2, lr=0.2) == 2
+
+
+def test_only_data_and_workers_may_differ():
+    text = 'train_dataloader = dict(num_workers={}, dataset=[dict(data_root={!r}, ann_file={!r})])'
+    one, same, other = (text.format(*x) for x in ((1, 'a', 'b'), (2, 'c', 'b'), (1, 'a', 'd')))
+    assert _recipe(one) == _recipe(same) != _recipe(other)
 
 
 @pytest.mark.parametrize('classes', [('a', 'b'), ('b', 'a')])
