@@ -130,9 +130,10 @@ class VideoFile:
             UnreadableVideoError: The file is truncated.
         """
         stated = float(self.stream.average_rate or self.stream.guessed_rate or 0)
-        steps = np.diff([] if self._times is None else self._times)
-        steps = steps[steps <= PAUSE_SECONDS]
-        count, span = len(steps), float(steps.sum())
+        unit = float(self.stream.time_base)
+        steps = np.diff(np.array([] if None in self._pts else self._pts))
+        steps = steps[(steps >= 0) & (steps * unit <= PAUSE_SECONDS)]  # times may start again
+        count, span = len(steps), float(steps.sum()) * unit
         is_right = stated > 0 and abs(stated * span - count) <= max(1, 0.02 * count)
         return stated if is_right or not span else count / span
 

@@ -122,10 +122,10 @@ class ChecksHook(Hook):
                     f'{file}, with other content. Choose another --work-dir (WORK_DIR for '
                     'tools/train_and_test.sh), or leave out --resume to start anew.'
                 )
-        by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
-        is_finished = (
-            meta['epoch'] >= runner.max_epochs if by_epoch else meta['iter'] >= runner.max_iters
-        )
+        if isinstance(runner.train_loop, EpochBasedTrainLoop):
+            is_finished = meta['epoch'] >= runner.max_epochs
+        else:
+            is_finished = meta['iter'] >= runner.max_iters
         if is_finished:
             trained, given = map(_recipe, (meta['cfg'], runner.cfg.pretty_text))
             if differing := [name for name in given if trained[name] != given[name]]:

@@ -332,7 +332,7 @@ def _notes(
         ),
         failed=describe_failed(failed, len(names) + len(failed)),
     )
-    return [' '.join(paragraph.split()) for paragraph in text.split('\n\n') if paragraph.strip()]
+    return [part.strip().replace('\n', ' ') for part in text.split('\n\n') if part.strip()]
 
 
 def _report(headline: str, notes: list[str], table: list[list[str]]) -> str:
