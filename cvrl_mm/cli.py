@@ -129,8 +129,7 @@ def check_device(device: str) -> None:
 def run_host_tool(name: str) -> None:
     """Run a script of MMAction2's ``tools`` folder as the main program.
 
-    The config, which is the first argument, and ``--cfg-options`` are checked first. Checkpoints
-    are loaded as weights only.
+    The config and ``--cfg-options`` are checked first. Checkpoints are loaded as weights only.
 
     Args:
         name: Path of the script within that folder, such as 'train.py'.
@@ -142,13 +141,13 @@ def run_host_tool(name: str) -> None:
     from .engine import AtomicCheckpointHook
     from .models.weights import refuse_foreign_code
 
-    if sys.argv[1:] and not sys.argv[1].startswith('-'):
+    if path := next((x for x in sys.argv[1:] if x.endswith(('.py', '.json', '.yaml', '.yml'))), ''):
         parser = argparse.ArgumentParser(add_help=False)
         parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
         parser.add_argument('--resume', nargs='?', const='auto')
-        given = parser.parse_known_args(sys.argv[2:])[0]
+        given = parser.parse_known_args(sys.argv[1:])[0]
         with plain_errors():
-            config = read_config(sys.argv[1], 'model')
+            config = read_config(path, 'model')
             start = read_options(config, given.cfg_options).get('load_from')
             if start is not None and given.resume is not None:
                 raise ValueError(f'--resume would continue {start}; set load_from in the config.')

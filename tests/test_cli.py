@@ -148,6 +148,7 @@ def test_devices_are_checked():
         ('train.py', ['gone.py']),
         ('train.py', ['a.py', '--resume', '--cfg-options', 'gone=1']),
         ('train.py', ['a.py', '--cfg-options', 'gone']),
+        ('train.py', ['--work-dir', 'work', 'gone.py']),
         ('train.py', ['a.py', '--resume', 'auto', '--cfg-options', 'load_from=gone.pth']),
         ('test.py', ['a.py', 'a.pth', '--cfg-options', 'gone.x=1', '--launcher', 'none']),
         ('linear_probe.py', ['gone.py', 'gone.pth']),

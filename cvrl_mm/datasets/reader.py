@@ -38,7 +38,8 @@ SEEK_SECONDS = (0.5, 30)
 PAUSE_SECONDS = 10
 # PyAV before version 17 converts colours in one thread and does not have this argument.
 ONE_THREAD = dict(threads=1) if int(av.__version__.split('.')[0]) >= 17 else {}
-PREDICTED = (PictureType.P, PictureType.B, PictureType.S)  # from other frames
+# Decoders of key frames alone that mark none as such
+UNMARKED = ('cfhd',)
 NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
 
 
@@ -130,10 +131,9 @@ class VideoFile:
             UnreadableVideoError: The file is truncated.
         """
         stated = float(self.stream.average_rate or self.stream.guessed_rate or 0)
-        unit = float(self.stream.time_base)
-        steps = np.diff(np.array([] if None in self._pts else self._pts))
-        steps = steps[(steps >= 0) & (steps * unit <= PAUSE_SECONDS)]  # times may start again
-        count, span = len(steps), float(steps.sum()) * unit
+        steps = np.diff([] if self._times is None else self._times)
+        steps = steps[steps <= PAUSE_SECONDS]
+        count, span = len(steps), float(steps.sum())
         is_right = stated > 0 and abs(stated * span - count) <= max(1, 0.02 * count)
         return stated if is_right or not span else count / span
 
@@ -342,7 +342,7 @@ class VideoFile:
         """Decode packets, numbered from ``first`` to ``last``; return the requested frames.
 
         There are none if the first packet only claims to hold a key frame, as those of an
-        H.264 encoder that refreshes the picture gradually. Some decoders mark no frame as key.
+        H.264 encoder that refreshes the picture gradually.
         """
         context = self.stream.codec_context
         can_skip = context.codec.canonical_name in SKIPPING_DECODERS
@@ -359,7 +359,7 @@ class VideoFile:
 
         has_key, found = first == 0, {}
         for frame in self._decode(needed()):
-            has_key |= frame.pts == index.pts[first] and frame.pict_type not in PREDICTED
+            has_key |= frame.pts == index.pts[first] and self._is_key(frame)
             if frame.pts in by_pts:
                 found[by_pts[frame.pts]] = self.to_image(frame)
         return found if has_key else {}
@@ -367,8 +367,8 @@ class VideoFile:
     def _decode_at(self, times: np.ndarray, latest: float = np.inf) -> list[np.ndarray]:
         """Decode the frames at times (N,) from the current position; return up to N images.
 
-        Predicted frames at the beginning may be damaged. There are none if the first other frame
-        is shown only after ``latest``.
+        Frames before the first key frame may be damaged. There are none if this one is shown only
+        after ``latest``.
         """
         start, unit = self.stream.start_time or 0, float(self.stream.time_base)
         images: list[np.ndarray] = []
@@ -381,7 +381,7 @@ class VideoFile:
                 time = (frame.pts - start) * unit
                 if shown is None and time > latest:
                     return []
-                if shown is None and frame.pict_type in PREDICTED and latest < np.inf:
+                if shown is None and latest < np.inf and not self._is_key(frame):
                     continue
                 num_shown = int(np.searchsorted(times, time))
             if shown is not None:
@@ -390,6 +390,10 @@ class VideoFile:
                 break
             shown = frame
         return images
+
+    def _is_key(self, frame: av.VideoFrame) -> bool:
+        is_intra = frame.key_frame or frame.pict_type == PictureType.I
+        return is_intra or self.stream.codec_context.codec.canonical_name in UNMARKED
 
     def _open(self) -> None:
         # Only options of the container: PyAV before version 19 crashes on FLV and MPEG files if

@@ -12,7 +12,7 @@ from mmengine import runner as loops
 from mmengine.config import Config, ConfigDict
 from mmengine.runner import Runner, TestLoop
 
-from cvrl_mm.engine import ChecksHook
+from cvrl_mm.engine import AtomicCheckpointHook, ChecksHook
 from cvrl_mm.engine.checks import _recipe
 from tests.toy import ToyModel, toy_runner
 
@@ -65,6 +65,8 @@ def classifier(tmp_path: Path, num_classes: int | None = 3, **lists: str) -> Sim
     return SimpleNamespace(
         model=SimpleNamespace(cls_head=head),
         cfg=ConfigDict(cfg),
+        _resume=False,
+        _load_from=None,
         _train_loop=object.__new__(loops.EpochBasedTrainLoop),
         _val_loop=dict(type='ValLoop'),
         _test_loop=object.__new__(loops.TestLoop),
@@ -98,7 +100,12 @@ def test_refuses_a_head_of_another_width(name: str):
 
 
 def train(
-    folder: Path, checkpoint: Path | str | None, epochs: int, resume: bool = True, lr: float = 0.1
+    folder: Path,
+    checkpoint: Path | str | None,
+    epochs: int,
+    resume: bool = True,
+    lr: float = 0.1,
+    load_from: str | None = None,
 ) -> int:
     init_cfg = checkpoint and dict(type='Pretrained', checkpoint=str(checkpoint))
     model = dict(backbone=dict(init_cfg=init_cfg))
@@ -111,6 +118,7 @@ def train(
         optim_wrapper=optim_wrapper,
         cfg=Config(dict(model=model, optim_wrapper=optim_wrapper)),
         resume=resume,
+        load_from=load_from,
     )
     run.train()
     return run.epoch
@@ -122,7 +130,7 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
         torch.save(dict(i=i), file)
     train(folder, first, 1)
     for epochs in (1, 2):  # also if the training is finished and would only be tested again
-        with pytest.raises(ValueError, match=r'checkpoint=.*a\.pth, but .*b\.pth'):
+        with pytest.raises(ValueError, match=r'init_cfg=.*a\.pth, but .*b\.pth'):
             train(folder, second, epochs)
     monkeypatch.chdir(tmp_path)
     assert train(folder, 'a.pth', 2) == 2
@@ -137,6 +145,19 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
             train(folder, file, 2)
     (tmp_path / 'moved.pth').unlink()
     assert train(folder, None, 3) == 3
+
+
+def test_resumes_only_with_the_same_load_from(tmp_path: Path, monkeypatch):
+    first, second = str(tmp_path / 'a.pth'), str(tmp_path / 'b.pth')
+    for file in (first, second):
+        torch.save(dict(file=file, state_dict=ToyModel().state_dict()), file)
+    train(tmp_path / 'run', None, 1, resume=False, load_from=first)
+    monkeypatch.setattr(AtomicCheckpointHook, 'load_from', second)
+    with pytest.raises(ValueError, match=r'load_from=.*a\.pth, but .*b\.pth'):
+        train(tmp_path / 'run', None, 2)
+    for epochs, known in ((2, first), (3, None)):
+        monkeypatch.setattr(AtomicCheckpointHook, 'load_from', known)
+        assert train(tmp_path / 'run', None, epochs) == epochs
 
 
 def test_a_finished_training_is_resumed_only_with_its_config(tmp_path: Path):
