@@ -138,7 +138,6 @@ def run_host_tool(name: str) -> None:
         FileNotFoundError: The installed mmaction2 has no such script.
         SystemExit: The config or an option is wrong.
     """
-    from .engine import AtomicCheckpointHook
     from .models.weights import refuse_foreign_code
 
     if path := next((x for x in sys.argv[1:] if x.endswith(('.py', '.json', '.yaml', '.yml'))), ''):
@@ -151,7 +150,6 @@ def run_host_tool(name: str) -> None:
             start = read_options(config, given.cfg_options).get('load_from')
             if start is not None and given.resume is not None:
                 raise ValueError(f'--resume would continue {start}; set load_from in the config.')
-        AtomicCheckpointHook.load_from = config.get('load_from')
     refuse_foreign_code()
     package = Path(mmaction.__file__).parent
     folders = [package / '.mim' / 'tools', package.parent / 'tools']  # wheel, source checkout

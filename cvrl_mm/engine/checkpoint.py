@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 import numpy as np
 import torch
-from mmengine.config import ConfigDict
+from mmengine.config import Config, ConfigDict
 from mmengine.dist import (
     all_gather_object,
     all_reduce,
@@ -90,7 +90,6 @@ class AtomicCheckpointHook(CheckpointHook):
     """
 
     max_keep_ckpts: int
-    load_from: str | None = None  # the config's, which MMAction2's --resume auto leaves out
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, out_dir=None, backend_args=dict(backend='atomic'))
@@ -107,7 +106,7 @@ class AtomicCheckpointHook(CheckpointHook):
             BlockingIOError: Another run uses the work dir.
             ValueError: None of the checkpoints can be read, or one is a safetensors file.
         """
-        refuse_safetensors(str(runner._load_from or self.load_from))
+        refuse_safetensors(str(runner._load_from))
         if not is_training(runner) or runner.iter > 0:
             return
         # torchrun counts restarts only on the node that failed
@@ -123,7 +122,7 @@ class AtomicCheckpointHook(CheckpointHook):
                     choice = [True, str(newest)]
                 elif runner._load_from is None:
                     # mmengine would follow last_checkpoint anywhere
-                    choice = [False, self.load_from]
+                    choice = [False, initial_weights(runner)]
             if not choice[0]:  # at once: a restart takes any checkpoint in the work dir
                 choice[1] = self._move_aside(runner, 0, 0, choice[1])
         broadcast_object_list(choice)
@@ -300,6 +299,14 @@ class AtomicCheckpointHook(CheckpointHook):
     def after_run(self, runner: Runner) -> None:
         """Release the work dir."""
         self._lock.close()
+
+
+def initial_weights(runner: Runner) -> str | None:
+    """Return ``load_from`` of the config file, which MMAction2's ``--resume auto`` sets to None."""
+    if not runner._resume:
+        return runner._load_from
+    file = runner.cfg.filename
+    return Config.fromfile(file).get('load_from') if file else None
 
 
 def is_training(runner: Runner) -> bool:

@@ -13,7 +13,7 @@ from ..convert.description import read_config_text
 from ..datasets.lists import check_labels
 from ..io import file_sha256, type_name
 from ..models.heads import check_head_channels
-from .checkpoint import AtomicCheckpointHook, is_training, unwrapped_model
+from .checkpoint import initial_weights, is_training, unwrapped_model
 from .loops import check_has_batches
 
 # Parts of a config that determine what a training learns, and what does not matter in them
@@ -38,8 +38,8 @@ class ChecksHook(Hook):
     - An epoch has at least one batch, and each batch of a contrastive head has negatives. If all
       batches of all ranks have the same size, the hook sets ``equal_batches`` of the head, so that
       the ranks do not exchange the sizes in each step.
-    - A resumed training began with the weights that the config names in ``init_cfg`` and, if it is
-      known, ``load_from``. Otherwise, evaluating a second checkpoint in the folder of the first
+    - A resumed training began with the weights that the config names in ``init_cfg`` and
+      ``load_from``. Otherwise, evaluating a second checkpoint in the folder of the first
       evaluation would continue that one, or test it again if it is finished. Files are compared by
       their content. A file that no longer exists may be left out of the config.
     - A finished training is resumed, as by ``tools/train_and_test.sh``, only with its own config.
@@ -54,9 +54,8 @@ class ChecksHook(Hook):
             ValueError: The channels differ, or a label is missing or out of range.
         """
         if is_training(runner):
-            start = AtomicCheckpointHook.load_from if runner._resume else runner._load_from
             self.initial = dict(_initial_files(runner.cfg.get('model')))
-            self.initial |= _initial_files(dict(checkpoint=start), 'load_from')
+            self.initial |= _initial_files(dict(checkpoint=initial_weights(runner)), 'load_from')
         model = unwrapped_model(runner)
         head: Any = getattr(model, 'cls_head', None)
         if hasattr(head, 'in_channels') and not getattr(model, 'with_neck', False):
@@ -118,7 +117,7 @@ class ChecksHook(Hook):
         for name in former | self.initial:
             (before, old), (file, new) = (x.get(name, none) for x in (former, self.initial))
             is_lost = not new and '://' not in before and not Path(before).exists()
-            is_lost |= not new and name == 'load_from'  # MMAction2's --resume leaves it out
+            is_lost |= not new and name == 'load_from'  # it may have been an option
             if old != new and not is_lost:  # a file that is lost need not be named any more
                 raise ValueError(
                     f'The training to resume began with {name}={before}, but now it is '

@@ -148,14 +148,14 @@ def test_resumes_from_the_newest_that_can_be_read(tmp_path: Path):
         runner(tmp_path, resume=True).train()
 
 
-def test_resuming_without_a_checkpoint_starts_anew(tmp_path: Path, monkeypatch):
+def test_resuming_without_a_checkpoint_starts_anew(tmp_path: Path):
     runner(tmp_path / 'other', epochs=1).train()
     (tmp_path / 'work').mkdir()
     (tmp_path / 'work' / 'last_checkpoint').write_text(str(tmp_path / 'other' / 'epoch_1.pth'))
     assert start_epoch(runner(tmp_path / 'work', resume=True)) == 0
     weights = str(tmp_path / 'other' / 'epoch_1.pth')
-    monkeypatch.setattr(AtomicCheckpointHook, 'load_from', weights)
-    begun = runner(tmp_path / 'work', resume=True)
+    (config := tmp_path / 'a.py').write_text(f'load_from = {weights!r}\n')
+    begun = runner(tmp_path / 'work', resume=True, cfg=Config(filename=config))
     assert start_epoch(begun) == 0
     expected = torch.load(weights)['state_dict']['layer.weight']
     assert torch.equal(begun.model.state_dict()['layer.weight'], expected)

@@ -12,7 +12,7 @@ from mmengine import runner as loops
 from mmengine.config import Config, ConfigDict
 from mmengine.runner import Runner, TestLoop
 
-from cvrl_mm.engine import AtomicCheckpointHook, ChecksHook
+from cvrl_mm.engine import ChecksHook
 from cvrl_mm.engine.checks import _recipe
 from tests.toy import ToyModel, toy_runner
 
@@ -106,6 +106,7 @@ def train(
     resume: bool = True,
     lr: float = 0.1,
     load_from: str | None = None,
+    config_file: Path | None = None,
 ) -> int:
     init_cfg = checkpoint and dict(type='Pretrained', checkpoint=str(checkpoint))
     model = dict(backbone=dict(init_cfg=init_cfg))
@@ -116,7 +117,7 @@ def train(
         default_hooks=dict(checkpoint=dict(type='AtomicCheckpointHook', interval=1)),
         custom_hooks=[dict(type='ChecksHook')],
         optim_wrapper=optim_wrapper,
-        cfg=Config(dict(model=model, optim_wrapper=optim_wrapper)),
+        cfg=Config(dict(model=model, optim_wrapper=optim_wrapper), filename=config_file),
         resume=resume,
         load_from=load_from,
     )
@@ -147,17 +148,17 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
     assert train(folder, None, 3) == 3
 
 
-def test_resumes_only_with_the_same_load_from(tmp_path: Path, monkeypatch):
+def test_resumes_only_with_the_same_load_from(tmp_path: Path):
     first, second = str(tmp_path / 'a.pth'), str(tmp_path / 'b.pth')
     for file in (first, second):
         torch.save(dict(file=file, state_dict=ToyModel().state_dict()), file)
     train(tmp_path / 'run', None, 1, resume=False, load_from=first)
-    monkeypatch.setattr(AtomicCheckpointHook, 'load_from', second)
+    (config := tmp_path / 'a.py').write_text(f'load_from = {second!r}\n')
     with pytest.raises(ValueError, match=r'load_from=.*a\.pth, but .*b\.pth'):
-        train(tmp_path / 'run', None, 2)
-    for epochs, known in ((2, first), (3, None)):
-        monkeypatch.setattr(AtomicCheckpointHook, 'load_from', known)
-        assert train(tmp_path / 'run', None, epochs) == epochs
+        train(tmp_path / 'run', None, 2, config_file=config)
+    config.write_text(f'load_from = {first!r}\n')
+    for epochs, file in ((2, config), (3, None)):
+        assert train(tmp_path / 'run', None, epochs, config_file=file) == epochs
 
 
 def test_a_finished_training_is_resumed_only_with_its_config(tmp_path: Path):
