@@ -147,9 +147,12 @@ def run_host_tool(name: str) -> None:
         given = parser.parse_known_args(sys.argv[1:])[0]
         with plain_errors():
             config = read_config(path, 'model')
-            start = read_options(config, given.cfg_options).get('load_from')
-            if start is not None and given.resume is not None:
-                raise ValueError(f'--resume would continue {start}; set load_from in the config.')
+            options = read_options(config, given.cfg_options)
+            if 'load_from' in options and given.resume is not None:
+                raise ValueError(
+                    f'With --resume, load_from={options["load_from"]} would be taken for the '
+                    'training to continue; set it in the config.'
+                )
     refuse_foreign_code()
     package = Path(mmaction.__file__).parent
     folders = [package / '.mim' / 'tools', package.parent / 'tools']  # wheel, source checkout

@@ -22,7 +22,7 @@ RECIPE = (
     *('auto_scale_lr', 'custom_hooks', 'randomness'),
 )
 IRRELEVANT = (
-    *('init_cfg', 'data_root', 'data_prefix'),  # the first is compared by content
+    'init_cfg',  # compared by content
     *('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory'),
 )
 
