@@ -305,8 +305,8 @@ def initial_weights(runner: Runner) -> str | None:
     """Return ``load_from`` of the config file, which MMAction2's ``--resume auto`` sets to None."""
     if not runner._resume:
         return runner._load_from
-    file = runner.cfg.filename
-    return Config.fromfile(file).get('load_from') if file else None
+    config = Config.fromfile(runner.cfg.filename) if runner.cfg.filename else Config()
+    return None if config.get('resume') else config.get('load_from')
 
 
 def is_training(runner: Runner) -> bool:

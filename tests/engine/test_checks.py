@@ -157,7 +157,8 @@ def test_resumes_only_with_the_same_load_from(tmp_path: Path):
     with pytest.raises(ValueError, match=r'load_from=.*a\.pth, but .*b\.pth'):
         train(tmp_path / 'run', None, 2, config_file=config)
     config.write_text(f'load_from = {first!r}\n')
-    for epochs, file in ((2, config), (3, None)):
+    (other := tmp_path / 'b.py').write_text("load_from = 'what to resume'\nresume = True\n")
+    for epochs, file in ((2, config), (3, None), (4, other)):
         assert train(tmp_path / 'run', None, epochs, config_file=file) == epochs
 
 
