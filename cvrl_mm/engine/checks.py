@@ -101,15 +101,15 @@ class ChecksHook(Hook):
             ValueError: The training to resume began with other weights, or is finished and had
                 another config; or the classifier to test has other classes than the test list.
         """
+        meta = checkpoint.get('meta', {})
         if isinstance(runner._test_loop, BaseLoop):
-            known = checkpoint.get('meta', {}).get('dataset_meta') or {}
+            known = meta.get('dataset_meta') or {}
             classes = getattr(runner._test_loop.dataloader.dataset, 'metainfo', {}).get('classes')
             if classes and known.get('classes') and list(classes) != list(known['classes']):
                 raise ValueError(
                     f'{runner._load_from} has other classes than the test list, or in another '
                     'order; test it with the config of its own training.'
                 )
-        meta = checkpoint.get('meta', {})
         former = meta.get('initial_files')
         if not (is_training(runner) and runner._resume) or former is None:
             return

@@ -213,13 +213,12 @@ def _groups(pattern: str, names: Sequence[str]) -> list[str]:
         raise ValueError(f'--groups {pattern!r} is no regular expression: {error}.') from error
     if expression.groups != 1:
         raise ValueError(f'--groups needs one group, such as "person([0-9]+)", got {pattern!r}.')
-    matches = [expression.search(name) for name in names]
-    groups = [match[1] for match in matches if match and match[1] is not None]
-    if len(groups) < len(names):
-        missing = [name for name, m in zip(names, matches, strict=True) if not m or m[1] is None]
+    found = [match and match[1] for match in map(expression.search, names)]
+    if missing := [name for name, group in zip(names, found, strict=True) if group is None]:
         raise ValueError(
             f'--groups {pattern!r} is not found in {len(missing)} names, such as {missing[0]}.'
         )
+    groups = [group for group in found if group is not None]
     if len(set(groups)) < 2:
         raise ValueError(f'--groups {pattern!r} finds only one group, {groups[0]!r}.')
     return groups
