@@ -122,7 +122,7 @@ class AtomicCheckpointHook(CheckpointHook):
                     choice = [True, str(newest)]
                 elif runner._load_from is None:
                     # mmengine would follow last_checkpoint anywhere
-                    choice = [False, initial_weights(runner)]
+                    choice = [False, initial_weights(runner) or None]
             if not choice[0]:  # at once: a restart takes any checkpoint in the work dir
                 choice[1] = self._move_aside(runner, 0, 0, choice[1])
         broadcast_object_list(choice)
@@ -302,11 +302,14 @@ class AtomicCheckpointHook(CheckpointHook):
 
 
 def initial_weights(runner: Runner) -> str | None:
-    """Return ``load_from`` of the config file, which MMAction2's ``--resume auto`` sets to None."""
+    """Return ``load_from`` of the config file, which MMAction2's ``--resume auto`` sets to None.
+
+    If the config itself resumes, this is the checkpoint to resume; then '' is returned.
+    """
     if not runner._resume:
         return runner._load_from
     config = Config.fromfile(runner.cfg.filename) if runner.cfg.filename else Config()
-    return None if config.get('resume') else config.get('load_from')
+    return '' if config.get('resume') else config.get('load_from')
 
 
 def is_training(runner: Runner) -> bool:

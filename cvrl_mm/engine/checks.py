@@ -21,6 +21,7 @@ RECIPE = (
     *('model', 'train_dataloader', 'optim_wrapper', 'param_scheduler', 'train_cfg'),
     *('auto_scale_lr', 'custom_hooks', 'randomness'),
 )
+NONE = 'none', ''  # in place of a file and its digest
 IRRELEVANT = (
     'init_cfg',  # compared by content
     *('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory'),
@@ -41,7 +42,8 @@ class ChecksHook(Hook):
     - A resumed training began with the weights that the config names in ``init_cfg`` and
       ``load_from``. Otherwise, evaluating a second checkpoint in the folder of the first
       evaluation would continue that one, or test it again if it is finished. Files are compared by
-      their content. A file that no longer exists may be left out of the config.
+      their content. A file that no longer exists may be left out of the config. What the option
+      ``load_from`` has named must be in the config of ``--resume``.
     - A finished training is resumed, as by ``tools/train_and_test.sh``, only with its own config.
       Otherwise, the result of a test would be taken for that of settings that no step has used.
     - A classifier is tested on a list with the same classes in the same order, if both state them.
@@ -55,7 +57,9 @@ class ChecksHook(Hook):
         """
         if is_training(runner):
             self.initial = dict(_initial_files(runner.cfg.get('model')))
-            self.initial |= _initial_files(dict(checkpoint=initial_weights(runner)), 'load_from')
+            if (weights := initial_weights(runner)) != '':
+                stated = dict(_initial_files(dict(checkpoint=weights), 'load_from'))
+                self.initial |= dict(load_from=NONE) | stated
         model = unwrapped_model(runner)
         head: Any = getattr(model, 'cls_head', None)
         if hasattr(head, 'in_channels') and not getattr(model, 'with_neck', False):
@@ -113,17 +117,19 @@ class ChecksHook(Hook):
         former = meta.get('initial_files')
         if not (is_training(runner) and runner._resume) or former is None:
             return
-        none = 'none', ''
         for name in former | self.initial:
-            (before, old), (file, new) = (x.get(name, none) for x in (former, self.initial))
-            is_lost = not new and '://' not in before and not Path(before).exists()
-            is_lost |= not new and name == 'load_from'  # it may have been an option
-            if old != new and not is_lost:  # a file that is lost need not be named any more
+            if name == 'load_from' and not (name in former and name in self.initial):
+                continue  # one does not state it
+            (before, old), (file, new) = (x.get(name, NONE) for x in (former, self.initial))
+            is_lost = '://' not in before and not Path(before).exists()
+            if old != new and not (is_lost and file in (before, NONE[0])):
                 raise ValueError(
                     f'The training to resume began with {name}={before}, but now it is '
-                    f'{file}, with other content. Choose another --work-dir (WORK_DIR for '
-                    'tools/train_and_test.sh), or leave out --resume to start anew.'
+                    f'{file}, with other content. Name the former in the config, choose another '
+                    '--work-dir (WORK_DIR for tools/train_and_test.sh), or leave out --resume to '
+                    'start anew.'
                 )
+        self.initial = former  # also what is lost, and named no more
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
             is_finished = meta['epoch'] >= runner.max_epochs
         else:

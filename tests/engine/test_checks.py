@@ -158,8 +158,23 @@ def test_resumes_only_with_the_same_load_from(tmp_path: Path):
         train(tmp_path / 'run', None, 2, config_file=config)
     config.write_text(f'load_from = {first!r}\n')
     (other := tmp_path / 'b.py').write_text("load_from = 'what to resume'\nresume = True\n")
-    for epochs, file in ((2, config), (3, None), (4, other)):
+    with pytest.raises(ValueError, match=r'load_from=.*none'):  # which would be a random start
+        train(tmp_path / 'run', None, 2)
+    for epochs, file in ((2, config), (3, other)):
         assert train(tmp_path / 'run', None, epochs, config_file=file) == epochs
+    Path(first).unlink()
+    for epochs, file in ((4, config), (5, None), (6, other), (7, config)):
+        assert train(tmp_path / 'run', None, epochs, config_file=file) == epochs
+
+
+def test_resumes_where_load_from_is_not_stated(tmp_path: Path):
+    torch.save(dict(state_dict=ToyModel().state_dict()), tmp_path / 'a.pth')
+    train(tmp_path / 'run', None, 1, resume=False)
+    checkpoint = torch.load(tmp_path / 'run' / 'epoch_1.pth', weights_only=True)
+    del checkpoint['meta']['initial_files']['load_from']
+    torch.save(checkpoint, tmp_path / 'run' / 'epoch_1.pth')
+    (config := tmp_path / 'a.py').write_text(f'load_from = {str(tmp_path / "a.pth")!r}\n')
+    assert train(tmp_path / 'run', None, 2, config_file=config) == 2
 
 
 def test_a_finished_training_is_resumed_only_with_its_config(tmp_path: Path):
