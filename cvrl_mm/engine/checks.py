@@ -19,7 +19,7 @@ from .loops import check_has_batches
 # Parts of a config that determine what a training learns, and what does not matter in them
 RECIPE = (
     *('model', 'train_dataloader', 'optim_wrapper', 'param_scheduler', 'train_cfg'),
-    *('auto_scale_lr', 'custom_hooks', 'randomness'),
+    *('auto_scale_lr', 'custom_hooks', 'data_preprocessor', 'randomness', 'sync_bn'),
 )
 NONE = 'none', ''  # in place of a file and its digest
 IRRELEVANT = (
@@ -161,9 +161,11 @@ def _initial_files(config: object, name: str = 'model') -> Iterator[tuple[str, t
 
     The content is a digest or, where there is no such file, the address.
     """
+    if isinstance(config, list | tuple):
+        config = dict(enumerate(config))
     if isinstance(config, Mapping):
         file = str(config.get('checkpoint') or '')
-        if name.endswith(('.init_cfg', 'load_from')) and file:
+        if ('.init_cfg' in name or name == 'load_from') and file:
             is_local = '://' not in file and Path(file).is_file()
             yield name, (file, file_sha256(file) if is_local else file)
         for key, value in config.items():

@@ -108,7 +108,7 @@ def train(
     load_from: str | None = None,
     config_file: Path | None = None,
 ) -> int:
-    init_cfg = checkpoint and dict(type='Pretrained', checkpoint=str(checkpoint))
+    init_cfg = checkpoint and [dict(type='Pretrained', checkpoint=str(checkpoint))]
     model = dict(backbone=dict(init_cfg=init_cfg))
     optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=lr))
     run = toy_runner(
@@ -131,7 +131,7 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
         torch.save(dict(i=i), file)
     train(folder, first, 1)
     for epochs in (1, 2):  # also if the training is finished and would only be tested again
-        with pytest.raises(ValueError, match=r'init_cfg=.*a\.pth, but .*b\.pth'):
+        with pytest.raises(ValueError, match=r'init_cfg.*=.*a\.pth, but .*b\.pth'):
             train(folder, second, epochs)
     monkeypatch.chdir(tmp_path)
     assert train(folder, 'a.pth', 2) == 2
