@@ -129,7 +129,9 @@ def check_device(device: str) -> None:
 def run_host_tool(name: str) -> None:
     """Run a script of MMAction2's ``tools`` folder as the main program.
 
-    The config and ``--cfg-options`` are checked first. Checkpoints are loaded as weights only.
+    The config and ``--cfg-options`` are checked first. Checkpoints are loaded as weights only. The
+    copy of the config in the work dir has ``load_from`` and ``resume`` as they were given, because
+    another training may start by it; a test does not write one.
 
     Args:
         name: Path of the script within that folder, such as 'train.py'.
@@ -140,6 +142,7 @@ def run_host_tool(name: str) -> None:
     """
     from .models.weights import refuse_foreign_code
 
+    start: dict[str, Any] = {}
     if path := next((x for x in sys.argv[1:] if x.endswith(('.py', '.json', '.yaml', '.yml'))), ''):
         parser = argparse.ArgumentParser(add_help=False)
         parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
@@ -153,13 +156,26 @@ def run_host_tool(name: str) -> None:
                     f'With --resume, load_from={options["load_from"]} would be taken for the '
                     'training to continue; set it in the config.'
                 )
+        defaults = dict(load_from=None, resume=False)
+        start = {k: options.get(k, config.get(k, x)) for k, x in defaults.items()}
     refuse_foreign_code()
     package = Path(mmaction.__file__).parent
     folders = [package / '.mim' / 'tools', package.parent / 'tools']  # wheel, source checkout
     script = next((folder / name for folder in folders if (folder / name).is_file()), None)
     if script is None:
         raise FileNotFoundError(f'The installed mmaction2 has no tools/{name}, as its wheel has.')
-    runpy.run_path(str(script), run_name='__main__')
+    write = Runner.dump_config
+
+    def dump_config(runner: Runner) -> None:
+        runner.cfg.merge_from_dict(start)  # the script has replaced them
+        if name == 'train.py':
+            write(runner)
+
+    Runner.dump_config = dump_config  # type: ignore[method-assign]
+    try:
+        runpy.run_path(str(script), run_name='__main__')
+    finally:
+        Runner.dump_config = write  # type: ignore[method-assign]
 
 
 def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:

@@ -135,6 +135,28 @@ def test_mmactions_script_runs(monkeypatch, capsys, tmp_path):
     assert '--auto-scale-lr' in capsys.readouterr().out
 
 
+@pytest.mark.parametrize('tool', ['train.py', 'test.py'])
+def test_the_copy_of_a_config_starts_as_the_config(tool: str, monkeypatch, tmp_path: Path):
+    script = tmp_path / 'mmaction' / '.mim' / 'tools' / tool
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        'import sys\nfrom mmengine.config import Config\nfrom tests.toy import toy_runner\n'
+        'cfg = Config.fromfile(sys.argv[1])\n'
+        "cfg.merge_from_dict(dict(load_from='tested.pth', resume=True))\n"
+        "toy_runner('work', cfg=cfg)\n"
+    )
+    (tmp_path / 'a.py').write_text("model = dict()\nload_from = 'first.pth'\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr('mmaction.__file__', str(tmp_path / 'mmaction' / '__init__.py'))
+    monkeypatch.setattr('sys.argv', [tool, 'a.py'])
+    run_host_tool(tool)
+    copy = tmp_path / 'work' / 'a.py'
+    assert copy.exists() == (tool == 'train.py')  # a test does not replace that of the training
+    if copy.exists():
+        config = Config.fromfile(copy)
+        assert (config.load_from, config.resume) == ('first.pth', False)
+
+
 def test_devices_are_checked():
     check_device('cpu')
     for device in ('xyz', 'cuda:99', 'meta'):

@@ -107,13 +107,7 @@ class AtomicCheckpointHook(CheckpointHook):
             ValueError: None of the checkpoints can be read, or one is a safetensors file.
         """
         refuse_safetensors(str(runner._load_from))
-        if not is_training(runner):
-            # MMAction2's test.py sets the tested weights, from which a training by this copy of the
-            # config in the work dir would start
-            runner.cfg.load_from = initial_weights(runner) or None
-            runner.dump_config()
-            return
-        if runner.iter > 0:
+        if not is_training(runner) or runner.iter > 0:
             return
         # torchrun counts restarts only on the node that failed
         restarted = any(all_gather_object(was_restarted()))
@@ -308,12 +302,11 @@ class AtomicCheckpointHook(CheckpointHook):
 
 
 def initial_weights(runner: Runner) -> str | None:
-    """Return ``load_from`` of the config file, which MMAction2's scripts replace.
+    """Return ``load_from`` of the config file, which MMAction2's ``--resume auto`` sets to None.
 
-    ``--resume auto`` sets it to None, ``test.py`` to the tested checkpoint. If the config itself
-    resumes, it is the checkpoint to resume; then '' is returned.
+    If the config itself resumes, this is the checkpoint to resume; then '' is returned.
     """
-    if is_training(runner) and not runner._resume:
+    if not runner._resume:
         return runner._load_from
     config = Config.fromfile(runner.cfg.filename) if runner.cfg.filename else Config()
     return '' if config.get('resume') else config.get('load_from')
