@@ -44,8 +44,9 @@ class ChecksHook(Hook):
       evaluation would continue that one, or test it again if it is finished. Files are compared by
       their content. A file that no longer exists may be left out of the config. What the option
       ``load_from`` has named must be in the config of ``--resume``.
-    - A finished training is resumed, as by ``tools/train_and_test.sh``, only with its own config.
-      Otherwise, the result of a test would be taken for that of settings that no step has used.
+    - A finished training is resumed, as by ``tools/train_and_test.sh``, only with its own config
+      and list. Otherwise, the result of a test would be taken for that of settings or videos that
+      no step has used.
     - A classifier is tested on a list with the same classes in the same order, if both state them.
     """
 
@@ -56,9 +57,11 @@ class ChecksHook(Hook):
             ValueError: The channels differ, or a label is missing or out of range.
         """
         if is_training(runner):
-            self.initial = dict(_initial_files(runner.cfg.get('model')))
+            loader = runner.cfg.get('train_dataloader')
+            self.lists = dict(_files(loader, 'content of train_dataloader'))
+            self.initial = dict(_files(runner.cfg.get('model'), 'model'))
             if (weights := initial_weights(runner)) != '':
-                stated = dict(_initial_files(dict(checkpoint=weights), 'load_from'))
+                stated = dict(_files(dict(checkpoint=weights), 'load_from'))
                 self.initial |= dict(load_from=NONE) | stated
         model = unwrapped_model(runner)
         head: Any = getattr(model, 'cls_head', None)
@@ -95,8 +98,8 @@ class ChecksHook(Hook):
         head.equal_batches = len(set(sizes)) == 1 and batches.drop_last
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Store the files of the initial weights."""
-        checkpoint['meta']['initial_files'] = self.initial
+        """Store the files of the initial weights and of the training list."""
+        checkpoint['meta'] |= dict(initial_files=self.initial, lists=self.lists)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Compare the initial weights of a training, and the classes of a test, with the config's.
@@ -122,6 +125,8 @@ class ChecksHook(Hook):
                 continue  # one does not state it
             (before, old), (file, new) = (x.get(name, NONE) for x in (former, self.initial))
             is_lost = '://' not in before and not Path(before).exists()
+            # Moved aside by the checkpoint hook, and perhaps replaced by this training
+            is_lost |= Path(before).absolute().parent == Path(runner.work_dir).absolute()
             if old != new and not (is_lost and file in (before, NONE[0])):
                 raise ValueError(
                     f'The training to resume began with {name}={before}, but now it is '
@@ -136,6 +141,7 @@ class ChecksHook(Hook):
             is_finished = meta['iter'] >= runner.max_iters
         if is_finished:
             trained, given = map(_recipe, (meta['cfg'], runner.cfg.pretty_text))
+            trained, given = trained | self.lists | meta.get('lists', {}), given | self.lists
             if differing := [name for name in given if trained[name] != given[name]]:
                 raise ValueError(
                     f'The training in {runner.work_dir} is finished, and had another '
@@ -156,17 +162,18 @@ def _relevant(config: Any) -> Any:
     return [*map(_relevant, config)] if isinstance(config, list | tuple) else config
 
 
-def _initial_files(config: object, name: str = 'model') -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the key of each ``init_cfg`` with a checkpoint, its address, and what it contains.
+def _files(config: object, name: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the key of each checkpoint or list, its address, and what it contains.
 
     The content is a digest or, where there is no such file, the address.
     """
     if isinstance(config, list | tuple):
         config = dict(enumerate(config))
     if isinstance(config, Mapping):
-        file = str(config.get('checkpoint') or '')
-        if ('.init_cfg' in name or name == 'load_from') and file:
+        is_start = '.init_cfg' in name or name == 'load_from'
+        file = str(config.get('checkpoint' if is_start else 'ann_file') or '')
+        if file:
             is_local = '://' not in file and Path(file).is_file()
             yield name, (file, file_sha256(file) if is_local else file)
         for key, value in config.items():
-            yield from _initial_files(value, f'{name}.{key}')
+            yield from _files(value, f'{name}.{key}')

@@ -107,17 +107,21 @@ def train(
     lr: float = 0.1,
     load_from: str | None = None,
     config_file: Path | None = None,
+    ann_file: Path | None = None,
 ) -> int:
     init_cfg = checkpoint and [dict(type='Pretrained', checkpoint=str(checkpoint))]
     model = dict(backbone=dict(init_cfg=init_cfg))
     optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=lr))
+    cfg = dict(model=model, optim_wrapper=optim_wrapper)
+    if ann_file is not None:
+        cfg['train_dataloader'] = dict(dataset=dict(ann_file=str(ann_file)))
     run = toy_runner(
         folder,
         train_cfg=dict(type='SeededEpochLoop', max_epochs=epochs),
         default_hooks=dict(checkpoint=dict(type='AtomicCheckpointHook', interval=1)),
         custom_hooks=[dict(type='ChecksHook')],
         optim_wrapper=optim_wrapper,
-        cfg=Config(dict(model=model, optim_wrapper=optim_wrapper), filename=config_file),
+        cfg=Config(cfg, filename=config_file),
         resume=resume,
         load_from=load_from,
     )
@@ -167,6 +171,14 @@ def test_resumes_only_with_the_same_load_from(tmp_path: Path):
         assert train(tmp_path / 'run', None, epochs, config_file=file) == epochs
 
 
+def test_a_second_stage_in_the_folder_of_the_first_can_be_resumed(tmp_path: Path):
+    run = tmp_path / 'run'
+    train(run, None, 2)
+    (config := tmp_path / 'a.py').write_text(f'load_from = {str(run / "epoch_2.pth")!r}\n')
+    train(run, None, 2, resume=False, load_from=str(run / 'epoch_2.pth'), config_file=config)
+    assert train(run, None, 3, config_file=config) == 3
+
+
 def test_resumes_where_load_from_is_not_stated(tmp_path: Path):
     torch.save(dict(state_dict=ToyModel().state_dict()), tmp_path / 'a.pth')
     train(tmp_path / 'run', None, 1, resume=False)
@@ -183,6 +195,17 @@ def test_a_finished_training_is_resumed_only_with_its_config(tmp_path: Path):
     with pytest.raises(ValueError, match='optim_wrapper'):
         train(tmp_path, None, 1, lr=0.2)
     assert train(tmp_path, None, 2, lr=0.2) == 2
+
+
+def test_a_finished_training_is_resumed_only_with_its_list(tmp_path: Path):
+    ann_file = tmp_path / 'train.txt'
+    for epochs, content in enumerate(('a.mp4 0', 'b.mp4 0'), 1):  # an unfinished one may change it
+        ann_file.write_text(content)
+        for _ in range(2):
+            assert train(tmp_path / 'run', None, epochs, ann_file=ann_file) == epochs
+    ann_file.write_text('a.mp4 1')
+    with pytest.raises(ValueError, match='train_dataloader'):
+        train(tmp_path / 'run', None, 2, ann_file=ann_file)
 
 
 def test_only_workers_may_differ():
