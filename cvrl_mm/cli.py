@@ -19,6 +19,7 @@ import mmaction
 import torch
 from mmengine.config import Config, DictAction
 from mmengine.dist import init_dist, is_distributed
+from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from .io import printable
@@ -130,8 +131,8 @@ def run_host_tool(name: str) -> None:
     """Run a script of MMAction2's ``tools`` folder as the main program.
 
     The config and ``--cfg-options`` are checked first. Checkpoints are loaded as weights only. The
-    copy of the config in the work dir has ``load_from`` and ``resume`` as they were given, because
-    another training may start by it; a test does not write one.
+    copy of the config in the work dir, by which another training may start, has ``load_from`` and
+    ``resume`` as they were given. It is written when a training begins; a test writes none.
 
     Args:
         name: Path of the script within that folder, such as 'train.py'.
@@ -166,10 +167,15 @@ def run_host_tool(name: str) -> None:
         raise FileNotFoundError(f'The installed mmaction2 has no tools/{name}, as its wheel has.')
     write = Runner.dump_config
 
+    class CopyHook(Hook):
+        priority = 'LOWEST'  # after all checks
+
+        def before_train(self, runner: Runner) -> None:
+            write(runner)
+
     def dump_config(runner: Runner) -> None:
         runner.cfg.merge_from_dict(start)  # the script has replaced them
-        if name == 'train.py':
-            write(runner)
+        runner.register_hook(CopyHook())
 
     Runner.dump_config = dump_config  # type: ignore[method-assign]
     try:

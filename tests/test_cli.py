@@ -143,7 +143,8 @@ def test_the_copy_of_a_config_starts_as_the_config(tool: str, monkeypatch, tmp_p
         'import sys\nfrom mmengine.config import Config\nfrom tests.toy import toy_runner\n'
         'cfg = Config.fromfile(sys.argv[1])\n'
         "cfg.merge_from_dict(dict(load_from='tested.pth', resume=True))\n"
-        "toy_runner('work', cfg=cfg)\n"
+        "run = toy_runner('work', cfg=cfg)\n"
+        f'{"run.train()" if tool == "train.py" else ""}\n'
     )
     (tmp_path / 'a.py').write_text("model = dict()\nload_from = 'first.pth'\n")
     monkeypatch.chdir(tmp_path)

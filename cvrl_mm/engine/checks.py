@@ -125,8 +125,9 @@ class ChecksHook(Hook):
                 continue  # one does not state it
             (before, old), (file, new) = (x.get(name, NONE) for x in (former, self.initial))
             is_lost = '://' not in before and not Path(before).exists()
-            # Moved aside by the checkpoint hook, and perhaps replaced by this training
-            is_lost |= Path(before).absolute().parent == Path(runner.work_dir).absolute()
+            if name == 'load_from' and Path(before).match('*_[0-9]*.pth'):
+                # Of a former training here: moved aside, and perhaps replaced by this one
+                is_lost |= Path(before).absolute().parent == Path(runner.work_dir).absolute()
             if old != new and not (is_lost and file in (before, NONE[0])):
                 raise ValueError(
                     f'The training to resume began with {name}={before}, but now it is '

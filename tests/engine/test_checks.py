@@ -177,6 +177,13 @@ def test_a_second_stage_in_the_folder_of_the_first_can_be_resumed(tmp_path: Path
     (config := tmp_path / 'a.py').write_text(f'load_from = {str(run / "epoch_2.pth")!r}\n')
     train(run, None, 2, resume=False, load_from=str(run / 'epoch_2.pth'), config_file=config)
     assert train(run, None, 3, config_file=config) == 3
+    # Others in this folder are compared, such as weights that were copied there
+    weights = shutil.copy(run / 'epoch_3.pth', run / 'weights.pth')
+    train(run, None, 1, resume=False, load_from=str(weights))
+    shutil.copy(run / 'epoch_1.pth', weights)
+    config.write_text(f'load_from = {str(weights)!r}\n')
+    with pytest.raises(ValueError, match='other content'):
+        train(run, None, 2, config_file=config)
 
 
 def test_resumes_where_load_from_is_not_stated(tmp_path: Path):
