@@ -106,7 +106,8 @@ def run(args: argparse.Namespace) -> None:
     if failed is None:
         print(f'Process {rank} of {size} is finished; the last one writes {args.out}.')
         return
-    print(f'{len(paths) - len(failed)} of {len(paths)} videos: {args.out}')
+    whose = 'videos' if args.every is None else title
+    print(f'{len(paths) - len(failed)} of {len(paths)} {whose}: {args.out}')
     for path, reason in failed.items():
         print(f'left out: {printable(path)}: {reason}')
 

@@ -75,8 +75,9 @@ class AtomicCheckpointHook(CheckpointHook):
       ranks, and ends with exit code 75, or 130 after Ctrl-C. This needs a seeded loop
       (:mod:`.loops`), which continues with the next batch when the run is resumed.
     - Weights to test or to resume must be exactly those of the network. ``load_from`` may hold only
-      some of them, but not none. ``meta['backbone']`` has the settings of the backbone, because
-      weights do not tell with which padding they were trained.
+      some of them, but not none, and is no checkpoint of another training in the work dir.
+      ``meta['backbone']`` has the settings of the backbone, because weights do not tell with which
+      padding they were trained.
     - If the schedule of the config differs from that of a resumed checkpoint, for example with
       other epochs or another number of GPUs, that of the config is followed.
     - A work dir is used by one run at a time.
@@ -104,7 +105,8 @@ class AtomicCheckpointHook(CheckpointHook):
 
         Raises:
             BlockingIOError: Another run uses the work dir.
-            ValueError: None of the checkpoints can be read, or one is a safetensors file.
+            ValueError: None of the checkpoints can be read, or one is a safetensors file; or
+                ``load_from`` is a checkpoint that is to be moved aside.
         """
         refuse_safetensors(str(runner._load_from))
         if not is_training(runner) or runner.iter > 0:
@@ -124,7 +126,7 @@ class AtomicCheckpointHook(CheckpointHook):
                     # mmengine would follow last_checkpoint anywhere
                     choice = [False, initial_weights(runner) or None]
             if not choice[0]:  # at once: a restart takes any checkpoint in the work dir
-                choice[1] = self._move_aside(runner, 0, 0, choice[1])
+                self._move_aside(runner, 0, 0, choice[1])
         broadcast_object_list(choice)
         runner._resume, runner._load_from = choice
 
@@ -200,8 +202,12 @@ class AtomicCheckpointHook(CheckpointHook):
                 with replacing(folder / used.name) as copy:
                     shutil.copyfile(used, copy)
 
-    def _move_aside(self, runner: Runner, epoch: int, step: int, used: str | None) -> str | None:
-        """Move checkpoints after an epoch and step to a subfolder; return where ``used`` is."""
+    def _move_aside(self, runner: Runner, epoch: int, step: int, used: str | None) -> None:
+        """Move checkpoints after an epoch and step to a subfolder.
+
+        Raises:
+            ValueError: ``used`` is among them.
+        """
         folder = Path(runner.work_dir)
         reached = epoch if self.by_epoch else step
         counts = {
@@ -215,6 +221,11 @@ class AtomicCheckpointHook(CheckpointHook):
             for number, path in find_checkpoints(folder, [template])
             if number > reached and not (runner._resume and str(path) == used)
         ]
+        if used is not None and Path(used).resolve() in [path.resolve() for path in later]:
+            raise ValueError(
+                f'{used} is a checkpoint of another training in this work dir, which would be '
+                'moved aside. Choose another --work-dir.'
+            )
         if later:
             aside = next(f for i in count(1) if not (f := folder / f'earlier_{i}').exists())
             aside.mkdir()
@@ -225,9 +236,6 @@ class AtomicCheckpointHook(CheckpointHook):
                 f'{len(later)} checkpoints of another training were moved to {aside}. To continue '
                 f'that training instead, end this one and resume from a file there.'
             )
-            if used is not None and Path(used).resolve() in [path.resolve() for path in later]:
-                return str(aside / Path(used).name)
-        return used
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Save at the interval; save and end if a rank has received a signal.

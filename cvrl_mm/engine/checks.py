@@ -1,6 +1,7 @@
 """Checks at the start of a run, before time is lost."""
 
 from collections.abc import Iterator, Mapping
+from os.path import isfile, join
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ RECIPE = (
 )
 NONE = 'none', ''  # in place of a file and its digest
 IRRELEVANT = (
-    'init_cfg',  # compared by content
+    'checkpoint',  # of init_cfg, compared by content
     *('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory'),
 )
 
@@ -45,8 +46,8 @@ class ChecksHook(Hook):
       their content. A file that no longer exists may be left out of the config. What the option
       ``load_from`` has named must be in the config of ``--resume``.
     - A finished training is resumed, as by ``tools/train_and_test.sh``, only with its own config
-      and list. Otherwise, the result of a test would be taken for that of settings or videos that
-      no step has used.
+      and lists. Otherwise, the result of a test would be taken for that of settings or videos
+      that no step has used.
     - A classifier is tested on a list with the same classes in the same order, if both state them.
     """
 
@@ -58,10 +59,10 @@ class ChecksHook(Hook):
         """
         if is_training(runner):
             loader = runner.cfg.get('train_dataloader')
-            self.lists = dict(_files(loader, 'content of train_dataloader'))
-            self.initial = dict(_files(runner.cfg.get('model'), 'model'))
+            self.lists = dict(_digests(loader, 'content of train_dataloader'))
+            self.initial = dict(_initial_files(runner.cfg.get('model')))
             if (weights := initial_weights(runner)) != '':
-                stated = dict(_files(dict(checkpoint=weights), 'load_from'))
+                stated = dict(_initial_files(dict(checkpoint=weights), 'load_from'))
                 self.initial |= dict(load_from=NONE) | stated
         model = unwrapped_model(runner)
         head: Any = getattr(model, 'cls_head', None)
@@ -125,9 +126,6 @@ class ChecksHook(Hook):
                 continue  # one does not state it
             (before, old), (file, new) = (x.get(name, NONE) for x in (former, self.initial))
             is_lost = '://' not in before and not Path(before).exists()
-            if name == 'load_from' and Path(before).match('*_[0-9]*.pth'):
-                # Of a former training here: moved aside, and perhaps replaced by this one
-                is_lost |= Path(before).absolute().parent == Path(runner.work_dir).absolute()
             if old != new and not (is_lost and file in (before, NONE[0])):
                 raise ValueError(
                     f'The training to resume began with {name}={before}, but now it is '
@@ -163,18 +161,29 @@ def _relevant(config: Any) -> Any:
     return [*map(_relevant, config)] if isinstance(config, list | tuple) else config
 
 
-def _files(config: object, name: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the key of each checkpoint or list, its address, and what it contains.
+def _digests(config: object, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the key and the digest of each file that the config of a dataset names."""
+    if isinstance(config, list | tuple):
+        config = dict(enumerate(config))
+    if isinstance(config, Mapping):
+        for key, value in config.items():
+            yield from _digests(value, f'{name}.{key}')
+            file = join(config.get('data_root') or '', value) if isinstance(value, str) else ''
+            if isfile(file):
+                yield f'{name}.{key}', file_sha256(file)
+
+
+def _initial_files(config: object, name: str = 'model') -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the key of each ``init_cfg`` with a checkpoint, its address, and what it contains.
 
     The content is a digest or, where there is no such file, the address.
     """
     if isinstance(config, list | tuple):
         config = dict(enumerate(config))
     if isinstance(config, Mapping):
-        is_start = '.init_cfg' in name or name == 'load_from'
-        file = str(config.get('checkpoint' if is_start else 'ann_file') or '')
-        if file:
+        file = str(config.get('checkpoint') or '')
+        if ('.init_cfg' in name or name == 'load_from') and file:
             is_local = '://' not in file and Path(file).is_file()
             yield name, (file, file_sha256(file) if is_local else file)
         for key, value in config.items():
-            yield from _files(value, f'{name}.{key}')
+            yield from _initial_files(value, f'{name}.{key}')

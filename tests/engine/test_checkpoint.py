@@ -192,11 +192,13 @@ def test_a_training_that_was_moved_aside_continues_alone(tmp_path: Path):
 
 def test_a_restart_before_the_first_step_continues_no_other_training(tmp_path: Path, monkeypatch):
     runner(tmp_path, epochs=2).train()
-    failing = runner(tmp_path, load_from=str(tmp_path / 'epoch_2.pth'))
+    with pytest.raises(ValueError, match='moved aside'):
+        runner(tmp_path, load_from=str(tmp_path / 'epoch_2.pth')).train()
+    assert names(tmp_path) == ['epoch_1.pth', 'epoch_2.pth']
+    failing = runner(tmp_path)
     monkeypatch.setattr(failing, 'load_or_resume', lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         failing.train()
-    assert failing._load_from == str(tmp_path / 'earlier_1' / 'epoch_2.pth')
     failing.call_hook('after_run')  # the process has ended
     monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', '1')
     assert start_epoch(runner(tmp_path)) == 0
