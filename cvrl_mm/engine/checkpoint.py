@@ -215,13 +215,14 @@ class AtomicCheckpointHook(CheckpointHook):
             f'best_*_{self.filename_tmpl}': reached,
             PREEMPTED: step,
         }
+        kept = Path(used).resolve() if used is not None else None
         later = [
             path
             for template, reached in counts.items()
             for number, path in find_checkpoints(folder, [template])
-            if number > reached and not (runner._resume and str(path) == used)
+            if number > reached and not (runner._resume and path.resolve() == kept)
         ]
-        if used is not None and Path(used).resolve() in [path.resolve() for path in later]:
+        if kept in [path.resolve() for path in later]:
             raise ValueError(
                 f'{used} is a checkpoint of another training in this work dir, which would be '
                 'moved aside. Choose another --work-dir.'

@@ -23,10 +23,7 @@ RECIPE = (
     *('auto_scale_lr', 'custom_hooks', 'data_preprocessor', 'randomness', 'sync_bn'),
 )
 NONE = 'none', ''  # in place of a file and its digest
-IRRELEVANT = (
-    'checkpoint',  # of init_cfg, compared by content
-    *('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory'),
-)
+IRRELEVANT = ('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory')
 
 
 @HOOKS.register_module()
@@ -157,7 +154,13 @@ def _recipe(text: str) -> dict[str, Any]:
 
 def _relevant(config: Any) -> Any:
     if isinstance(config, Mapping):
-        return {k: _relevant(v) for k, v in config.items() if k not in IRRELEVANT}
+        return {
+            k: _relevant(v)
+            for k, v in config.items()
+            if k not in IRRELEVANT
+            # Checkpoints are compared by content, and may be left out if they are lost
+            and not (k == 'init_cfg' and (not v or 'checkpoint' in str(v)))
+        }
     return [*map(_relevant, config)] if isinstance(config, list | tuple) else config
 
 
