@@ -209,6 +209,10 @@ def test_continues_from_a_named_checkpoint_after_a_restart(tmp_path: Path, monke
     named = dict(resume=True, load_from=str(tmp_path / 'epoch_2.pth'))
     assert start_epoch(runner(tmp_path, **named)) == 2
     assert names(tmp_path) == ['epoch_1.pth', 'epoch_2.pth']
+    (tmp_path / 'epoch_9.pth').write_bytes((tmp_path / 'epoch_2.pth').read_bytes())
+    with monkeypatch.context() as context:  # a relative path, of a higher number than its epoch
+        context.chdir(tmp_path)
+        assert start_epoch(runner(tmp_path, resume=True, load_from='epoch_9.pth')) == 2
     runner(tmp_path, epochs=3, **named).train()
     monkeypatch.setenv('SLURM_RESTART_COUNT', '1')
     assert start_epoch(runner(tmp_path, **named)) == 3
