@@ -177,15 +177,17 @@ def _digests(config: object, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _initial_files(config: object, name: str = 'model') -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the key of each ``init_cfg`` with a checkpoint, its address, and what it contains.
+    """Yield the key of each initial checkpoint, its address, and what it contains.
+
+    It is that of an ``init_cfg``, or ``pretrained``, as MMAction2's backbones have it.
 
     The content is a digest or, where there is no such file, the address.
     """
     if isinstance(config, list | tuple):
         config = dict(enumerate(config))
     if isinstance(config, Mapping):
-        file = str(config.get('checkpoint') or '')
-        if ('.init_cfg' in name or name == 'load_from') and file:
+        is_start = '.init_cfg' in name or name == 'load_from'
+        if file := str(config.get('checkpoint' if is_start else 'pretrained') or ''):
             is_local = '://' not in file and Path(file).is_file()
             yield name, (file, file_sha256(file) if is_local else file)
         for key, value in config.items():

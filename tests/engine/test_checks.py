@@ -1,5 +1,6 @@
 import shutil
 from contextlib import nullcontext
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.runner import Runner, TestLoop
 
 from cvrl_mm.engine import ChecksHook
-from cvrl_mm.engine.checks import _recipe
+from cvrl_mm.engine.checks import _initial_files, _recipe
 from tests.toy import ToyModel, toy_runner
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -200,6 +201,14 @@ def test_a_finished_training_is_resumed_only_with_its_list(tmp_path: Path):
     ann_file.write_text('a.mp4 1')
     with pytest.raises(ValueError, match='train_dataloader'):
         train(tmp_path / 'run', None, 2, ann_file=ann_file)
+
+
+def test_initial_weights_of_other_backbones_are_read(tmp_path: Path):
+    (file := tmp_path / 'a.pth').write_bytes(b'weights')
+    model = dict(backbone=dict(pretrained=str(file)), neck=dict(pretrained=None))
+    ((name, (path, digest)),) = _initial_files(model)
+    assert (name, path) == ('model.backbone', str(file))
+    assert digest == sha256(b'weights').hexdigest()
 
 
 def test_only_workers_may_differ():
