@@ -55,12 +55,10 @@ class ChecksHook(Hook):
             ValueError: The channels differ, or a label is missing or out of range.
         """
         if is_training(runner):
-            loader = runner.cfg.get('train_dataloader')
-            self.lists = dict(_digests(loader, 'content of train_dataloader'))
+            self.lists = dict(_digests(runner.cfg.get('train_dataloader')))
             self.initial = dict(_initial_files(runner.cfg.get('model')))
             if (weights := initial_weights(runner)) != '':
-                stated = dict(_initial_files(dict(checkpoint=weights), 'load_from'))
-                self.initial |= dict(load_from=NONE) | stated
+                self.initial['load_from'] = _content(weights) if weights else NONE
         model = unwrapped_model(runner)
         head: Any = getattr(model, 'cls_head', None)
         if hasattr(head, 'in_channels') and not getattr(model, 'with_neck', False):
@@ -164,31 +162,35 @@ def _relevant(config: Any) -> Any:
     return [*map(_relevant, config)] if isinstance(config, list | tuple) else config
 
 
-def _digests(config: object, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the key and the digest of each file that the config of a dataset names."""
+def _dicts(config: object, name: str) -> Iterator[tuple[str, Mapping]]:
+    """Yield all dicts in a config with their dotted names."""
     if isinstance(config, list | tuple):
         config = dict(enumerate(config))
     if isinstance(config, Mapping):
+        yield name, config
         for key, value in config.items():
-            yield from _digests(value, f'{name}.{key}')
-            file = join(config.get('data_root') or '', value) if isinstance(value, str) else ''
+            yield from _dicts(value, f'{name}.{key}')
+
+
+def _digests(loader: object) -> Iterator[tuple[str, str]]:
+    """Yield the key and the digest of each file that the config of a data loader names."""
+    for name, fields in _dicts(loader, 'content of train_dataloader'):
+        for key, value in fields.items():
+            file = join(fields.get('data_root') or '', value) if isinstance(value, str) else ''
             if isfile(file):
                 yield f'{name}.{key}', file_sha256(file)
 
 
-def _initial_files(config: object, name: str = 'model') -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the key of each initial checkpoint, its address, and what it contains.
+def _initial_files(model: object) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the key and the content of each checkpoint that the config of a model names.
 
     It is that of an ``init_cfg``, or ``pretrained``, as MMAction2's backbones have it.
-
-    The content is a digest or, where there is no such file, the address.
     """
-    if isinstance(config, list | tuple):
-        config = dict(enumerate(config))
-    if isinstance(config, Mapping):
-        is_start = '.init_cfg' in name or name == 'load_from'
-        if file := str(config.get('checkpoint' if is_start else 'pretrained') or ''):
-            is_local = '://' not in file and Path(file).is_file()
-            yield name, (file, file_sha256(file) if is_local else file)
-        for key, value in config.items():
-            yield from _initial_files(value, f'{name}.{key}')
+    for name, fields in _dicts(model, 'model'):
+        if file := fields.get('checkpoint' if '.init_cfg' in name else 'pretrained'):
+            yield name, _content(str(file))
+
+
+def _content(file: str) -> tuple[str, str]:
+    """Return the address of a file, and its digest or, where there is no file, the address."""
+    return file, file_sha256(file) if isfile(file) else file
