@@ -37,7 +37,7 @@ SETTINGS: dict[str, tuple[type, str]] = {
     ),
     'batch-size': (
         int,
-        'videos per step on each device (by the number of videos; at most 128, CPU: 48)',
+        'videos per step on each device (by the number of videos; at most 48 to 128)',
     ),
     'lr': (float, 'learning rate (for 48 videos per step: 0.004, r3d18 and r3d50: 0.0005)'),
     'workers': (int, 'processes per device that load videos, 0 for none (by the cores)'),
@@ -137,7 +137,7 @@ def pretrain(parser: ArgumentParser) -> None:
     parser.add_argument(
         '--encoder',
         choices=ENCODERS,
-        help='tiny and small are for a CPU (by machine, time and number of videos)',
+        help='tiny and small have few channels (by machine and number of videos)',
     )
     parser.add_argument(
         '--segment-seconds',

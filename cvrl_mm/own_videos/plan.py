@@ -94,6 +94,13 @@ MANY_ON_GPU = Recipe(
 FEW_ON_GPU = replace(
     MANY_ON_GPU, kind=f'on a GPU with fewer than {MANY_VIDEOS} videos', encoder='r3d18', **FEW
 )
+FEWEST_ON_GPU = replace(
+    FEW_ON_GPU,
+    kind=f'on a GPU with fewer than {FEW_VIDEOS} videos',
+    encoder='tiny',
+    batch_size=64,
+)
+ON_GPU = {FEW_VIDEOS: FEWEST_ON_GPU, MANY_VIDEOS: FEW_ON_GPU, math.inf: MANY_ON_GPU}
 CPU = Recipe('on a CPU', 'tiny', clip_len=8, max_size=64, batch_size=48, **FEW)
 LIMITS: dict[str, tuple[float, float]] = dict(  # integers where the option is an integer
     clip_len=(1, 1000),
@@ -280,7 +287,7 @@ def choose(
             f'{options.segment_seconds:g} s count as one (--segment-seconds).'
         )
     chosen: dict[str, Setting] = {}
-    on_gpu = FEW_ON_GPU if samples < MANY_VIDEOS else MANY_ON_GPU
+    on_gpu = next(recipe for most, recipe in ON_GPU.items() if samples < most)
     recipe = on_gpu if machine.on_gpu else CPU
 
     def take(name: str, value: object, reason: str) -> Any:

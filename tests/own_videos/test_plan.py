@@ -72,8 +72,11 @@ def test_settings_follow_the_machine_and_the_time():
     assert (plan['encoder'], plan['clip_len'], plan['frame_interval']) == ('r3d50', 16, 2)
     assert (plan['size'], plan['batch_size']) == (128, 128)  # no larger than the videos
     assert plan['workers'] == 15
-    few = choose(made(300), Options(), GPU)
+    few = choose(made(3000), Options(), GPU)
     assert few['encoder'] == 'r3d18' and few.recipe.hidden_layers < plan.recipe.hidden_layers == 3
+    fewest = choose(made(300), Options(), GPU)
+    assert (fewest['encoder'], fewest['clip_len'], fewest['size']) == ('tiny', 16, 48)
+    assert choose(made(900), Options(), Machine(16, on_gpu=True))['batch_size'] == 64
 
 
 def test_options_overrule():
