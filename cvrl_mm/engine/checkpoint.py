@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from copy import deepcopy
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -35,6 +35,7 @@ from mmengine.utils import apply_to
 from ..io import PART, locked, replacing
 from ..models.weights import check_fit, load_checkpoint, refuse_foreign_code, refuse_safetensors
 
+REGULAR = 'epoch_{}.pth', 'iter_{}.pth'  # which of them depends on by_epoch
 PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that of steps
 PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
 INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells report Ctrl-C
@@ -65,7 +66,8 @@ class AtomicCheckpointHook(CheckpointHook):
     - All files load with ``torch.load(weights_only=True)``, and nothing else is loaded unless the
       environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set.
     - ``--resume`` uses the newest checkpoint that can be read. A job that torchrun or Slurm has
-      restarted resumes by itself.
+      restarted resumes by itself. A validation that follows the checkpoint is repeated, because it
+      may have been interrupted.
     - Checkpoints in the work dir that are later than the step at which a training begins are moved
       to a subfolder ``earlier_N``: all of them for a new training or if ``--resume`` names one of
       another folder, which is copied, and otherwise those after the named one. Nothing is
@@ -81,6 +83,7 @@ class AtomicCheckpointHook(CheckpointHook):
     - If the schedule of the config differs from that of a resumed checkpoint, for example with
       other epochs or another number of GPUs, that of the config is followed.
     - A work dir is used by one run at a time.
+    - ``max_keep_ckpts`` counts the checkpoints that were written under it; others are kept.
 
     Args:
         **kwargs: The arguments of ``CheckpointHook``, besides ``out_dir`` and ``backend_args``:
@@ -105,8 +108,8 @@ class AtomicCheckpointHook(CheckpointHook):
 
         Raises:
             BlockingIOError: Another run uses the work dir.
-            ValueError: None of the checkpoints can be read, or one is a safetensors file; or
-                ``load_from`` is a checkpoint that is to be moved aside.
+            ValueError: None of the checkpoints can be read, or one is a safetensors file; all have
+                been moved aside; or ``load_from`` is a checkpoint that is to be moved aside.
         """
         refuse_safetensors(str(runner._load_from))
         if not is_training(runner) or runner.iter > 0:
@@ -119,7 +122,7 @@ class AtomicCheckpointHook(CheckpointHook):
             for part in Path(runner.work_dir).glob(f'.*{PART}.pth'):
                 part.unlink()
             if restarted or (runner._resume and runner._load_from is None):
-                newest = self._newest(runner)
+                newest = self._newest(runner, restarted)
                 if newest is not None:
                     choice = [True, str(newest)]
                 elif runner._load_from is None:
@@ -130,14 +133,18 @@ class AtomicCheckpointHook(CheckpointHook):
         broadcast_object_list(choice)
         runner._resume, runner._load_from = choice
 
-    def _newest(self, runner: Runner) -> Path | None:
+    def _newest(self, runner: Runner, restarted: bool) -> Path | None:
         """Return the newest checkpoint in the work dir that can be read."""
         folder = Path(runner.work_dir)
         # A regular checkpoint replaces those of a preemption, which are therefore newer
         preempted = sorted(find_checkpoints(folder, [PREEMPTED]), reverse=True)
-        regular = sorted(find_checkpoints(folder, [self.filename_tmpl]), reverse=True)
+        regular = [
+            sorted(find_checkpoints(folder, [name]), reverse=True)
+            for name in {self.filename_tmpl, *REGULAR}
+        ]
+        regular.sort(key=lambda found: found[0][1].stat().st_mtime if found else 0, reverse=True)
         problems = []
-        for _, path in preempted + regular:
+        for _, path in chain(preempted, *regular):
             try:
                 check_whole(path)
                 return path
@@ -148,6 +155,11 @@ class AtomicCheckpointHook(CheckpointHook):
             raise ValueError(
                 f'None of the checkpoints in {folder} can be read. Move them away to start anew. '
                 f'The newest: {problems[0]}'
+            )
+        if (aside := [*folder.glob('earlier_*/*.pth')]) and not restarted:
+            raise ValueError(
+                f'There is no checkpoint in {folder}, but a former training was moved to '
+                f'{aside[0].parent}. Resume from a file there, or leave out --resume to start anew.'
             )
         runner.logger.warning(f'There is no checkpoint in {folder}; the training starts anew.')
         return None
@@ -187,20 +199,26 @@ class AtomicCheckpointHook(CheckpointHook):
         follow_config(runner, checkpoint)
 
     def before_train(self, runner: Runner) -> None:
-        """Move checkpoints aside: later ones, or all if the resumed one is from elsewhere."""
+        """Move checkpoints aside, and repeat a validation that may have been interrupted.
+
+        Moved are those that are later than the resumed one, or all if that one is from elsewhere.
+        """
         super().before_train(runner)
         if not runner._resume:
             self.settings = settings_of(runner)
-        elif is_main_process():
+            return
+        if is_main_process():
             used, folder = Path(str(runner._load_from)), Path(runner.work_dir)
             if used.parent.resolve() == folder.resolve():
                 self._move_aside(runner, runner.epoch, runner.iter, str(used))
-                return
-            self._move_aside(runner, 0, 0, str(used))
-            found = find_checkpoints(used.parent, [self.filename_tmpl, PREEMPTED])
-            if used in (path for _, path in found):  # for a restart before the next checkpoint
-                with replacing(folder / used.name) as copy:
-                    shutil.copyfile(used, copy)
+            else:
+                self._move_aside(runner, 0, 0, str(used))
+                found = find_checkpoints(used.parent, [self.filename_tmpl, *REGULAR, PREEMPTED])
+                if used in (path for _, path in found):  # for a restart before the next checkpoint
+                    with replacing(folder / used.name) as copy:
+                        shutil.copyfile(used, copy)
+        if _is_followed_by_validation(runner):
+            runner.val_loop.run()  # type: ignore[union-attr]
 
     def _move_aside(self, runner: Runner, epoch: int, step: int, used: str | None) -> None:
         """Move checkpoints after an epoch and step to a subfolder.
@@ -209,12 +227,10 @@ class AtomicCheckpointHook(CheckpointHook):
             ValueError: ``used`` is among them.
         """
         folder = Path(runner.work_dir)
-        reached = epoch if self.by_epoch else step
-        counts = {
-            self.filename_tmpl: reached,
-            f'best_*_{self.filename_tmpl}': reached,
-            PREEMPTED: step,
-        }
+        counts = dict(zip(REGULAR, (epoch, step), strict=True))
+        counts[self.filename_tmpl] = epoch if self.by_epoch else step
+        counts |= {f'best_*_{name}': reached for name, reached in counts.items()}
+        counts[PREEMPTED] = step
         kept = Path(used).resolve() if used is not None else None
         later = [
             path
@@ -295,14 +311,17 @@ class AtomicCheckpointHook(CheckpointHook):
             checkpoint[part] = apply_to(checkpoint[part], _is_foreign, _to_plain)
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
+        hub, written = runner.message_hub, []
+        if self.num_kept > 0:  # under mmengine's name, for a resumption with either hook
+            written = [x for x in hub.runtime_info.get('keep_ckpt_ids', ()) if x != step] + [step]
+            hub.update_info('keep_ckpt_ids', written[-self.num_kept :])
         super()._save_checkpoint_with_step(runner, step, meta)
         if is_main_process():
             folder = Path(self.out_dir)
-            outdated = list(find_checkpoints(folder, [PREEMPTED]))
-            if self.num_kept > 0:
-                regular = sorted(find_checkpoints(folder, [self.filename_tmpl]))
-                outdated += regular[: -self.num_kept]
-            for _, path in outdated:
+            regular = find_checkpoints(folder, [self.filename_tmpl])
+            outdated = [path for _, path in find_checkpoints(folder, [PREEMPTED])]
+            outdated += [path for x, path in regular if x in written[: -self.num_kept]]
+            for path in outdated:
                 path.unlink()
 
     def after_run(self, runner: Runner) -> None:
@@ -329,6 +348,21 @@ def is_training(runner: Runner) -> bool:
 def unwrapped_model(runner: Runner) -> Any:
     """Return the model of a runner without the wrapper for distributed training."""
     return runner.model.module if is_model_wrapper(runner.model) else runner.model
+
+
+def _is_followed_by_validation(runner: Runner) -> bool:
+    """Return whether a validation comes before the next step, after the one that is resumed."""
+    loop: Any = runner.train_loop
+    if runner.val_loop is None or not hasattr(loop, 'val_interval'):
+        return False
+    done, end = runner.iter, runner.max_iters
+    if isinstance(loop, EpochBasedTrainLoop):
+        done, rest = divmod(done, len(runner.train_dataloader))
+        if rest or done != runner.epoch:
+            return False
+        end = runner.max_epochs
+    loop._decide_current_val_interval()
+    return loop.val_begin <= done < end and done % loop.val_interval == 0
 
 
 def was_restarted() -> bool:

@@ -104,6 +104,14 @@ def test_a_kill_while_saving_leaves_the_checkpoint_before(tmp_path: Path):
     assert resumed.epoch == 4 and names(tmp_path) == ['epoch_4.pth']
 
 
+def test_only_what_was_written_under_a_limit_is_removed(tmp_path: Path):
+    runner(tmp_path, epochs=2).train()
+    runner(tmp_path, epochs=4, keep=1, resume=True).train()
+    assert names(tmp_path) == ['epoch_1.pth', 'epoch_2.pth', 'epoch_4.pth']
+    runner(tmp_path, epochs=6, keep=2, resume=True).train()
+    assert names(tmp_path) == [f'epoch_{i}.pth' for i in (1, 2, 5, 6)]
+
+
 class LogScalars(Hook):
     def after_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
         runner.message_hub.update_scalar('train/own', runner.iter)
@@ -161,6 +169,23 @@ def test_resuming_without_a_checkpoint_starts_anew(tmp_path: Path):
     assert torch.equal(begun.model.state_dict()['layer.weight'], expected)
 
 
+def test_resumes_whether_epochs_or_steps_are_counted(tmp_path: Path):
+    runner(tmp_path, epochs=2).train()
+    hook = dict(type='AtomicCheckpointHook', by_epoch=False, interval=1)
+    by_step = dict(resume=True, default_hooks=dict(checkpoint=hook))
+    resumed = runner(tmp_path, epochs=3, **by_step)
+    resumed.train()
+    assert resumed.iter == 6 and names(tmp_path) == [
+        *('epoch_1.pth', 'epoch_2.pth', 'iter_5.pth', 'iter_6.pth')
+    ]
+    start_epoch(resumed := runner(tmp_path, resume=True))
+    assert resumed.iter == 6
+    named = dict(by_step, load_from=str(tmp_path / 'iter_5.pth'))
+    assert start_epoch(runner(tmp_path, **named)) == 2
+    assert start_epoch(runner(tmp_path)) == 0
+    assert names(tmp_path / 'earlier_2') == ['epoch_1.pth', 'epoch_2.pth', 'iter_5.pth']
+
+
 def test_a_new_training_moves_the_former_aside(tmp_path: Path, monkeypatch):
     runner(tmp_path, epochs=2).train()
     (tmp_path / 'best_score_epoch_2.pth').touch()
@@ -200,6 +225,10 @@ def test_a_restart_before_the_first_step_continues_no_other_training(tmp_path: P
     with pytest.raises(ZeroDivisionError):
         failing.train()
     failing.call_hook('after_run')  # the process has ended
+    resumed = runner(tmp_path, resume=True)
+    with pytest.raises(ValueError, match='earlier_1'):
+        resumed.train()
+    resumed.call_hook('after_run')
     monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', '1')
     assert start_epoch(runner(tmp_path)) == 0
 

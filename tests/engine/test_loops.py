@@ -195,27 +195,49 @@ def test_a_second_interrupt_ends_at_once(tmp_path: Path):
     assert not list(tmp_path.glob('*.pth'))
 
 
+class Validated(Hook):
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    def after_val_epoch(self, runner: Runner, metrics: object = None) -> None:
+        self.steps.append(runner.iter)
+
+
+def validating(run: Runner) -> Runner:
+    loader = dict(dataset=ToyData(16), batch_size=4, num_workers=0)
+    run._val_dataloader = dict(loader, sampler=dict(type='DefaultSampler', shuffle=False))
+    run._val_dataloader['collate_fn'] = dict(type='default_collate')
+    run._val_loop, run._val_evaluator = dict(type='ValLoop'), []
+    run.model.val_step = lambda data: [0]
+    return run
+
+
 def end_while_validating(folder: Path, *hooks: Hook) -> None:
     class Terminate(Hook):
         def before_val_iter(self, runner: Runner, batch_idx: int, *args, **kwargs) -> None:
             if runner.epoch == 1 and batch_idx == 1:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    run = runner(folder, 2, Terminate(), *hooks)
-    loader = dict(dataset=ToyData(16), batch_size=4, num_workers=0)
-    run._val_dataloader = dict(loader, sampler=dict(type='DefaultSampler', shuffle=False))
-    run._val_dataloader['collate_fn'] = dict(type='default_collate')
-    run._val_loop, run._val_evaluator = dict(type='ValLoop'), []
-    run.model.val_step = lambda data: [0]
-    run.train()
+    validating(runner(folder, 2, Terminate(), *hooks)).train()
 
 
-def test_a_validation_is_left(tmp_path: Path):
+def test_a_validation_is_left_and_made_up_for(tmp_path: Path):
     assert exit_codes([start(end_while_validating, tmp_path)]) == [75]
     assert (tmp_path / 'preempted_2.pth').is_file()
-    resumed = runner(tmp_path, resume=True)
-    resumed.train()
-    assert (resumed.epoch, resumed.iter) == (2, 4)
+    resumed = runner(tmp_path, 2, validated := Validated(), resume=True)
+    validating(resumed).train()
+    assert (resumed.epoch, resumed.iter, validated.steps) == (2, 4, [2, 4])
+
+
+def test_a_resumed_training_validates_where_it_is_due(tmp_path: Path):
+    loop = dict(type='SeededIterLoop', max_iters=4, val_interval=2)
+    hooks = dict(checkpoint=dict(type='AtomicCheckpointHook', by_epoch=False, interval=1))
+    settings = dict(train_cfg=loop, default_hooks=hooks, resume=True)
+    runner(tmp_path, **{**settings, 'resume': False}).train()
+    for begun, expected in ((4, []), (3, [4]), (2, [2, 4]), (1, [2, 4])):
+        settings['load_from'] = str(tmp_path / f'iter_{begun}.pth')
+        validating(runner(tmp_path, 2, validated := Validated(), **settings)).train()
+        assert validated.steps == expected
 
 
 def test_a_validation_of_averaged_weights_is_not_left(tmp_path: Path):
