@@ -132,6 +132,8 @@ class AtomicCheckpointHook(CheckpointHook):
                 self._move_aside(runner, 0, 0, choice[1])
         broadcast_object_list(choice)
         runner._resume, runner._load_from = choice
+        if runner._resume:  # all weights come from the checkpoint; the file of init_cfg may be lost
+            runner._init_model_weights = lambda: None  # type: ignore[method-assign]
 
     def _newest(self, runner: Runner, restarted: bool) -> Path | None:
         """Return the newest checkpoint in the work dir that can be read."""
@@ -268,6 +270,7 @@ class AtomicCheckpointHook(CheckpointHook):
         """Save and end within a validation if a rank has received a signal."""
         # EMAHook exchanges the weights during a validation, which must end first
         may_end = not any(isinstance(hook, EMAHook) for hook in runner.hooks)
+        may_end &= getattr(runner.val_dataloader.sampler, 'round_up', True)  # as many on each rank
         if may_end and is_training(runner) and 0 < runner.iter < runner.max_iters:
             self._end_after_signal(runner, runner.iter)
 
@@ -290,6 +293,10 @@ class AtomicCheckpointHook(CheckpointHook):
             by_epoch=False,
             backend_args=self.backend_args,
         )
+        if is_main_process():
+            for _, path in find_checkpoints(Path(self.out_dir), [PREEMPTED]):
+                if path.name != name:  # with other ranks, its number can be higher
+                    path.unlink()
         barrier()  # a launcher ends all ranks as soon as one has ended
         code = INTERRUPTED_CODE if interrupted else PREEMPTED_CODE
         runner.logger.warning(

@@ -40,8 +40,8 @@ class ChecksHook(Hook):
     - A resumed training began with the weights that the config names in ``init_cfg`` and
       ``load_from``. Otherwise, evaluating a second checkpoint in the folder of the first
       evaluation would continue that one, or test it again if it is finished. Files are compared by
-      their content. A file that no longer exists may be left out of the config. What the option
-      ``load_from`` has named must be in the config of ``--resume``.
+      their content, and one that no longer exists is still named. What the option ``load_from``
+      has named must be in the config of ``--resume``.
     - A finished training is resumed, as by ``tools/train_and_test.sh``, only with its own config
       and lists. Otherwise, the result of a test would be taken for that of settings or videos
       that no step has used.
@@ -121,14 +121,14 @@ class ChecksHook(Hook):
                 continue  # one does not state it
             (before, old), (file, new) = (x.get(name, NONE) for x in (former, self.initial))
             is_lost = '://' not in before and not Path(before).exists()
-            if old != new and not (is_lost and file in (before, NONE[0])):
+            if old != new and not (is_lost and file == before):
                 raise ValueError(
                     f'The training to resume began with {name}={before}, but now it is '
                     f'{file}, with other content. Name the former in the config, choose another '
                     '--work-dir (WORK_DIR for tools/train_and_test.sh), or leave out --resume to '
                     'start anew.'
                 )
-        self.initial = former  # also what is lost, and named no more
+        self.initial = former  # also what is lost
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
             is_finished = meta['epoch'] >= runner.max_epochs
         else:
@@ -150,16 +150,23 @@ def _recipe(text: str) -> dict[str, Any]:
     return {name: _relevant(config.get(name)) for name in RECIPE}
 
 
-def _relevant(config: Any) -> Any:
+def _relevant(config: Any, name: str = '') -> Any:
     if isinstance(config, Mapping):
+        left_out = (*IRRELEVANT, _weights_key(name))  # weights are compared by content
         return {
-            k: _relevant(v)
+            k: _relevant(v, f'{name}.{k}')
             for k, v in config.items()
-            if k not in IRRELEVANT
-            # Checkpoints are compared by content, and may be left out if they are lost
-            and not (k == 'init_cfg' and (not v or 'checkpoint' in str(v)))
+            if k not in left_out and not (k == 'init_cfg' and not v)
         }
-    return [*map(_relevant, config)] if isinstance(config, list | tuple) else config
+    return [_relevant(x, name) for x in config] if isinstance(config, list | tuple) else config
+
+
+def _weights_key(name: str) -> str:
+    """Return the key of a checkpoint's path in the dict of this dotted name in a config.
+
+    It is that of an ``init_cfg``, or ``pretrained``, as MMAction2's backbones have it.
+    """
+    return 'checkpoint' if '.init_cfg' in name else 'pretrained'
 
 
 def _dicts(config: object, name: str) -> Iterator[tuple[str, Mapping]]:
@@ -182,12 +189,9 @@ def _digests(loader: object) -> Iterator[tuple[str, str]]:
 
 
 def _initial_files(model: object) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the key and the content of each checkpoint that the config of a model names.
-
-    It is that of an ``init_cfg``, or ``pretrained``, as MMAction2's backbones have it.
-    """
+    """Yield the key and the content of each checkpoint that the config of a model names."""
     for name, fields in _dicts(model, 'model'):
-        if file := fields.get('checkpoint' if '.init_cfg' in name else 'pretrained'):
+        if file := fields.get(_weights_key(name)):
             yield name, _content(str(file))
 
 

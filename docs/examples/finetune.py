@@ -71,7 +71,10 @@ val_dataloader = test_dataloader = dict(
 val_evaluator = test_evaluator = dict(type='AccMetric')
 # saves on Ctrl-C and SIGTERM, and --resume continues with the next step
 train_cfg = dict(type='SeededEpochLoop', max_epochs=50, val_interval=5)
-default_hooks = dict(checkpoint=dict(type='AtomicCheckpointHook', interval=1, max_keep_ckpts=3))
+default_hooks = dict(
+    checkpoint=dict(type='AtomicCheckpointHook', interval=1, max_keep_ckpts=3),
+    checks=dict(type='ChecksHook'),
+)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
 optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.01, momentum=0.9, weight_decay=1e-4))

@@ -169,6 +169,13 @@ def test_resuming_without_a_checkpoint_starts_anew(tmp_path: Path):
     assert torch.equal(begun.model.state_dict()['layer.weight'], expected)
 
 
+def test_resumes_without_the_initial_weights(tmp_path: Path):
+    runner(tmp_path, epochs=1).train()
+    resumed = runner(tmp_path, resume=True)
+    resumed.model.init_cfg = dict(type='Pretrained', checkpoint='lost.pth')
+    assert start_epoch(resumed) == 1
+
+
 def test_resumes_whether_epochs_or_steps_are_counted(tmp_path: Path):
     runner(tmp_path, epochs=2).train()
     hook = dict(type='AtomicCheckpointHook', by_epoch=False, interval=1)

@@ -150,9 +150,10 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
     for file in (second, shutil.copy(second, tmp_path / 'moved.pth')):  # the first is gone
         with pytest.raises(ValueError, match='other content'):
             train(folder, file, 2)
-    (tmp_path / 'moved.pth').unlink()
     for epochs in (2, 3):
-        assert train(folder, None, epochs) == epochs
+        with pytest.raises(ValueError, match='none'):
+            train(folder, None, epochs)
+        assert train(folder, first, epochs) == epochs  # it is not read
 
 
 def test_resumes_only_with_the_same_load_from(tmp_path: Path):
@@ -170,8 +171,10 @@ def test_resumes_only_with_the_same_load_from(tmp_path: Path):
     for epochs, file in ((2, config), (3, other)):
         assert train(tmp_path / 'run', None, epochs, config_file=file) == epochs
     Path(first).unlink()
-    for epochs, file in ((4, config), (5, None), (6, other), (7, config)):
+    for epochs, file in ((4, config), (5, other), (6, config)):
         assert train(tmp_path / 'run', None, epochs, config_file=file) == epochs
+    with pytest.raises(ValueError, match=r'load_from=.*none'):
+        train(tmp_path / 'run', None, 7)
 
 
 def test_resumes_where_load_from_is_not_stated(tmp_path: Path):

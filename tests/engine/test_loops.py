@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 from cvrl_mm.engine.loops import copied_ahead, outlive_signals
 from tests.pretraining import counted_in_steps, small_config
 from tests.processes import exit_codes, start
+from tests.ranks import run_ranks
 from tests.toy import ToyData, ToyModel, toy_runner
 
 
@@ -203,9 +204,10 @@ class Validated(Hook):
         self.steps.append(runner.iter)
 
 
-def validating(run: Runner) -> Runner:
-    loader = dict(dataset=ToyData(16), batch_size=4, num_workers=0)
+def validating(run: Runner, **sampler: object) -> Runner:
+    loader = dict(dataset=ToyData(9), batch_size=4, num_workers=0)
     run._val_dataloader = dict(loader, sampler=dict(type='DefaultSampler', shuffle=False))
+    run._val_dataloader['sampler'].update(sampler)
     run._val_dataloader['collate_fn'] = dict(type='default_collate')
     run._val_loop, run._val_evaluator = dict(type='ValLoop'), []
     run.model.val_step = lambda data: [0]
@@ -216,6 +218,7 @@ def end_while_validating(folder: Path, *hooks: Hook) -> None:
     class Terminate(Hook):
         def before_val_iter(self, runner: Runner, batch_idx: int, *args, **kwargs) -> None:
             if runner.epoch == 1 and batch_idx == 1:
+                (folder / 'preempted_9.pth').touch()  # as if there were fewer ranks now
                 os.kill(os.getpid(), signal.SIGTERM)
 
     validating(runner(folder, 2, Terminate(), *hooks)).train()
@@ -223,10 +226,20 @@ def end_while_validating(folder: Path, *hooks: Hook) -> None:
 
 def test_a_validation_is_left_and_made_up_for(tmp_path: Path):
     assert exit_codes([start(end_while_validating, tmp_path)]) == [75]
-    assert (tmp_path / 'preempted_2.pth').is_file()
+    assert [path.name for path in tmp_path.glob('preempted*')] == ['preempted_2.pth']
     resumed = runner(tmp_path, 2, validated := Validated(), resume=True)
     validating(resumed).train()
     assert (resumed.epoch, resumed.iter, validated.steps) == (2, 4, [2, 4])
+
+
+def validate_unequal_parts(folder: Path) -> int:
+    run = runner(folder, 2)
+    validating(run, round_up=False).train()
+    return run.epoch
+
+
+def test_ranks_may_validate_unequal_parts(tmp_path: Path):
+    assert run_ranks(validate_unequal_parts, 2, tmp_path, tmp_path) == [2, 2]
 
 
 def test_a_resumed_training_validates_where_it_is_due(tmp_path: Path):
