@@ -101,6 +101,7 @@ class AtomicCheckpointHook(CheckpointHook):
         self.num_kept, self.max_keep_ckpts = self.max_keep_ckpts, -1
         self._lock = ExitStack()
         self.settings: list[dict] = []  # of the optimizer at the start of this run
+        self.validated = -1  # the number of steps before the last validation that has ended
         refuse_foreign_code()
 
     def before_run(self, runner: Runner) -> None:
@@ -198,6 +199,7 @@ class AtomicCheckpointHook(CheckpointHook):
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
             meta['iter'] = round(meta['iter'] / (meta.get('steps_per_epoch') or steps) * steps)
         self.settings = settings_of(runner)
+        self.validated = meta.get('validated', -1)
         follow_config(runner, checkpoint)
 
     def before_train(self, runner: Runner) -> None:
@@ -219,7 +221,7 @@ class AtomicCheckpointHook(CheckpointHook):
                 if used in (path for _, path in found):  # for a restart before the next checkpoint
                     with replacing(folder / used.name) as copy:
                         shutil.copyfile(used, copy)
-        if _is_followed_by_validation(runner):
+        if self.validated != runner.iter and _is_followed_by_validation(runner):
             runner.val_loop.run()  # type: ignore[union-attr]
 
     def _move_aside(self, runner: Runner, epoch: int, step: int, used: str | None) -> None:
@@ -274,6 +276,11 @@ class AtomicCheckpointHook(CheckpointHook):
         if may_end and is_training(runner) and 0 < runner.iter < runner.max_iters:
             self._end_after_signal(runner, runner.iter)
 
+    def after_val_epoch(self, runner: Runner, metrics: dict | None = None) -> None:
+        """Save the checkpoint with the best score, and once more the one of the same step."""
+        self.validated = runner.iter
+        super().after_val_epoch(runner, metrics)
+
     def _end_after_signal(self, runner: Runner, step: int) -> None:
         signals = getattr(runner.train_loop, 'signals', None)
         accumulates = step % getattr(runner.optim_wrapper, '_accumulative_counts', 1)
@@ -311,10 +318,14 @@ class AtomicCheckpointHook(CheckpointHook):
         backbone = model.get('backbone') if isinstance(model, dict) else None
         if isinstance(backbone, ConfigDict) and 'type' in backbone:
             meta['backbone'] = backbone.to_dict()
-        meta |= dict(steps_per_epoch=len(runner.train_dataloader), settings=self.settings)
+        meta |= dict(
+            steps_per_epoch=len(runner.train_dataloader),
+            settings=self.settings,
+            validated=self.validated,
+        )
         if isinstance(states := checkpoint.get('param_schedulers'), list):  # of one optimizer
             checkpoint['param_schedulers'] = _without_functions(states)
-        for part in ('message_hub', 'meta'):
+        for part in {'message_hub', 'meta', 'param_schedulers'} & checkpoint.keys():
             checkpoint[part] = apply_to(checkpoint[part], _is_foreign, _to_plain)
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
@@ -369,7 +380,7 @@ def _is_followed_by_validation(runner: Runner) -> bool:
             return False
         end = runner.max_epochs
     loop._decide_current_val_interval()
-    return loop.val_begin <= done < end and done % loop.val_interval == 0
+    return done >= loop.val_begin and (done % loop.val_interval == 0 or done == end)
 
 
 def was_restarted() -> bool:

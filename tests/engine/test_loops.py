@@ -6,6 +6,7 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from mmengine.hooks import EMAHook, Hook
@@ -214,6 +215,23 @@ def validating(run: Runner, **sampler: object) -> Runner:
     return run
 
 
+def test_a_validation_that_is_in_the_checkpoint_is_not_repeated(tmp_path: Path):
+    """ReduceOnPlateauLR counts it; the best score is a NumPy number."""
+    plateau = dict(type='ReduceOnPlateauLR', monitor='score', rule='greater', patience=0)
+    hook = dict(type='AtomicCheckpointHook', interval=1, save_best='score', rule='greater')
+    settings = dict(param_scheduler=[plateau], default_hooks=dict(checkpoint=hook))
+    for begun, expected in ((0, [2, 4, 6]), (1, [4, 6]), (2, [4, 6]), (3, [6])):
+        resume = dict(resume=True, load_from=str(tmp_path / f'epoch_{begun}.pth')) if begun else {}
+        run = validating(runner(tmp_path, 3, validated := Validated(), **settings, **resume))
+        scores = {2: 0.5, 4: 0.4, 6: 0.3}
+        run.val_loop.evaluator.evaluate = lambda _, run=run, scores=scores: dict(
+            score=np.float64(scores[run.iter])
+        )
+        run.train()
+        assert validated.steps == expected
+        assert run.optim_wrapper.get_lr()['lr'] == [pytest.approx(0.01)]
+
+
 def end_while_validating(folder: Path, *hooks: Hook) -> None:
     class Terminate(Hook):
         def before_val_iter(self, runner: Runner, batch_idx: int, *args, **kwargs) -> None:
@@ -247,7 +265,7 @@ def test_a_resumed_training_validates_where_it_is_due(tmp_path: Path):
     hooks = dict(checkpoint=dict(type='AtomicCheckpointHook', by_epoch=False, interval=1))
     settings = dict(train_cfg=loop, default_hooks=hooks, resume=True)
     runner(tmp_path, **{**settings, 'resume': False}).train()
-    for begun, expected in ((4, []), (3, [4]), (2, [2, 4]), (1, [2, 4])):
+    for begun, expected in ((4, [4]), (3, [4]), (2, [2, 4]), (1, [2, 4])):
         settings['load_from'] = str(tmp_path / f'iter_{begun}.pth')
         validating(runner(tmp_path, 2, validated := Validated(), **settings)).train()
         assert validated.steps == expected
