@@ -123,7 +123,7 @@ class AtomicCheckpointHook(CheckpointHook):
             for part in Path(runner.work_dir).glob(f'.*{PART}.pth'):
                 part.unlink()
             if restarted or (runner._resume and runner._load_from is None):
-                newest = self._newest(runner, restarted)
+                newest = self._newest(runner)
                 if newest is not None:
                     choice = [True, str(newest)]
                 elif runner._load_from is None:
@@ -136,7 +136,7 @@ class AtomicCheckpointHook(CheckpointHook):
         if runner._resume:  # all weights come from the checkpoint; the file of init_cfg may be lost
             runner._init_model_weights = lambda: None  # type: ignore[method-assign]
 
-    def _newest(self, runner: Runner, restarted: bool) -> Path | None:
+    def _newest(self, runner: Runner) -> Path | None:
         """Return the newest checkpoint in the work dir that can be read."""
         folder = Path(runner.work_dir)
         # A regular checkpoint replaces those of a preemption, which are therefore newer
@@ -159,10 +159,11 @@ class AtomicCheckpointHook(CheckpointHook):
                 f'None of the checkpoints in {folder} can be read. Move them away to start anew. '
                 f'The newest: {problems[0]}'
             )
-        if (aside := [*folder.glob('earlier_*/*.pth')]) and not restarted:
+        aside = next(folder.glob('earlier_*/*.pth'), None)
+        if aside is not None and runner._resume and runner._load_from is None:
             raise ValueError(
                 f'There is no checkpoint in {folder}, but a former training was moved to '
-                f'{aside[0].parent}. Resume from a file there, or leave out --resume to start anew.'
+                f'{aside.parent}. Resume from a file there, or leave out --resume to start anew.'
             )
         runner.logger.warning(f'There is no checkpoint in {folder}; the training starts anew.')
         return None

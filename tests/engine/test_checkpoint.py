@@ -232,11 +232,15 @@ def test_a_restart_before_the_first_step_continues_no_other_training(tmp_path: P
     with pytest.raises(ZeroDivisionError):
         failing.train()
     failing.call_hook('after_run')  # the process has ended
-    resumed = runner(tmp_path, resume=True)
-    with pytest.raises(ValueError, match='earlier_1'):
-        resumed.train()
-    resumed.call_hook('after_run')
-    monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', '1')
+    for restarts in '01':
+        monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', restarts)
+        resumed = runner(tmp_path, resume=True)
+        with pytest.raises(ValueError, match='earlier_1'):
+            resumed.train()
+        resumed.call_hook('after_run')
+    former = str(tmp_path / 'earlier_1/epoch_2.pth')
+    assert start_epoch(runner(tmp_path, resume=True, load_from=former)) == 2
+    (tmp_path / 'epoch_2.pth').unlink()
     assert start_epoch(runner(tmp_path)) == 0
 
 
