@@ -278,7 +278,7 @@ class AtomicCheckpointHook(CheckpointHook):
             self._end_after_signal(runner, runner.iter)
 
     def after_val_epoch(self, runner: Runner, metrics: dict | None = None) -> None:
-        """Save the checkpoint with the best score, and once more the one of the same step."""
+        """Save the checkpoint with the best score, and then once more that of this step."""
         self.validated = runner.iter
         super().after_val_epoch(runner, metrics)
 
