@@ -69,7 +69,7 @@ val_dataloader = test_dataloader = dict(
     ),
 )
 val_evaluator = test_evaluator = dict(type='AccMetric')
-# saves on Ctrl-C and SIGTERM, and --resume continues with the next step
+# saves on SIGTERM and Ctrl-C (mim kills it then), and --resume continues with the next step
 train_cfg = dict(type='SeededEpochLoop', max_epochs=50, val_interval=5)
 default_hooks = dict(
     checkpoint=dict(type='AtomicCheckpointHook', interval=1, max_keep_ckpts=3),
