@@ -66,8 +66,7 @@ class AtomicCheckpointHook(CheckpointHook):
     - All files load with ``torch.load(weights_only=True)``, and nothing else is loaded unless the
       environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set.
     - ``--resume`` uses the newest checkpoint that can be read. A job that torchrun or Slurm has
-      restarted resumes by itself. A validation that follows the checkpoint is repeated, because it
-      may have been interrupted.
+      restarted resumes by itself. A validation that was interrupted is repeated.
     - Checkpoints in the work dir that are later than the step at which a training begins are moved
       to a subfolder ``earlier_N``: all of them for a new training or if ``--resume`` names one of
       another folder, which is copied, and otherwise those after the named one. Nothing is
@@ -102,6 +101,7 @@ class AtomicCheckpointHook(CheckpointHook):
         self._lock = ExitStack()
         self.settings: list[dict] = []  # of the optimizer at the start of this run
         self.validated = -1  # the number of steps before the last validation that has ended
+        self.saved = (-1, -1)  # number in the name of the last checkpoint, and its ``validated``
         refuse_foreign_code()
 
     def before_run(self, runner: Runner) -> None:
@@ -197,14 +197,15 @@ class AtomicCheckpointHook(CheckpointHook):
                 scalars[key] = HistoryBuffer(*(x.cpu().numpy() for x in contents))
         # With another number of GPUs, the epochs are kept and the steps are counted anew
         meta, steps = checkpoint['meta'], len(runner.train_dataloader)
+        is_validated = meta.get('validated') == meta['iter']
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
             meta['iter'] = round(meta['iter'] / (meta.get('steps_per_epoch') or steps) * steps)
         self.settings = settings_of(runner)
-        self.validated = meta.get('validated', -1)
+        self.validated = meta['iter'] if is_validated else -1
         follow_config(runner, checkpoint)
 
     def before_train(self, runner: Runner) -> None:
-        """Move checkpoints aside, and repeat a validation that may have been interrupted.
+        """Move checkpoints aside, and repeat a validation that was interrupted.
 
         Moved are those that are later than the resumed one, or all if that one is from elsewhere.
         """
@@ -278,9 +279,13 @@ class AtomicCheckpointHook(CheckpointHook):
             self._end_after_signal(runner, runner.iter)
 
     def after_val_epoch(self, runner: Runner, metrics: dict | None = None) -> None:
-        """Save the checkpoint with the best score, and then once more that of this step."""
-        self.validated = runner.iter
-        super().after_val_epoch(runner, metrics)
+        """Save the checkpoint with the best score, and that of this step as validated."""
+        before, self.validated = self.validated, runner.iter
+        super().after_val_epoch(runner, metrics)  # if the score is the best, saves both
+        step = runner.epoch if self.by_epoch else runner.iter
+        if self.saved == (step, before):
+            meta = dict(epoch=runner.epoch, iter=runner.iter)
+            self._save_checkpoint_with_step(runner, step, meta)
 
     def _end_after_signal(self, runner: Runner, step: int) -> None:
         signals = getattr(runner.train_loop, 'signals', None)
@@ -335,6 +340,7 @@ class AtomicCheckpointHook(CheckpointHook):
             written = [x for x in hub.runtime_info.get('keep_ckpt_ids', ()) if x != step] + [step]
             hub.update_info('keep_ckpt_ids', written[-self.num_kept :])
         super()._save_checkpoint_with_step(runner, step, meta)
+        self.saved = step, self.validated
         if is_main_process():
             folder = Path(self.out_dir)
             regular = find_checkpoints(folder, [self.filename_tmpl])

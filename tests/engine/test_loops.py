@@ -197,6 +197,18 @@ def test_a_second_interrupt_ends_at_once(tmp_path: Path):
     assert not list(tmp_path.glob('*.pth'))
 
 
+def test_an_interrupted_validation_is_repeated_with_other_steps_per_epoch(tmp_path: Path):
+    run = validating(runner(tmp_path))
+    scores = iter([dict(score=0.5)])
+    run.val_loop.evaluator.evaluate = lambda _: next(scores)
+    with pytest.raises(StopIteration):
+        run.train()
+    run.call_hook('after_run')  # the process has ended
+    resumed = runner(tmp_path, 2, validated := Validated(), batch_size=8, resume=True)
+    validating(resumed).train()
+    assert validated.steps == [2]
+
+
 class Validated(Hook):
     def __init__(self) -> None:
         self.steps: list[int] = []
@@ -220,7 +232,7 @@ def test_a_validation_that_is_in_the_checkpoint_is_not_repeated(tmp_path: Path):
     plateau = dict(type='ReduceOnPlateauLR', monitor='score', rule='greater', patience=0)
     hook = dict(type='AtomicCheckpointHook', interval=1, save_best='score', rule='greater')
     settings = dict(param_scheduler=[plateau], default_hooks=dict(checkpoint=hook))
-    for begun, expected in ((0, [2, 4, 6]), (1, [4, 6]), (2, [4, 6]), (3, [6])):
+    for begun, expected in ((0, [2, 4, 6]), (1, [4, 6]), (2, [6]), (3, [])):
         resume = dict(resume=True, load_from=str(tmp_path / f'epoch_{begun}.pth')) if begun else {}
         run = validating(runner(tmp_path, 3, validated := Validated(), **settings, **resume))
         scores = {2: 0.5, 4: 0.4, 6: 0.3}
