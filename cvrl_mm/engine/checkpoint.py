@@ -350,8 +350,9 @@ class AtomicCheckpointHook(CheckpointHook):
                 path.unlink()
 
     def after_run(self, runner: Runner) -> None:
-        """Release the work dir."""
+        """Release the work dir, in which a later validation of other weights changes nothing."""
         self._lock.close()
+        self.saved = (-1, -1)
 
 
 def initial_weights(runner: Runner) -> str | None:

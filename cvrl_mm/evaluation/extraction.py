@@ -194,7 +194,9 @@ def extract_over_time(
     names = [file.relative_to(root).with_suffix('').as_posix() for file in files]
     double, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise ValueError(f'Two videos have the name {double} without suffix; extract one by one.')
+        raise ValueError(
+            f'Two videos have the name {double} without suffix; extract them into two folders.'
+        )
     about = dict(
         backbone=encoder.meta.get('backbone'),
         weights_sha256=weights_sha256(encoder.backbone),

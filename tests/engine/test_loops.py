@@ -242,6 +242,9 @@ def test_a_validation_that_is_in_the_checkpoint_is_not_repeated(tmp_path: Path):
         run.train()
         assert validated.steps == expected
         assert run.optim_wrapper.get_lr()['lr'] == [pytest.approx(0.01)]
+        written = (tmp_path / 'epoch_3.pth').stat().st_mtime_ns
+        run.val()  # of other weights, for example
+        assert (tmp_path / 'epoch_3.pth').stat().st_mtime_ns == written
 
 
 def end_while_validating(folder: Path, *hooks: Hook) -> None:
