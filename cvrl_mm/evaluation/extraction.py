@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from os.path import abspath, commonpath
+from os.path import abspath, commonpath, isfile
 from pathlib import Path
 
 import numpy as np
@@ -192,7 +192,11 @@ def extract_over_time(
     files = [Path(abspath(path)) for path in paths]
     root = Path(commonpath([file.parent for file in files]))
     names = [file.relative_to(root).with_suffix('').as_posix() for file in files]
-    double, count = Counter(names).most_common(1)[0]
+    made_from = read_journals(folder / '.finished')
+    former = {name: stamp.split('\0')[0] for name, stamp in made_from.items()}
+    named = list(zip(names, map(str, files), strict=True))
+    kept = {(name, path) for name, path in former.items() if isfile(path)}
+    double, count = Counter(name for name, _ in [*named, *(kept - {*named})]).most_common(1)[0]
     if count > 1:
         raise ValueError(
             f'Two videos have the name {double} without suffix; extract them into two folders.'
@@ -207,7 +211,6 @@ def extract_over_time(
     claim_folder(folder, 'about.json', about)
     failed = {}
     share = list(zip(paths, names, strict=True))[rank::size]
-    made_from = read_journals(folder / '.finished')
     with journal(folder / '.finished') as remember:
         for done, (path, name) in enumerate(share, 1):
             targets = [folder / kind / f'{name}.npy' for kind in ('feats', 'times')]

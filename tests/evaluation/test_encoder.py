@@ -333,3 +333,10 @@ def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
             extract_over_time(changed, paths, out, every)
     with pytest.raises(ValueError, match='a without'):
         extract_over_time(encoder, [*paths, f'{tmp_path}/x/a.avi'], out, 0.2)
+    encode(tmp_path / 'x/y/b.avi', num_frames=12, size=(32, 32))
+    with pytest.raises(ValueError, match='y/b without'):  # an earlier call's
+        extract_over_time(encoder, [paths[0], f'{tmp_path}/x/y/b.avi'], out, 0.2)
+    np.testing.assert_array_equal(np.load(out / 'feats/y/b.npy'), feats)
+    (tmp_path / 'x/y/b.mp4').unlink()  # converted
+    extract_over_time(encoder, [paths[0], f'{tmp_path}/x/y/b.avi'], out, 0.2)
+    assert len(np.load(out / 'feats/y/b.npy')) < len(feats)
