@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from os.path import isfile, join
-from pathlib import Path
 from typing import Any
 
 from mmengine.dist import all_gather_object, get_world_size
@@ -120,8 +119,7 @@ class ChecksHook(Hook):
             if name == 'load_from' and not (name in former and name in self.initial):
                 continue  # one does not state it
             (before, old), (file, new) = (x.get(name, NONE) for x in (former, self.initial))
-            is_lost = '://' not in before and not Path(before).exists()
-            if old != new and not (is_lost and file == before):
+            if new not in (old, before):  # a file that is lost has its address as content
                 raise ValueError(
                     f'The training to resume began with {name}={before}, but now it is '
                     f'{file}, with other content. Name the former in the config, choose another '

@@ -193,10 +193,13 @@ def extract_over_time(
     root = Path(commonpath([file.parent for file in files]))
     names = [file.relative_to(root).with_suffix('').as_posix() for file in files]
     made_from = read_journals(folder / '.finished')
-    former = {name: stamp.split('\0')[0] for name, stamp in made_from.items()}
-    named = list(zip(names, map(str, files), strict=True))
-    kept = {(name, path) for name, path in former.items() if isfile(path)}
-    double, count = Counter(name for name, _ in [*named, *(kept - {*named})]).most_common(1)[0]
+    files_of = dict(zip(names, map(str, files), strict=True))
+    earlier = [
+        name
+        for name, stamp in made_from.items()
+        if name in files_of and (path := stamp.split('\0')[0]) != files_of[name] and isfile(path)
+    ]
+    double, count = Counter([*names, *earlier]).most_common(1)[0]
     if count > 1:
         raise ValueError(
             f'Two videos have the name {double} without suffix; extract them into two folders.'
