@@ -4,10 +4,8 @@ import os
 import re
 import shutil
 import signal
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from copy import deepcopy
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,6 @@ from mmengine.dist import (
 from mmengine.fileio import LocalBackend, register_backend
 from mmengine.hooks import CheckpointHook, EMAHook
 from mmengine.logging import HistoryBuffer
-from mmengine.model import is_model_wrapper
 from mmengine.optim import OptimWrapperDict
 from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
@@ -34,16 +31,13 @@ from mmengine.utils import apply_to
 
 from ..io import PART, locked, replacing
 from ..models.weights import check_fit, load_checkpoint, refuse_foreign_code, refuse_safetensors
+from .resumption import faults, follow_config, settings_of, without_functions
+from .runtime import unwrapped_model
 
 REGULAR = 'epoch_{}.pth', 'iter_{}.pth'  # which of them depends on by_epoch
 PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that of steps
 PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
 INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells report Ctrl-C
-MOMENTS = ('momentum_buffer', 'exp_avg', 'exp_avg_sq')  # in the state of each parameter
-PROGRESS = (  # in the state of a scheduler
-    *('last_step', '_global_step', '_last_value'),
-    *('best', 'num_bad_epochs', 'cooldown_counter'),  # of ReduceOnPlateauLR
-)
 
 
 @register_backend('atomic')
@@ -181,7 +175,7 @@ class AtomicCheckpointHook(CheckpointHook):
         if not resumed or isinstance(runner.optim_wrapper, OptimWrapperDict):
             return
         try:
-            fault = next(_faults(runner, checkpoint), None)
+            fault = next(faults(runner, checkpoint), None)
             if fault is None:
                 self._adapt(runner, checkpoint)
         except Exception as error:  # fields of another type can cause any
@@ -330,7 +324,7 @@ class AtomicCheckpointHook(CheckpointHook):
             validated=self.validated,
         )
         if isinstance(states := checkpoint.get('param_schedulers'), list):  # of one optimizer
-            checkpoint['param_schedulers'] = _without_functions(states)
+            checkpoint['param_schedulers'] = without_functions(states)
         for part in {'message_hub', 'meta', 'param_schedulers'} & checkpoint.keys():
             checkpoint[part] = apply_to(checkpoint[part], _is_foreign, _to_plain)
 
@@ -369,11 +363,6 @@ def initial_weights(runner: Runner) -> str | None:
 def is_training(runner: Runner) -> bool:
     """Return whether a runner trains, and does not only test."""
     return isinstance(runner._train_loop, BaseLoop)  # it is built by ``Runner.train``
-
-
-def unwrapped_model(runner: Runner) -> Any:
-    """Return the model of a runner without the wrapper for distributed training."""
-    return runner.model.module if is_model_wrapper(runner.model) else runner.model
 
 
 def _is_followed_by_validation(runner: Runner) -> bool:
@@ -433,96 +422,6 @@ def check_whole(path: Path) -> None:
     for name, x in load_checkpoint(path).get('state_dict', {}).items():
         if x.is_floating_point() and not x.isfinite().all():
             raise ValueError(f'{path} has weights that are not finite ({name}).')
-
-
-def follow_config(runner: Runner, checkpoint: dict) -> None:
-    """Let the schedules and the optimizer's settings in the config replace those of a checkpoint.
-
-    mmengine restores all from the checkpoint: with more epochs, a finished training would continue
-    with its last learning rate, which is almost 0 after a cosine. Only what has changed in the
-    config since the training began is replaced; optimizers may keep values of their own beside it.
-
-    Args:
-        runner: A runner that has not trained yet.
-        checkpoint: Its contents to be loaded, changed in place.
-    """
-    schedulers: Any = runner.param_schedulers or []
-    meta = checkpoint['meta']
-    begun = settings_of(runner)
-    schedules = [
-        [{k: v for k, v in state.items() if k not in PROGRESS} for state in states]
-        for states in (
-            _without_functions(s.state_dict() for s in schedulers),
-            checkpoint.get('param_schedulers', ()),
-        )
-    ]
-    followed = set()
-    if schedules[0] != schedules[1]:
-        names = {state['param_name'] for states in schedules for state in states}
-        followed = names | {f'initial_{name}' for name in names} | {'betas'} & begun[0].keys()
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore', UserWarning)  # of steps without the optimizer
-            counts = min(meta['iter'], runner.max_iters), min(meta['epoch'], runner.max_epochs)
-            for by_epoch, steps in zip((False, True), counts, strict=True):
-                for scheduler in [s for s in schedulers if s.by_epoch == by_epoch] * steps:
-                    scheduler.step()
-        checkpoint['param_schedulers'] = [s.state_dict() for s in schedulers]
-        runner.logger.info('The learning rate follows the config, not the checkpoint.')
-    saved = checkpoint['optimizer']
-    groups = [*saved['param_groups'], saved.get('base_param_settings') or {}]
-    before = meta.get('settings') or begun
-    for group, new, old, now in zip(groups, begun, before, settings_of(runner), strict=True):
-        changed = followed | {key for key, value in new.items() if value != old.get(key)}
-        group.update({key: now[key] for key in changed & now.keys()})
-
-
-def _without_functions(states: Iterable[dict]) -> list[dict]:
-    return [{k: v for k, v in state.items() if not callable(v)} for state in states]
-
-
-def settings_of(runner: Runner) -> list[dict]:
-    """Copy the optimizer's settings of each group of parameters, and those that mmengine logs."""
-    wrapper: Any = runner.optim_wrapper
-    if isinstance(wrapper, OptimWrapperDict):  # several, which are not compared
-        return []
-    groups = [*wrapper.optimizer.param_groups, wrapper.base_param_settings or {}]
-    # deep, because a rate in a tensor is changed in place
-    return [{k: deepcopy(v) for k, v in group.items() if k != 'params'} for group in groups]
-
-
-def _faults(runner: Runner, checkpoint: dict) -> Iterator[str]:
-    """Find what mmengine would silently leave out, or fail at later, when it resumes."""
-    meta = checkpoint.get('meta', {})
-    counts = [meta.get(key) for key in ('epoch', 'iter')]
-    if not all(isinstance(x, int) and x >= 0 for x in counts) or 'message_hub' not in checkpoint:
-        yield 'it does not say how far it was trained'
-    asked, seed = runner.cfg.get('randomness', {}).get('seed'), meta.get('seed')
-    if asked not in (None, seed):
-        yield f'it has the seed {seed}, and randomness.seed is {asked}'
-    weights = checkpoint.get('state_dict', {})
-    for name, value in unwrapped_model(runner).state_dict().items():
-        x = weights.get(name, value)
-        if x.is_complex() or x.is_floating_point() != value.is_floating_point():
-            yield f'{name} is of {x.dtype}'
-        elif name.endswith('running_var') and (x < 0).any():
-            yield f'{name} is negative'
-    expected = runner.optim_wrapper.state_dict()
-    saved = checkpoint.get('optimizer', {})
-    sizes = [
-        [len(group['params']) for group in state.get('param_groups', ())]
-        for state in (expected, saved)
-    ]
-    if sizes[0] != sizes[1]:
-        yield 'its optimizer has other parameters'
-    groups = runner.optim_wrapper.optimizer.param_groups
-    parameters = [p for group in groups for p in group['params']]
-    for i, state in saved.get('state', {}).items():
-        for key, x in state.items():
-            if isinstance(x, torch.Tensor) and x.ndim > 0:
-                shape = parameters[i].shape
-                fits = key not in MOMENTS or (x.shape == shape and x.is_floating_point())
-                if not fits or not x.isfinite().all():
-                    yield f'{key} of its optimizer does not fit a parameter'
 
 
 def _is_foreign(x: object) -> bool:

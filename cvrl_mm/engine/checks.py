@@ -13,8 +13,9 @@ from ..convert.description import read_config_text
 from ..datasets.lists import check_labels
 from ..io import file_sha256, type_name
 from ..models.heads import check_head_channels
-from .checkpoint import initial_weights, is_training, unwrapped_model
+from .checkpoint import initial_weights, is_training
 from .loops import check_has_batches
+from .runtime import unwrapped_model
 
 # Parts of a config that determine what a training learns, and what does not matter in them
 RECIPE = (

@@ -15,8 +15,8 @@ from ..datasets.seeding import SampleIndex
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
 from ..evaluation.features import encode_clips
 from ..evaluation.knn import leave_one_out, nearest_neighbours, neighbour_hits
-from .checkpoint import unwrapped_model
 from .loops import outlive_signals
+from .runtime import unwrapped_model
 
 MAX_NEIGHBOURS = 20  # of the weighted vote
 RECALLS = (1, 5, 10)

@@ -1,15 +1,17 @@
-"""Mixed precision, checks and logs of the loss, and output on the terminal."""
+"""Mixed precision, checks and logs of the loss, output on the terminal, and the bare model."""
 
 import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from mmengine.device import get_device
 from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
+from mmengine.model import is_model_wrapper
 from mmengine.optim import OptimWrapper
 from mmengine.registry import HOOKS, OPTIM_WRAPPERS
 from mmengine.runner import Runner
@@ -98,3 +100,8 @@ def print_warnings_only(logger: logging.Logger | None = None) -> None:
     for handler in (logger or MMLogger.get_current_instance()).handlers:
         if type(handler) is logging.StreamHandler:
             handler.setLevel(max(logging.WARNING, handler.level))  # higher on ranks above 0
+
+
+def unwrapped_model(runner: Runner) -> Any:
+    """Return the model of a runner without the wrapper for distributed training."""
+    return runner.model.module if is_model_wrapper(runner.model) else runner.model
