@@ -97,7 +97,7 @@ def start_node(config: Path, node: int, port: str, log: Path, env: dict) -> subp
     env = {**env, 'NNODES': '2', 'NODE_RANK': str(node), 'MASTER_ADDR': '127.0.0.1', 'PORT': port}
     with log.open('w') as file:
         return start_program(
-            ['bash', 'tools/dist_train.sh', str(config), '1'],
+            ['bash', 'tools/dist_train.sh', str(config), '1', '--resume'],
             cwd=ROOT,
             env={**env, 'MAX_RESTARTS': '1'},
             stdout=file,

@@ -2,11 +2,10 @@
 
 import os
 import re
-import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -15,7 +14,6 @@ import numpy as np
 import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.dist import (
-    all_gather_object,
     all_reduce,
     barrier,
     broadcast_object_list,
@@ -59,20 +57,16 @@ class AtomicCheckpointHook(CheckpointHook):
     - A checkpoint has a temporary name until it is complete. Outdated ones are removed after it.
     - All files load with ``torch.load(weights_only=True)``, and nothing else is loaded unless the
       environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set.
-    - ``--resume`` uses the newest checkpoint that can be read. A job that torchrun or Slurm has
-      restarted resumes by itself. A validation that was interrupted is repeated.
-    - Checkpoints in the work dir that are later than the step at which a training begins are moved
-      to a subfolder ``earlier_N``: all of them for a new training or if ``--resume`` names one of
-      another folder, which is copied, and otherwise those after the named one. Nothing is
-      overwritten, and a restart cannot continue the other training.
+    - ``--resume`` uses the newest checkpoint that can be read, and so does a job that Slurm has
+      put back into the queue. A validation that was interrupted is repeated. In a work dir with
+      checkpoints, every other start is refused, so that nothing is overwritten.
     - On SIGTERM (preemption), SIGUSR1 (Slurm, ahead of a time limit), SIGHUP (a closed terminal) or
       SIGINT (Ctrl-C), the run writes ``preempted_STEP.pth`` after the current step, the same on all
       ranks, and ends with exit code 75, or 130 after Ctrl-C. This needs a seeded loop
       (:mod:`.loops`), which continues with the next batch when the run is resumed.
     - Weights to test or to resume must be exactly those of the network. ``load_from`` may hold only
-      some of them, but not none, and is no checkpoint of another training in the work dir.
-      ``meta['backbone']`` has the settings of the backbone, because weights do not tell with which
-      padding they were trained.
+      some of them, but not none. ``meta['backbone']`` has the settings of the backbone, because
+      weights do not tell with which padding they were trained.
     - If the schedule of the config differs from that of a resumed checkpoint, for example with
       other epochs or another number of GPUs, that of the config is followed.
     - A work dir is used by one run at a time.
@@ -103,42 +97,45 @@ class AtomicCheckpointHook(CheckpointHook):
 
         Raises:
             BlockingIOError: Another run uses the work dir.
-            ValueError: None of the checkpoints can be read, or one is a safetensors file; all have
-                been moved aside; or ``load_from`` is a checkpoint that is to be moved aside.
+            ValueError: The work dir has checkpoints from which the run would not continue, or
+                none of which can be read; or the weights to load are a safetensors file.
         """
         refuse_safetensors(str(runner._load_from))
         if not is_training(runner) or runner.iter > 0:
             return
-        # torchrun counts restarts only on the node that failed
-        restarted = any(all_gather_object(was_restarted()))
         choice = [runner._resume, runner._load_from]
         if is_main_process():
-            self._lock.enter_context(locked(Path(runner.work_dir)))
-            for part in Path(runner.work_dir).glob(f'.*{PART}.pth'):
+            folder = Path(runner.work_dir)
+            self._lock.enter_context(locked(folder))
+            for part in folder.glob(f'.*{PART}.pth'):
                 part.unlink()
-            if restarted or (runner._resume and runner._load_from is None):
-                newest = self._newest(runner)
-                if newest is not None:
-                    choice = [True, str(newest)]
-                elif runner._load_from is None:
-                    # mmengine would follow last_checkpoint anywhere
+            names = sorted({self.filename_tmpl, *REGULAR})
+            newest = self._newest(runner, names)
+            if newest is not None and os.environ.get('SLURM_RESTART_COUNT', '0') not in ('', '0'):
+                choice = [True, str(newest)]
+            elif runner._resume and runner._load_from is None:
+                choice = [True, str(newest)]
+                if newest is None:  # mmengine would follow last_checkpoint anywhere
+                    runner.logger.warning(f'{folder} has no checkpoint; the training starts anew.')
                     choice = [False, initial_weights(runner) or None]
-            if not choice[0]:  # at once: a restart takes any checkpoint in the work dir
-                self._move_aside(runner, 0, 0, choice[1])
+            best = find_checkpoints(folder, [f'best_*_{name}' for name in names])
+            held = newest or next((path for _, path in best), None)
+            if held and not (newest and choice[0] and newest.samefile(choice[1])):
+                raise ValueError(
+                    f'{folder} holds a training, whose newest checkpoint is {held.name}. Continue '
+                    'it by --resume without a file, or choose another --work-dir.'
+                )
         broadcast_object_list(choice)
         runner._resume, runner._load_from = choice
         if runner._resume:  # all weights come from the checkpoint; the file of init_cfg may be lost
             runner._init_model_weights = lambda: None  # type: ignore[method-assign]
 
-    def _newest(self, runner: Runner) -> Path | None:
+    def _newest(self, runner: Runner, names: list[str]) -> Path | None:
         """Return the newest checkpoint in the work dir that can be read."""
         folder = Path(runner.work_dir)
         # A regular checkpoint replaces those of a preemption, which are therefore newer
         preempted = sorted(find_checkpoints(folder, [PREEMPTED]), reverse=True)
-        regular = [
-            sorted(find_checkpoints(folder, [name]), reverse=True)
-            for name in {self.filename_tmpl, *REGULAR}
-        ]
+        regular = [sorted(find_checkpoints(folder, [name]), reverse=True) for name in names]
         regular.sort(key=lambda found: found[0][1].stat().st_mtime if found else 0, reverse=True)
         problems = []
         for _, path in chain(preempted, *regular):
@@ -153,13 +150,6 @@ class AtomicCheckpointHook(CheckpointHook):
                 f'None of the checkpoints in {folder} can be read. Move them away to start anew. '
                 f'The newest: {problems[0]}'
             )
-        aside = next(folder.glob('earlier_*/*.pth'), None)
-        if aside is not None and runner._resume and runner._load_from is None:
-            raise ValueError(
-                f'There is no checkpoint in {folder}, but a former training was moved to '
-                f'{aside.parent}. Resume from a file there, or leave out --resume to start anew.'
-            )
-        runner.logger.warning(f'There is no checkpoint in {folder}; the training starts anew.')
         return None
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
@@ -199,60 +189,12 @@ class AtomicCheckpointHook(CheckpointHook):
         follow_config(runner, checkpoint)
 
     def before_train(self, runner: Runner) -> None:
-        """Move checkpoints aside, and repeat a validation that was interrupted.
-
-        Moved are those that are later than the resumed one, or all if that one is from elsewhere.
-        """
+        """Repeat a validation that was interrupted."""
         super().before_train(runner)
         if not runner._resume:
             self.settings = settings_of(runner)
-            return
-        if is_main_process():
-            used, folder = Path(str(runner._load_from)), Path(runner.work_dir)
-            if used.parent.resolve() == folder.resolve():
-                self._move_aside(runner, runner.epoch, runner.iter, str(used))
-            else:
-                self._move_aside(runner, 0, 0, str(used))
-                found = find_checkpoints(used.parent, [self.filename_tmpl, *REGULAR, PREEMPTED])
-                if used in (path for _, path in found):  # for a restart before the next checkpoint
-                    with replacing(folder / used.name) as copy:
-                        shutil.copyfile(used, copy)
-        if self.validated != runner.iter and _is_followed_by_validation(runner):
+        elif self.validated != runner.iter and _is_followed_by_validation(runner):
             runner.val_loop.run()  # type: ignore[union-attr]
-
-    def _move_aside(self, runner: Runner, epoch: int, step: int, used: str | None) -> None:
-        """Move checkpoints after an epoch and step to a subfolder.
-
-        Raises:
-            ValueError: ``used`` is among them.
-        """
-        folder = Path(runner.work_dir)
-        counts = dict(zip(REGULAR, (epoch, step), strict=True))
-        counts[self.filename_tmpl] = epoch if self.by_epoch else step
-        counts |= {f'best_*_{name}': reached for name, reached in counts.items()}
-        counts[PREEMPTED] = step
-        kept = Path(used).resolve() if used is not None else None
-        later = [
-            path
-            for template, reached in counts.items()
-            for number, path in find_checkpoints(folder, [template])
-            if number > reached and not (runner._resume and path.resolve() == kept)
-        ]
-        if kept in [path.resolve() for path in later]:
-            raise ValueError(
-                f'{used} is a checkpoint of another training in this work dir, which would be '
-                'moved aside. Choose another --work-dir.'
-            )
-        if later:
-            aside = next(f for i in count(1) if not (f := folder / f'earlier_{i}').exists())
-            aside.mkdir()
-            for path in (*later, folder / 'last_checkpoint'):
-                if path.exists():
-                    path.rename(aside / path.name)
-            runner.logger.warning(
-                f'{len(later)} checkpoints of another training were moved to {aside}. To continue '
-                f'that training instead, end this one and resume from a file there.'
-            )
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Save at the interval; save and end if a rank has received a signal.
@@ -378,12 +320,6 @@ def _is_followed_by_validation(runner: Runner) -> bool:
         end = runner.max_epochs
     loop._decide_current_val_interval()
     return done >= loop.val_begin and (done % loop.val_interval == 0 or done == end)
-
-
-def was_restarted() -> bool:
-    """Return whether torchrun or Slurm has started this process in the place of another one."""
-    counters = ('TORCHELASTIC_RESTART_COUNT', 'SLURM_RESTART_COUNT')
-    return any(os.environ.get(counter) not in (None, '', '0') for counter in counters)
 
 
 def find_checkpoints(folder: Path, patterns: list[str]) -> Iterator[tuple[int, Path]]:

@@ -123,9 +123,8 @@ class ChecksHook(Hook):
             if new not in (old, before):  # a file that is lost has its address as content
                 raise ValueError(
                     f'The training to resume began with {name}={before}, but now it is '
-                    f'{file}, with other content. Name the former in the config, choose another '
-                    '--work-dir (WORK_DIR for tools/train_and_test.sh), or leave out --resume to '
-                    'start anew.'
+                    f'{file}, with other content. Name the former in the config, or choose another '
+                    '--work-dir (WORK_DIR for tools/train_and_test.sh).'
                 )
         self.initial = former  # also what is lost
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
@@ -139,7 +138,7 @@ class ChecksHook(Hook):
                 raise ValueError(
                     f'The training in {runner.work_dir} is finished, and had another '
                     f'{", ".join(differing)}. Choose another --work-dir (WORK_DIR for '
-                    'tools/train_and_test.sh), or leave out --resume to start anew.'
+                    'tools/train_and_test.sh).'
                 )
 
 

@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config, ConfigDict
-from mmengine.dist import get_rank
 from mmengine.hooks import Hook
 from mmengine.logging import HistoryBuffer
 from mmengine.optim import ReduceOnPlateauLR
@@ -20,7 +20,6 @@ from torch.optim import SGD
 from cvrl_mm.engine import AtomicCheckpointHook
 from cvrl_mm.models.weights import CheckpointMisfitError
 from tests.processes import end, exit_codes, start
-from tests.ranks import run_ranks
 from tests.toy import toy_runner
 
 
@@ -148,8 +147,6 @@ def test_resumes_from_the_newest_that_can_be_read(tmp_path: Path):
     (tmp_path / 'epoch_2.pth').write_bytes((tmp_path / 'epoch_2.pth').read_bytes()[:-50])
     said = warnings_of(runner(tmp_path, resume=True))
     assert all(f'epoch_{i}.pth' in said for i in (2, 3, 4))
-    # those that are later are out of the way of what is saved next
-    assert names(tmp_path / 'earlier_1') == [f'epoch_{i}.pth' for i in (2, 3, 4)]
 
     (tmp_path / 'epoch_1.pth').write_bytes(b'')
     with pytest.raises(ValueError, match='None of the checkpoints'):
@@ -187,77 +184,44 @@ def test_resumes_whether_epochs_or_steps_are_counted(tmp_path: Path):
     ]
     start_epoch(resumed := runner(tmp_path, resume=True))
     assert resumed.iter == 6
-    named = dict(by_step, load_from=str(tmp_path / 'iter_5.pth'))
-    assert start_epoch(runner(tmp_path, **named)) == 2
-    assert start_epoch(runner(tmp_path)) == 0
-    assert names(tmp_path / 'earlier_2') == ['epoch_1.pth', 'epoch_2.pth', 'iter_5.pth']
+    (tmp_path / 'iter_6.pth').unlink()
+    start_epoch(resumed := runner(tmp_path, resume=True))
+    assert resumed.iter == 5
 
 
-def test_a_new_training_moves_the_former_aside(tmp_path: Path, monkeypatch):
-    runner(tmp_path, epochs=2).train()
-    (tmp_path / 'best_score_epoch_2.pth').touch()
-    (tmp_path / 'my_weights.pth').touch()
-    moved = ['best_score_epoch_2.pth', 'epoch_1.pth', 'epoch_2.pth']
-    assert 'earlier_1' in warnings_of(runner(tmp_path))
-    assert names(tmp_path / 'earlier_1') == moved and names(tmp_path) == ['my_weights.pth']
-    assert not (tmp_path / 'last_checkpoint').exists()
-
-    monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', '1')  # before its first checkpoint
-    assert start_epoch(runner(tmp_path)) == 0
-    runner(tmp_path, epochs=1).train()
-    assert start_epoch(runner(tmp_path)) == 1  # a restart resumes by itself
-    monkeypatch.delenv('TORCHELASTIC_RESTART_COUNT')
-    assert start_epoch(runner(tmp_path)) == 0
-    assert names(tmp_path / 'earlier_1') == moved
-    assert names(tmp_path / 'earlier_2') == ['epoch_1.pth']
-
-
-def test_a_training_that_was_moved_aside_continues_alone(tmp_path: Path):
-    runner(tmp_path, epochs=2).train()
-    runner(tmp_path, epochs=1).train()  # by mistake
-    (tmp_path / 'preempted_1.pth').touch()
-    former = str(tmp_path / 'earlier_1/epoch_2.pth')
-    assert start_epoch(runner(tmp_path, resume=True, load_from=former)) == 2
-    assert names(tmp_path / 'earlier_2') == ['epoch_1.pth', 'preempted_1.pth']
-    assert start_epoch(runner(tmp_path, resume=True)) == 2  # killed before its next checkpoint
+def test_a_used_folder_is_only_continued(tmp_path: Path, monkeypatch):
+    (tmp_path / 'run').mkdir()
+    (tmp_path / 'run/my_weights.pth').touch()
+    runner(tmp_path / 'run', epochs=2).train()
+    first, second = (str(tmp_path / f'run/epoch_{i}.pth') for i in (1, 2))
+    shutil.copy(second, tmp_path / 'best_score_epoch_1.pth')
+    for folder, options in (
+        ('run', {}),
+        ('run', dict(load_from=second)),  # a second stage
+        ('run', dict(resume=True, load_from=first)),
+        ('run', dict(resume=True, load_from=shutil.copy(second, tmp_path / 'copy.pth'))),
+        ('.', {}),
+        ('.', dict(resume=True)),
+    ):
+        refused = runner(tmp_path / folder, **options)
+        with pytest.raises(ValueError, match='holds a training'):
+            refused.train()
+        refused.call_hook('after_run')  # the process has ended
+    monkeypatch.chdir(tmp_path / 'run')
+    assert start_epoch(runner(tmp_path / 'run', resume=True, load_from='epoch_2.pth')) == 2
+    assert start_epoch(runner(tmp_path / 'new', resume=True, load_from=first)) == 1
 
 
-def test_a_restart_before_the_first_step_continues_no_other_training(tmp_path: Path, monkeypatch):
-    runner(tmp_path, epochs=2).train()
-    with pytest.raises(ValueError, match='moved aside'):
-        runner(tmp_path, load_from=str(tmp_path / 'epoch_2.pth')).train()
-    assert names(tmp_path) == ['epoch_1.pth', 'epoch_2.pth']
-    failing = runner(tmp_path)
-    monkeypatch.setattr(failing, 'load_or_resume', lambda: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        failing.train()
-    failing.call_hook('after_run')  # the process has ended
-    for restarts in '01':
-        monkeypatch.setenv('TORCHELASTIC_RESTART_COUNT', restarts)
-        resumed = runner(tmp_path, resume=True)
-        with pytest.raises(ValueError, match='earlier_1'):
-            resumed.train()
-        resumed.call_hook('after_run')
-    former = str(tmp_path / 'earlier_1/epoch_2.pth')
-    assert start_epoch(runner(tmp_path, resume=True, load_from=former)) == 2
-    (tmp_path / 'epoch_2.pth').unlink()
-    assert start_epoch(runner(tmp_path)) == 0
-
-
-def test_continues_from_a_named_checkpoint_after_a_restart(tmp_path: Path, monkeypatch):
-    runner(tmp_path).train()
-    named = dict(resume=True, load_from=str(tmp_path / 'epoch_2.pth'))
-    assert start_epoch(runner(tmp_path, **named)) == 2
-    assert names(tmp_path) == ['epoch_1.pth', 'epoch_2.pth']
-    (tmp_path / 'epoch_9.pth').write_bytes((tmp_path / 'epoch_2.pth').read_bytes())
-    with monkeypatch.context() as context:  # a relative path, of a higher number than its epoch
-        context.chdir(tmp_path)
-        assert start_epoch(runner(tmp_path, resume=True, load_from='epoch_9.pth')) == 2
-    runner(tmp_path, epochs=3, **named).train()
+def test_a_requeued_job_resumes(tmp_path: Path, monkeypatch):
     monkeypatch.setenv('SLURM_RESTART_COUNT', '1')
-    assert start_epoch(runner(tmp_path, **named)) == 3
+    runner(tmp_path / 'a').train()
+    named = dict(resume=True, load_from=str(tmp_path / 'a/epoch_2.pth'))
+    for options in (named, dict(load_from=named['load_from']), {}):
+        assert start_epoch(runner(tmp_path / 'a', **options)) == 4
+    assert start_epoch(runner(tmp_path / 'b', **named)) == 2
     monkeypatch.setenv('SLURM_RESTART_COUNT', '')  # as containers pass on what is not set
-    assert start_epoch(runner(tmp_path, **named)) == 2
+    with pytest.raises(ValueError, match='holds a training'):
+        runner(tmp_path / 'a').train()
 
 
 def test_a_test_leaves_a_training_in_its_folder_alone(tmp_path: Path):
@@ -269,17 +233,6 @@ def test_a_test_leaves_a_training_in_its_folder_alone(tmp_path: Path):
     assert part.exists()
     start_epoch(runner(tmp_path, resume=True))
     assert not part.exists()
-
-
-def first_epoch(folder: Path) -> torch.Tensor:
-    """The epoch from which two nodes resume, of which the second has failed."""
-    runner(folder / 'work').train()
-    os.environ['TORCHELASTIC_RESTART_COUNT'] = str(get_rank())
-    return torch.tensor(start_epoch(runner(folder / 'work')))
-
-
-def test_one_failed_node_restarts_all(tmp_path: Path):
-    assert run_ranks(first_epoch, 2, tmp_path, tmp_path) == [4, 4]
 
 
 def train_until_killed(folder: Path) -> None:
@@ -346,13 +299,11 @@ def test_only_the_best_checkpoint_of_the_folder_is_replaced(tmp_path: Path):
         ('/home/me/best_folder', 'other', False),
         ('/home/me/best_a_epoch_1.pth', 'other', True),
         ('/home/me/best_a_epoch_1.pth', 'third', False),
-        ('/home/me/best_a_epoch_1.pth', '.', False),  # as from its subfolder earlier_1
     ):
         checkpoint, work_dir = tmp_path / 'other/epoch_1.pth', tmp_path / work_dir
         state = dict(best_ckpt=named, best_score=0.9)
         edit(checkpoint, lambda c, state=state: c['message_hub']['runtime_info'].update(state))
         work_dir.mkdir(exist_ok=True)
-        (work_dir / 'best_a_epoch_1.pth').touch()
         run = runner(work_dir, resume=True, load_from=str(checkpoint))
         start_epoch(run)
         info = run.message_hub.runtime_info

@@ -144,7 +144,8 @@ def test_resumes_only_with_the_same_initial_weights(tmp_path: Path, monkeypatch)
     assert train(folder, shutil.copy(first, tmp_path / 'copy.pth'), 2) == 2
     with pytest.raises(ValueError, match='none'):  # which would be a random start
         train(folder, None, 3)
-    train(folder, first, 1, resume=False)
+    folder = tmp_path / 'other'
+    train(folder, first, 1)
     first.rename(tmp_path / 'moved.pth')
     assert train(folder, tmp_path / 'moved.pth', 2) == 2
     for file in (second, shutil.copy(second, tmp_path / 'moved.pth')):  # the first is gone
