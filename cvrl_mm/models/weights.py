@@ -98,9 +98,8 @@ def _load_without_traps(self: Runner, filename: str, *args: Any, **kwargs: Any) 
         best = Path(self.work_dir, Path(str(info[name])).name)
         if is_own and best.name.startswith('best_') and best.is_file():
             info[name] = str(best)
-        else:  # the next one is the best of this work dir
+        else:  # it is not replaced; the score remains the one to exceed
             del info[name]
-            info.pop(name.replace('ckpt', 'score'), None)
     return checkpoint
 
 

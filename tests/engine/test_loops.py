@@ -233,8 +233,9 @@ def test_a_validation_that_is_in_the_checkpoint_is_not_repeated(tmp_path: Path):
     hook = dict(type='AtomicCheckpointHook', interval=1, save_best='score', rule='greater')
     settings = dict(param_scheduler=[plateau], default_hooks=dict(checkpoint=hook))
     for begun, expected in ((0, [2, 4, 6]), (1, [4, 6]), (2, [6]), (3, [])):
-        resume = dict(resume=True, load_from=str(tmp_path / f'epoch_{begun}.pth')) if begun else {}
-        run = validating(runner(tmp_path, 3, validated := Validated(), **settings, **resume))
+        for later in range(begun + 1, 4):
+            (tmp_path / f'epoch_{later}.pth').unlink(missing_ok=True)
+        run = validating(runner(tmp_path, 3, validated := Validated(), **settings, resume=True))
         scores = {2: 0.5, 4: 0.4, 6: 0.3}
         run.val_loop.evaluator.evaluate = lambda _, run=run, scores=scores: dict(
             score=np.float64(scores[run.iter])
@@ -281,7 +282,8 @@ def test_a_resumed_training_validates_where_it_is_due(tmp_path: Path):
     settings = dict(train_cfg=loop, default_hooks=hooks, resume=True)
     runner(tmp_path, **{**settings, 'resume': False}).train()
     for begun, expected in ((4, [4]), (3, [4]), (2, [2, 4]), (1, [2, 4])):
-        settings['load_from'] = str(tmp_path / f'iter_{begun}.pth')
+        for later in range(begun + 1, 5):
+            (tmp_path / f'iter_{later}.pth').unlink()
         validating(runner(tmp_path, 2, validated := Validated(), **settings)).train()
         assert validated.steps == expected
 
