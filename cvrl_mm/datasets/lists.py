@@ -106,6 +106,42 @@ def read_lines(path: str) -> list[str]:
     return _decode(_read(path), path).removesuffix('\n').split('\n')
 
 
+def read_labels(path: str | Path) -> list[tuple[str, str]]:
+    """Read name and label of each video of a list whose labels may be words.
+
+    Numbers are places in the ``classes.txt`` beside the list, if there is one, as ``cvrl list``
+    writes it.
+
+    Args:
+        path: The list, with lines ``name label``.
+
+    Returns:
+        Names and labels; the label is '' if there is none.
+
+    Raises:
+        OSError: The list cannot be read.
+        ValueError: Only some of the numbers are places of names.
+    """
+    beside, found = Path(path).with_name('classes.txt'), []
+    lines = read_lines(str(beside)) if beside.is_file() else []
+    classes = {str(i): name.strip() for i, name in enumerate(lines) if name.strip()}
+    for line in filter(None, map(str.strip, read_lines(str(path)))):
+        if line.lower().endswith(VIDEO_SUFFIXES):
+            found.append((line, ''))
+        elif match := LABELLED.fullmatch(line):
+            found.append((match[1], match[2]))
+        else:
+            parts = line.rsplit(maxsplit=1)
+            found.append((parts[0], ''.join(parts[1:])))
+    numbers = {label for _, label in found if label.isdecimal()}
+    if (unnamed := numbers - classes.keys()) and unnamed != numbers:
+        raise ValueError(
+            f'{path} has the label {min(unnamed)}, but {beside} has no name on that line, counted '
+            'from 0.'
+        )
+    return [(name, classes.get(label, label)) for name, label in found]
+
+
 def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
     """Split a line "path label" or "path".
 

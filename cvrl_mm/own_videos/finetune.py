@@ -14,7 +14,7 @@ from mmengine.config import Config
 from rich.console import Console
 
 from ..convert.files import CLASSIFIER
-from ..datasets.lists import LABELLED, check_sources, find_videos, read_lines, read_video_list
+from ..datasets.lists import check_sources, find_videos, read_labels, read_video_list
 from ..evaluation.encoder import load_encoder
 from ..io import printable, progress, usable_cores
 from .config import INIT, WARMUP_SHARE, comment, shared_fields
@@ -60,11 +60,10 @@ class FinetuneOptions(Options):
     frozen: bool = False
 
 
-def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
+def read_classes(sources: Iterable[str | Path]) -> dict[str, str]:
     """Read the class of each video: its folder below the source, or its label in a list.
 
-    A video that lies directly in a source is of the class with the name of that folder. The numbers
-    of a list are places in the ``classes.txt`` beside it, if there is one.
+    A video that lies directly in a source is of the class with the name of that folder.
 
     Args:
         sources: Folders and lists.
@@ -74,8 +73,8 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
 
     Raises:
         FileNotFoundError: A source does not exist.
-        ValueError: A video has no label or two, a label has a line break, only some of a list's
-            numbers are places of names, or a folder holds both training and test videos.
+        ValueError: A video has no label or two, a label has a line break, a folder holds both
+            training and test videos; or see :func:`.read_labels`.
     """
     labels: dict[str, str] = {}
     sources = list(sources)
@@ -97,22 +96,9 @@ def read_labels(sources: Iterable[str | Path]) -> dict[str, str]:
                 for path, folder in zip(paths, folders, strict=True)
             ]
         else:
-            beside = source.parent / 'classes.txt'  # as cvrl list writes it
-            lines = read_lines(str(beside)) if beside.is_file() else []
-            names = {str(i): name.strip() for i, name in enumerate(lines) if name.strip()}
-            found = []
-            for line in filter(str.strip, read_lines(str(source))):
-                match = LABELLED.fullmatch(line.strip())
-                if match is None:
-                    raise ValueError(f'{source}: {line!r:.200} is not a video and its label.')
-                found.append((source.parent / match[1], match[2]))
-            numbers = {label for _, label in found if label.isdecimal()}
-            if (unnamed := numbers - names.keys()) and unnamed != numbers:
-                raise ValueError(
-                    f'{source} has the label {min(unnamed)}, but {beside} has no name on that '
-                    'line, counted from 0.'
-                )
-            found = [(path, names.get(label, label)) for path, label in found]
+            found = [(source.parent / name, label) for name, label in read_labels(source)]
+            if lacking := [path for path, label in found if not label]:
+                raise ValueError(f'{source}: {str(lacking[0])!r:.200} has no label.')
         for path, label in found:
             if '\n' in label or '\r' in label:
                 raise ValueError(f'The class name {label!r} has a line break; rename its folder.')
@@ -136,7 +122,7 @@ class FineTuning(Task):
         on_progress: Callable[[int, int], None],
     ) -> Inspection:
         """Read the labels, and open all videos."""
-        labels, held = read_labels(sources), read_labels([options.val] if options.val else [])
+        labels, held = read_classes(sources), read_classes([options.val] if options.val else [])
         if both := labels.keys() & held.keys():
             raise ValueError(
                 f'{len(both)} videos are both for training and in {options.val}, such as '

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..cli import read_config
-from ..datasets.lists import read_lines
+from ..datasets.lists import read_labels
 from ..engine.runtime import print_warnings_only
 from .folder import AFTER, AGAIN, BEFORE, Trained, encode_videos, read_encoders
 from .inspect import MIN_CLASS_VIDEOS, find_copies
@@ -64,8 +64,8 @@ def probe_labels(
                 f'{MIN_CLASS_VIDEOS} videos each; give a list with lines "name label" (--labels).'
             )
     else:
-        first = read_labels(labels, trained, files, written)
-    second = {} if test is None else read_labels(test, trained, files, written)
+        first = read_classes(labels, trained, files, written)
+    second = {} if test is None else read_classes(test, trained, files, written)
     if both := [name for name in second if name in first]:
         raise ValueError(
             f'{len(both)} of the videos in {test} are also in {labels}, such as {both[0]}; '
@@ -124,7 +124,7 @@ def probe_labels(
     return results, notes
 
 
-def read_labels(
+def read_classes(
     path: str | Path, trained: Trained, files: dict[str, str], written: dict[str, str]
 ) -> dict[str, str]:
     """Read the labels of a list by name; lines without one and negative labels are left out.
@@ -140,10 +140,9 @@ def read_labels(
     """
     found: dict[str, str] = {}
     used = set(trained.names)
-    for line in read_lines(str(path)):
-        text, _, label = line.strip().rpartition(' ')
-        name = text = text.strip()
-        if not name or label.startswith('-') or line.strip() in used:
+    for text, label in read_labels(path):
+        name = text
+        if not label or label.startswith('-'):
             continue
         beside = Path(path).parent / name
         if beside.is_file():  # another video may have the same name in the training

@@ -10,7 +10,7 @@ from mmengine.logging import print_log
 
 import cvrl_cli
 from cvrl_mm.own_videos.folder import AFTER, FEATURES, Trained
-from cvrl_mm.own_videos.probe import probe_labels, read_labels
+from cvrl_mm.own_videos.probe import probe_labels, read_classes
 from tests.own_videos.folder import write_folder
 
 NAMES = [f'{"ab"[i % 2]}/{i}.mp4' for i in range(16)]
@@ -67,7 +67,7 @@ def test_names_relative_to_the_list(out: Path, tmp_path: Path):
     _write(labels, {0: 'x', 1: 'y'})
     trained = Trained.read(out)
     written: dict[str, str] = {}
-    found = read_labels(labels, trained, dict(trained.name_of_file), written)
+    found = read_classes(labels, trained, dict(trained.name_of_file), written)
     assert found == {str(tmp_path / NAMES[0]): 'x', NAMES[1]: 'y'}
     assert [*written.values()] == NAMES[:2]  # not a folder above, in which --groups may be found
 
@@ -91,6 +91,20 @@ def test_copies_and_links_are_not_tested(out: Path, tmp_path: Path, monkeypatch)
 
 def values(*given) -> list[float]:
     return [m.value for found in probe_labels(*given)[0].values() for m in found]
+
+
+def test_lists_with_other_numbers_of_the_same_classes(out: Path, tmp_path: Path):
+    """As ``cvrl list`` writes them for two folders, of which the second lacks a class."""
+    train = _write(tmp_path / 'train.txt', {i: 1 + i % 2 for i in range(10)})
+    (tmp_path / 'classes.txt').write_text('other class\na\nb c\n')
+    (tmp_path / 'test').mkdir()
+    test = _write(tmp_path / 'test' / 'test.txt', {i: i % 2 for i in range(10, 14)})
+    (tmp_path / 'test' / 'classes.txt').write_text('a\nb c\n')
+    results, _ = probe_labels(out, train, test)
+    assert {m.value for m in results[AFTER]} == {100}
+    (tmp_path / 'test' / 'classes.txt').write_text('a\n')
+    with pytest.raises(ValueError, match='has the label 1'):
+        probe_labels(out, train, test)
 
 
 def test_groups_are_kept_apart(out: Path, tmp_path: Path):
@@ -150,7 +164,7 @@ def test_wrong_splits_are_refused(
     [
         ('a/0.mp4 0\nb/1.mp4 1\na/0.mp4 1\n', r'a/0\.mp4'),
         ('x/0.mp4 0\n', r'a/0\.mp4'),
-        ('b/1.mp4 two words\n', r'b/1\.mp4 two'),
+        ('b/1.mp4 two words\n', 'two words'),
     ],
 )
 def test_wrong_labels_are_named(out: Path, tmp_path: Path, lines: str, named: str):
