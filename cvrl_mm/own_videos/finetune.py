@@ -36,7 +36,6 @@ FROM_CLASSIFIER = (
     ' The encoder is that of a classifier: held-out videos on which that one was trained make the '
     'accuracy too high.'
 )
-LOOKS = 4  # validations during a training
 JITTER = "dict(type='ClipColorJitter', brightness=(0.6, 1.4), contrast=(0.6, 1.4), {}prob=0.8)"
 COLOURS = dict(
     full=[JITTER.format('saturation=(0.6, 1.4), hue=(-0.1, 0.1), ')],
@@ -241,7 +240,6 @@ class FineTuning(Task):
             augment_why=comment(f'Augmentation: colours: {plan.settings["colours"].reason}'),
             transforms=',\n    '.join(transforms),
             num_clips=NUM_CLIPS,
-            looks=max(1, steps // LOOKS),
             warmup=start if warmup > 1 else '',
             wrapper='OptimWrapper' if plan['precision'] == 'float32' else 'AutocastOptimWrapper',
         )

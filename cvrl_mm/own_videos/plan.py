@@ -104,7 +104,7 @@ ON_GPU = {FEW_VIDEOS: FEWEST_ON_GPU, MANY_VIDEOS: FEW_ON_GPU, math.inf: MANY_ON_
 CPU = Recipe('on a CPU', 'tiny', clip_len=8, max_size=64, batch_size=48, **FEW)
 LIMITS: dict[str, tuple[float, float]] = dict(  # integers where the option is an integer
     clip_len=(1, 1000),
-    frame_interval=(1, 100_000),
+    frame_interval=(1, 1024),  # as encoders are described
     size=(MIN_SIZE, 4096),
     batch_size=(2, 1_000_000),
     lr=(1e-12, 1e3),

@@ -81,14 +81,16 @@ def test_a_config_of_mmaction2_0_is_refused():
         ClipInput.from_config(dict(model={}, data=dict(test=dict(pipeline=pipeline))))
 
 
-def test_frames_spread_over_the_video_are_named(monkeypatch):
-    """MMAction2's MViT and UniFormerV2 are trained on them."""
+def test_clips_unlike_those_of_the_training_are_pointed_out(monkeypatch):
+    """MMAction2's MViT and UniFormerV2 spread frames over the video; frames may be rectangles."""
     seen = []
     monkeypatch.setattr(description, 'print_log', lambda text, **kwargs: seen.append(text))
-    ClipInput.from_config(loader(pipeline=[SAMPLER]))
+    square, uniform = dict(scale=(64, 64)), dict(type='mmaction.UniformSample', clip_len=8)
+    ClipInput.from_config(loader(pipeline=[SAMPLER, square]))
     assert not seen
-    ClipInput.from_config(loader(pipeline=[dict(type='mmaction.UniformSample', clip_len=8)]))
-    assert 'UniformSample' in seen[0]
+    ClipInput.from_config(loader(pipeline=[uniform, square]))
+    ClipInput.from_config(loader(pipeline=[SAMPLER, dict(type='Resize', scale=(128, 72))]))
+    assert 'UniformSample' in seen[0] and '256 x 256' in seen[1]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,17 @@ def test_the_config_alone_trains_and_continues(root: Path, tmp_path: Path):
     assert last_checkpoint(Config.fromfile(config))[0] == 3
 
 
+def test_a_held_out_video_that_cannot_be_read_is_left_out(root: Path, tmp_path: Path):
+    videos = Path(shutil.copytree(root / 'videos', tmp_path / 'videos'))
+    start = root / 'encoder.safetensors'
+    out = cvrl_mm.finetune(start, videos, tmp_path / 'out', config_only=True, **QUICK)
+    name = (out / 'lists/val.txt').read_text().partition('.mp4')[0] + '.mp4'
+    (videos / name).write_bytes(b'its middle is damaged')
+    cvrl_mm.finetune(out=out)
+    assert json.loads((out / 'report.json').read_text())['videos'] == 3
+    assert Path(name).name in (out / 'report.md').read_text()
+
+
 def test_a_frozen_encoder_stays_as_it_is(root: Path, tmp_path: Path):
     for name, place in (('train', '0 1 2 3 6 7 8 9'), ('val', '4 10')):
         folders = [('left $x' if int(i) < 6 else EVIL, i) for i in place.split()]
