@@ -116,7 +116,7 @@ def read_labels(path: str | Path) -> list[tuple[str, str]]:
         path: The list, with lines ``name label``.
 
     Returns:
-        Names and labels; the label is '' if there is none.
+        Names and labels; the label is '' if there is none, or a negative number.
 
     Raises:
         OSError: The list cannot be read.
@@ -139,7 +139,11 @@ def read_labels(path: str | Path) -> list[tuple[str, str]]:
             f'{path} has the label {min(unnamed)}, but {beside} has no name on that line, counted '
             'from 0.'
         )
-    return [(name, classes.get(label, label)) for name, label in found]
+    missing = re.compile(r'-\d+')
+    return [
+        (name, '' if missing.fullmatch(label) else classes.get(label, label))
+        for name, label in found
+    ]
 
 
 def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:

@@ -19,6 +19,7 @@ from mmengine.runner.base_loop import BaseLoop
 from torch.utils.data import BatchSampler, DataLoader
 
 from ..datasets.seeding import SeededBatches, seed_generators
+from .bad_videos import BadVideosHook
 from .checkpoint import AtomicCheckpointHook
 
 MODEL = 1000  # last number of the key for the model; the keys of samples have 0 to 20 there
@@ -38,7 +39,8 @@ class _Seeded(BaseLoop):
     :class:`SampleIndex`, like ``VideoListDataset``. The draws of the model, such as dropout, depend
     on (seed, rank, step). The loader is built as usual, but its workers load the batches of all
     epochs (:class:`SeededBatches`) from the step on at which the run begins or resumes;
-    ``persistent_workers`` has no effect.
+    ``persistent_workers`` has no effect. A :class:`BadVideosHook` is added if the config has none,
+    because ``VideoListDataset`` then replaces videos that cannot be read.
 
     Attributes:
         signals: The signals to end that this process has received, see :func:`noted_signals`.
@@ -55,6 +57,8 @@ class _Seeded(BaseLoop):
         self, runner: Runner, dataloader: DataLoader | dict, *args: Any, **kwargs: Any
     ) -> None:
         BaseLoop.__init__(self, runner, dataloader)  # builds the loader
+        if not any(isinstance(hook, BadVideosHook) for hook in runner.hooks):
+            runner.register_hook(BadVideosHook())  # the dataset replaces unreadable videos
         super().__init__(runner, _SeededLoader.of(self.dataloader), *args, **kwargs)
 
     def run(self) -> Any:

@@ -73,7 +73,7 @@ def read_classes(sources: Iterable[str | Path]) -> dict[str, str]:
     Raises:
         FileNotFoundError: A source does not exist.
         ValueError: A video has no label or two, a label has a line break, a folder holds both
-            training and test videos; or see :func:`.read_labels`.
+            training and test videos, or videos beside class folders; or see :func:`.read_labels`.
     """
     labels: dict[str, str] = {}
     sources = list(sources)
@@ -84,12 +84,14 @@ def read_classes(sources: Iterable[str | Path]) -> dict[str, str]:
             below = [path.relative_to(source) for path in paths]
             folders = class_folders([path.as_posix() for path in below])
             splits = {path.parts[0] for path in below if len(path.parts) > 1} - {*folders}
-            parts = sorted(splits) + ['videos in no class folder'] * ('' in folders)
-            if splits and len(parts) > 1:
+            if len(splits) > 1:
                 raise ValueError(
-                    f'{source} holds {" and ".join(parts)}, which would be mixed; give the folder '
-                    'for training, and that of held-out videos by --val.'
+                    f'{source} holds {" and ".join(sorted(splits))}, which would be mixed; give '
+                    'the folder for training, and that of held-out videos by --val.'
                 )
+            if '' in folders and any(folders):
+                loose = paths[folders.index('')]
+                raise ValueError(f'{loose} is in none of the class folders of {source}; move it.')
             found = [
                 (path, folder or source.absolute().name)
                 for path, folder in zip(paths, folders, strict=True)

@@ -142,7 +142,7 @@ def read_classes(
     used = set(trained.names)
     for text, label in read_labels(path):
         name = text
-        if not label or label.startswith('-'):
+        if not label:
             continue
         beside = Path(path).parent / name
         if beside.is_file():  # another video may have the same name in the training

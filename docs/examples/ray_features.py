@@ -1,7 +1,7 @@
 """Features of a list of videos on a cluster with Ray Data: paths in, Parquet out.
 
-Each worker is an actor that loads the encoder once. OUT gets files with the columns ``path``,
-``feat`` (the mean over the clips; NaN for an unreadable video) and ``error``.
+Each worker is an actor that loads the encoder once. OUT, which must not exist, gets files with the
+columns ``path``, ``feat`` (the mean over the clips; NaN for an unreadable video) and ``error``.
 
 Example:
     pip install 'ray[data]' pyarrow
@@ -70,7 +70,7 @@ def main() -> None:
             concurrency=args.workers,
             num_gpus=args.gpus,
         )
-        features.write_parquet(args.out)
+        features.write_parquet(args.out, mode=ray.data.SaveMode.ERROR)  # never beside others
     finally:
         ray.shutdown()
 

@@ -45,4 +45,6 @@ def test_two_workers_write_the_features_of_a_list(tmp_path: Path):
         row = rows[str(video)]
         np.testing.assert_allclose(np.array(row['feat']), expected, rtol=1e-4, atol=1e-5)
         assert not row['error']
+    done = run_program([*program, out, *options], timeout_seconds=240, env=env, cwd=tmp_path)
+    assert done.returncode and len(parquet.read_table(out)) == len(names)  # not twice
     assert rows[names[-1]]['error'] and np.isnan(rows[names[-1]]['feat']).all()

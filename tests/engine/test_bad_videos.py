@@ -59,6 +59,14 @@ def test_each_file_is_written_once_and_the_share_is_reported(tmp_path: Path, cap
     assert len((tmp_path / 'bad_videos.txt').read_bytes()) == len(os.fsencode(found))
 
 
+def test_a_seeded_loop_never_replaces_in_silence(tmp_path: Path):
+    run = runner(tmp_path, {1: [('a.mp4', 'no frames')]})
+    run._hooks = []  # as in a config that does not name the hook
+    run._train_loop = dict(type='SeededEpochLoop', max_epochs=1)
+    run.train()
+    assert (tmp_path / 'bad_videos.txt').read_text() == 'a.mp4\tno frames\n'
+
+
 @pytest.mark.parametrize('interval, stops_at', [(4, 3), (50, 12)])
 def test_stops_above_the_share(interval: int, stops_at: int, tmp_path: Path):
     bad = {step: [(f'{step}.mp4', 'gone')] for step in (2, 3, 4)}

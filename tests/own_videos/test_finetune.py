@@ -127,8 +127,11 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     with pytest.raises(ValueError, match='train and val'):  # the user's own split
         read_classes([tmp_path])
     (tmp_path / '4.mkv').rename(tmp_path / 'train/4.mkv')
+    with pytest.raises(ValueError, match=r'4\.mkv is in none'):
+        read_classes([tmp_path / 'train'])
+    (tmp_path / 'train/4.mkv').rename(tmp_path / 'train/a/4.mkv')
     found = {Path(k).name: v for k, v in read_classes([tmp_path / 'train']).items()}
-    assert found == {'1.mp4': 'a', '3.avi': 'b b', '4.mkv': 'train'}
+    assert found == {'1.mp4': 'a', '3.avi': 'b b', '4.mkv': 'a'}
     assert set(read_classes([tmp_path / 'val/a', tmp_path / 'train/a']).values()) == {'a'}
     (tmp_path / 'list.txt').write_text('my.avi 1/a.mp4 draw circle\nx.mp4\t3\n\n')
     found = {Path(k).name: v for k, v in read_classes([tmp_path / 'list.txt']).items()}
@@ -139,9 +142,9 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     with pytest.raises(ValueError, match=r'label 4.*classes\.txt'):
         read_classes([tmp_path / 'list.txt'])
     shutil.rmtree(tmp_path / 'val')
-    with pytest.raises(ValueError, match='train and videos in no class'):
-        read_classes([tmp_path])
-    (tmp_path / 'train/4.mkv').unlink()
+    (tmp_path / 'list.txt').write_text('x.mp4 -1\ny.mp4 4\n')
+    with pytest.raises(ValueError, match=r'x\.mp4.* has no label'):
+        read_classes([tmp_path / 'list.txt'])
     (tmp_path / 'train/b b').rename(tmp_path / 'train/b\nb')
     with pytest.raises(ValueError, match=r"'b\\nb'"):
         read_classes([tmp_path])
