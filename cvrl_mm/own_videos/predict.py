@@ -93,12 +93,6 @@ class _UnitLength(nn.Module):
         return F.normalize(x, dim=1)
 
 
-def is_classifier(path: str | Path) -> bool:
-    """Return whether a folder or file holds a classifier of ``cvrl finetune``."""
-    path = Path(path)
-    return path.name == CLASSIFIER or (path / CLASSIFIER).is_file()
-
-
 def save_classifier(checkpoint: Path, out: Path) -> None:
     """Write the weights, class names, clips and config of a checkpoint, without the optimizer."""
     loaded, described = load_weights(checkpoint), extract_backbone(checkpoint)
@@ -143,6 +137,15 @@ def load_classifier(path: str | Path) -> Classifier:
     is_unit = head['type'] == 'LinearProbeHead' and head.get('l2_normalize', True)
     encoder = Encoder(network, clip_input, described['meta']).eval()
     return Classifier(encoder, layer, classes, bool(is_unit))
+
+
+def is_classifier(path: str | Path) -> bool:
+    """Return whether a folder or file, of any name, holds a classifier of ``cvrl finetune``."""
+    try:
+        load_classifier(path)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ def test_the_graph_of_a_classifier_has_its_classes(tmp_path: Path, monkeypatch, 
     if digit_version(torch.__version__) < digit_version('2.6'):
         pytest.skip('exports need torch 2.6')
     out = tmp_path / f'classifier{suffix}'
-    path, _ = write_classifier(tmp_path / 'classifier.pth', l2=True)
+    path, _ = write_classifier(tmp_path / 'actions.pth', l2=True)
     if suffix == '.onnx':
         runtime = pytest.importorskip('onnxruntime')
         pytest.importorskip('onnxscript')
