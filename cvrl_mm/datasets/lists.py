@@ -218,6 +218,23 @@ def check_labels(dataset: Mapping[str, Any], num_classes: int | None) -> set[int
     return labels
 
 
+def check_numbering(*ann_files: str) -> None:
+    """Check that lists number the classes alike, as far as the ``classes.txt`` beside each says it.
+
+    Raises:
+        ValueError: They do not.
+    """
+    beside = {file: Path(file).with_name('classes.txt') for file in ann_files}
+    classes = {file: read_lines(str(names)) for file, names in beside.items() if names.is_file()}
+    for file, names in classes.items():
+        first = next(iter(classes))
+        if [x for x in names if x.strip()] != [x for x in classes[first] if x.strip()]:
+            raise ValueError(
+                f'{first} and {file} number the classes differently, as the classes.txt beside '
+                'each says; write both by one call of cvrl list.'
+            )
+
+
 def find_videos(folder: Path) -> list[Path]:
     """List the videos in a folder and its subfolders, also those behind symbolic links.
 

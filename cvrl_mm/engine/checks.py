@@ -10,7 +10,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
 from ..convert.description import read_config_text
-from ..datasets.lists import check_labels
+from ..datasets.lists import check_labels, check_numbering
 from ..io import file_sha256, type_name
 from ..models.heads import check_head_channels
 from .checkpoint import initial_weights, is_training
@@ -33,7 +33,8 @@ class ChecksHook(Hook):
     - ``in_channels`` of the head matches the features of the backbone, which recognizers of
       MMAction2 do not compare.
     - If the head has ``num_classes``, every video in the lists of a ``VideoListDataset`` has a
-      label of one of them. MMAction2 counts a wrong label of a test list as a wrong prediction.
+      label of one of them. MMAction2 counts a wrong label of a test list as a wrong prediction. The
+      lists number the classes alike, as far as a ``classes.txt`` beside each says it.
     - An epoch has at least one batch, and each batch of a contrastive head has negatives. If all
       batches of all ranks have the same size, the hook sets ``equal_batches`` of the head, so that
       the ranks do not exchange the sizes in each step.
@@ -52,7 +53,8 @@ class ChecksHook(Hook):
         """Check the head and the lists, and read the initial weights.
 
         Raises:
-            ValueError: The channels differ, or a label is missing or out of range.
+            ValueError: The channels differ, a label is missing or out of range, or two lists
+                number the classes differently.
         """
         if is_training(runner):
             self.lists = dict(_digests(runner.cfg.get('train_dataloader')))
@@ -65,11 +67,15 @@ class ChecksHook(Hook):
             check_head_channels(model.backbone, head.in_channels)
         if not hasattr(head, 'num_classes'):
             return
+        lists = []
         for split in ('train', 'val', 'test'):
-            if isinstance(getattr(runner, f'_{split}_loop'), BaseLoop):  # else it is not used
-                dataset = runner.cfg[f'{split}_dataloader'].dataset
-                if type_name(dataset) == 'VideoListDataset':
+            dataset = (runner.cfg.get(f'{split}_dataloader') or {}).get('dataset', {})
+            is_used = isinstance(getattr(runner, f'_{split}_loop'), BaseLoop)
+            if type_name(dataset) == 'VideoListDataset' and (is_used or split == 'train'):
+                if is_used:
                     check_labels(dataset, head.num_classes)
+                lists.append(dataset.ann_file)
+        check_numbering(*lists)
 
     def before_train(self, runner: Runner) -> None:
         """Check the batches.

@@ -14,7 +14,7 @@ from mmengine.dist import is_main_process
 from mmengine.logging import print_log
 from torch import Tensor
 
-from ..datasets.lists import check_labels, video_list
+from ..datasets.lists import check_labels, check_numbering, video_list
 from ..io import printable
 from .features import build_recognizer, list_features
 
@@ -165,7 +165,7 @@ def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
     datasets = dict(train=cfg.train_dataloader.dataset, test=loader.dataset)
     for dataset in datasets.values():
         check_labels(dataset, None)
-    warn_about_overlap(**datasets)
+    compare_lists(**datasets)
     model = build_recognizer(cfg, checkpoint).to(get_device()).eval()
     sets = {}
     for name, dataset in datasets.items():
@@ -178,8 +178,9 @@ def retrieval(cfg: Config, checkpoint: str, out: Path) -> dict:
     return result
 
 
-def warn_about_overlap(train: ConfigDict, test: ConfigDict) -> None:
-    """Warn if test videos are also training videos."""
+def compare_lists(train: ConfigDict, test: ConfigDict) -> None:
+    """Check that both number the classes alike; warn if test videos are also training videos."""
+    check_numbering(train.ann_file, test.ann_file)
     train_paths, test_paths = (
         {normpath(v['filename']) for v in video_list(d)} for d in (train, test)
     )

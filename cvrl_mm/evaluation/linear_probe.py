@@ -27,7 +27,7 @@ from torch.optim.lr_scheduler import ChainedScheduler, CosineAnnealingLR, Linear
 from ..datasets.lists import check_labels
 from ..io import progress, type_name
 from .features import build_recognizer, extract_features, list_features
-from .knn import neighbour_report, warn_about_overlap
+from .knn import compare_lists, neighbour_report
 
 HELD_OUT = 0.1  # share of the training videos on which learning rates are compared
 LR_FACTORS = (0.25, 0.5, 1, 2, 4)
@@ -232,7 +232,7 @@ def cached_linear_probe(cfg: Config, checkpoint: str, out: Path, train_views: in
     if train_views < 1:
         raise ValueError(f'train_views must be at least 1, got {train_views}.')
     head, loaders = cfg.model.cls_head, (cfg.train_dataloader, cfg.test_dataloader)
-    warn_about_overlap(*(loader.dataset for loader in loaders))
+    compare_lists(*(loader.dataset for loader in loaders))
     classes, tested = (check_labels(loader.dataset, head.num_classes) for loader in loaders)
     if len(classes) == 1:
         raise ValueError(

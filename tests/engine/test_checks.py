@@ -81,6 +81,18 @@ def test_a_wrong_label_is_named_with_its_list(tmp_path: Path, split: str, lines:
         ChecksHook().before_run(classifier(tmp_path, **{split: lines}))
 
 
+def test_lists_that_number_the_classes_differently_are_refused(tmp_path: Path):
+    run = classifier(tmp_path)
+    test = run.cfg.test_dataloader.dataset
+    (tmp_path / 'test').mkdir()
+    test.ann_file = shutil.copy(test.ann_file, tmp_path / 'test')
+    (tmp_path / 'classes.txt').write_text('a\nb\nc\n')
+    for names, refused in (('a\nb\nc', False), ('b\nc\n', True)):
+        (tmp_path / 'test/classes.txt').write_text(names)
+        with pytest.raises(ValueError, match='differently') if refused else nullcontext():
+            ChecksHook().before_run(run)
+
+
 def test_only_what_a_classifier_reads_is_checked(tmp_path: Path):
     ChecksHook().before_run(classifier(tmp_path))
     ChecksHook().before_run(classifier(tmp_path, val='a.mp4\n'))

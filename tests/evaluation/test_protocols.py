@@ -132,10 +132,10 @@ def test_test_videos_among_the_training_videos_are_reported(tmp_path: Path, monk
         for name in ('train', 'test')
     )
     test.delimiter = ','
-    knn.warn_about_overlap(train, test)
+    knn.compare_lists(train, test)
     assert '1 of 3 videos' in lines[0] and 'videos/b.mp4' in lines[0]
     test.data_prefix.video = None
-    knn.warn_about_overlap(train, test)
+    knn.compare_lists(train, test)
     assert len(lines) == 1
 
 
