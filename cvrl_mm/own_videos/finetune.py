@@ -171,9 +171,11 @@ class FineTuning(Task):
             plan.settings['lr'] = Setting(lr, f'for {layers}, with AdamW')
         plan.settings['encoder'] = Setting('as given', 'with its architecture')
         self.clips = clips
-        classes = {self._label(found, video.name) for video in train}
-        numbered = all(map(str.isdecimal, classes))
-        self.classes = sorted(classes, key=int if numbered else None)
+        count = Counter(self._label(found, video.name) for video in train)
+        numbered = all(map(str.isdecimal, count))
+        self.classes = sorted(count, key=int if numbered else None)
+        listed = ', '.join(f'{name} {count[name]}' for name in self.classes)
+        plan.settings['classes'] = Setting(len(count), f'training videos: {listed:.200}')
         (folder / 'lists').mkdir(parents=True, exist_ok=True)
         lists = {
             name: [f'{v.name} {self.classes.index(self._label(found, v.name))}' for v in videos]

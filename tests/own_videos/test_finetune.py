@@ -93,10 +93,11 @@ def test_the_config_alone_trains_and_continues(root: Path, tmp_path: Path):
     assert last_checkpoint(Config.fromfile(config))[0] == 3
 
 
-def test_a_held_out_video_that_cannot_be_read_is_left_out(root: Path, tmp_path: Path):
+def test_a_held_out_video_that_cannot_be_read_is_left_out(root: Path, tmp_path: Path, capfd):
     videos = Path(shutil.copytree(root / 'videos', tmp_path / 'videos'))
     start = root / 'encoder.safetensors'
     out = cvrl_mm.finetune(start, videos, tmp_path / 'out', config_only=True, **QUICK)
+    assert 'left $x 4' in ''.join(capfd.readouterr())  # the classes are named at the start
     name = (out / 'lists/val.txt').read_text().partition('.mp4')[0] + '.mp4'
     (videos / name).write_bytes(b'its middle is damaged')
     cvrl_mm.finetune(out=out)
