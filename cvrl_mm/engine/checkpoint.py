@@ -110,21 +110,22 @@ class AtomicCheckpointHook(CheckpointHook):
             for part in folder.glob(f'.*{PART}.pth'):
                 part.unlink()
             names = sorted({self.filename_tmpl, *REGULAR})
-            newest = self._newest(runner, names)
-            if newest is not None and os.environ.get('SLURM_RESTART_COUNT', '0') not in ('', '0'):
-                choice = [True, str(newest)]
-            elif runner._resume and runner._load_from is None:
-                choice = [True, str(newest)]
-                if newest is None:  # mmengine would follow last_checkpoint anywhere
-                    runner.logger.warning(f'{folder} has no checkpoint; the training starts anew.')
-                    choice = [False, initial_weights(runner) or None]
             best = find_checkpoints(folder, [f'best_*_{name}' for name in names])
+            newest = self._newest(runner, names)
             held = newest or next((path for _, path in best), None)
-            if held and not (newest and choice[0] and newest.samefile(choice[1])):
+            requeued = os.environ.get('SLURM_RESTART_COUNT', '0') not in ('', '0')
+            asked = runner._resume and runner._load_from is None
+            named = Path(str(runner._load_from)).resolve() if runner._resume else None
+            if newest and (asked or requeued or named == newest.resolve()):
+                choice = [True, str(newest)]
+            elif held:
                 raise ValueError(
                     f'{folder} holds a training, whose newest checkpoint is {held.name}. Continue '
                     'it by --resume without a file, or choose another --work-dir.'
                 )
+            elif asked:  # mmengine would follow last_checkpoint anywhere
+                runner.logger.warning(f'{folder} has no checkpoint; the training starts anew.')
+                choice = [False, initial_weights(runner) or None]
         broadcast_object_list(choice)
         runner._resume, runner._load_from = choice
         if runner._resume:  # all weights come from the checkpoint; the file of init_cfg may be lost
