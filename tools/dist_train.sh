@@ -7,14 +7,14 @@
 #       configs/cvrl/pretrain_k400.py 8 --auto-scale-lr
 #
 # Environment: NNODES, NODE_RANK, MASTER_ADDR, PORT, MAX_RESTARTS (0): how often a job whose rank
-# has died goes on by itself from its last checkpoint; it needs --resume.
+# has died goes on by itself from its last checkpoint; it needs --resume without a file.
 set -euo pipefail
 if [ $# -lt 2 ]; then
   sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
-if [ "${MAX_RESTARTS:-0}" != 0 ] && [[ " ${*:3} " != *" --resume"* ]]; then
-  echo 'dist_train.sh: MAX_RESTARTS needs --resume, by which each restart continues.' >&2
+if [ "${MAX_RESTARTS:-0}" != 0 ] && ! [[ " ${*:3} " =~ \ --resume([ =]auto)?\ (--|$) ]]; then
+  echo 'dist_train.sh: MAX_RESTARTS needs --resume without a file, by which each restart continues.' >&2
   exit 2
 fi
 tools=$(CDPATH='' cd -- "$(dirname "$0")" && pwd)

@@ -78,12 +78,15 @@ class AtomicCheckpointHook(CheckpointHook):
 
     Raises:
         TypeError: One of these two is given.
+        ValueError: ``filename_tmpl`` has no ``{}``, or a format in it.
     """
 
     max_keep_ckpts: int
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs, out_dir=None, backend_args=dict(backend='atomic'))
+        if '{}' not in self.filename_tmpl:
+            raise ValueError(f'filename_tmpl must contain {{}}, got {self.filename_tmpl!r}.')
         # Outdated checkpoints are removed here; mmengine does so before it writes the next one
         self.num_kept, self.max_keep_ckpts = self.max_keep_ckpts, -1
         self._lock = ExitStack()
@@ -112,9 +115,10 @@ class AtomicCheckpointHook(CheckpointHook):
             names = sorted({self.filename_tmpl, *REGULAR})
             best = find_checkpoints(folder, [f'best_*_{name}' for name in names])
             newest = self._newest(runner, names)
-            held = newest or next((path for _, path in best), None)
             requeued = os.environ.get('SLURM_RESTART_COUNT', '0') not in ('', '0')
             asked = runner._resume and runner._load_from is None
+            # Others than the best may not have been reached; then a restart begins anew
+            held = newest or next((path for _, path in best if not (asked or requeued)), None)
             named = Path(str(runner._load_from)).resolve() if runner._resume else None
             if newest and (asked or requeued or named == newest.resolve()):
                 choice = [True, str(newest)]

@@ -84,9 +84,10 @@ def test_an_evaluation_is_trained_and_its_last_checkpoint_tested(run):
 
 
 def test_a_job_that_restarts_by_itself_must_resume():
-    command = [str(TOOLS / 'dist_train.sh'), 'a.py', '1', '--seed', '0']
-    done = run_program(command, env=os.environ | {'MAX_RESTARTS': '1'})
-    assert done.returncode == 2 and '--resume' in done.stderr
+    for arguments in (['--seed', '0'], ['--resume', 'a/epoch_2.pth']):
+        command = [str(TOOLS / 'dist_train.sh'), 'a.py', '1', *arguments]
+        done = run_program(command, env=os.environ | {'MAX_RESTARTS': '1'})
+        assert done.returncode == 2 and '--resume' in done.stderr
 
 
 def test_an_ablation_is_pre_trained_and_evaluated_linearly(run):

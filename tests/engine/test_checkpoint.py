@@ -200,13 +200,13 @@ def test_a_used_folder_is_only_continued(tmp_path: Path, monkeypatch):
         ('run', dict(load_from=second)),  # a second stage
         ('run', dict(resume=True, load_from=first)),
         ('run', dict(resume=True, load_from=shutil.copy(second, tmp_path / 'copy.pth'))),
-        ('.', {}),
-        ('.', dict(resume=True)),
+        ('.', {}),  # it has the best checkpoint alone
     ):
         refused = runner(tmp_path / folder, **options)
         with pytest.raises(ValueError, match='holds a training'):
             refused.train()
         refused.call_hook('after_run')  # the process has ended
+    assert start_epoch(runner(tmp_path, resume=True)) == 0
     monkeypatch.chdir(tmp_path / 'run')
     assert start_epoch(runner(tmp_path / 'run', resume=True, load_from='epoch_2.pth')) == 2
     assert start_epoch(runner(tmp_path / 'new', resume=True, load_from=first)) == 1
@@ -241,9 +241,9 @@ def train_until_killed(folder: Path) -> None:
     unending.train()
 
 
-@pytest.mark.parametrize('name', ['out_dir', 'backend_args'])
+@pytest.mark.parametrize('name', ['out_dir', 'backend_args', 'filename_tmpl'])
 def test_checkpoints_are_where_a_resumed_run_looks_for_them(name: str):
-    with pytest.raises(TypeError, match=name):
+    with pytest.raises((TypeError, ValueError), match=name):
         AtomicCheckpointHook(**{name: 'elsewhere'})
 
 
