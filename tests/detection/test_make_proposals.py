@@ -1,11 +1,14 @@
+import sys
 from pathlib import Path
 
+import mmdet
 import numpy as np
 import pytest
 import torch
 from mmengine.structures import InstanceData
 
 from cvrl_mm.detection.proposals import load_proposals
+from tests.processes import run_program
 from tests.script import run_script
 from tests.videos import encode
 
@@ -37,6 +40,15 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list:
     (tmp_path / 'rows.csv').write_text(f'a,0901,{ROW}\nb,0900,{ROW}\nb,0950,{ROW}\n')
     files = [tmp_path / name for name in ('videos', 'p.pkl', 'detector.py', 'no.pth', 'rows.csv')]
     return [*files[:4], '--csv', files[4]]
+
+
+def test_mmdet_is_usable_without_a_compiled_mmcv(arguments: list):
+    """In a process of its own, which has not imported the package yet."""
+    configs = Path(mmdet.__file__).parent / '.mim/configs'
+    arguments[2] = configs / 'faster_rcnn/faster-rcnn_r50_fpn_1x_coco.py'
+    script = Path(__file__).parents[2] / 'tools/data/make_proposals.py'
+    done = run_program([sys.executable, script, *arguments, '--start', '900'])
+    assert done.returncode == 1 and 'no.pth' in done.stderr  # the network has been built
 
 
 @pytest.mark.parametrize(

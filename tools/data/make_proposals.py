@@ -52,7 +52,6 @@ def parse_args() -> argparse.Namespace:
 def run(args: argparse.Namespace) -> None:
     """Detect and write."""
     import numpy as np
-    from mmdet.apis import init_detector
 
     from cvrl_mm.cli import check_device, read_config
     from cvrl_mm.datasets.reader import UnreadableVideoError
@@ -81,6 +80,8 @@ def run(args: argparse.Namespace) -> None:
     if not frames:
         raise ValueError(f'{args.videos} has no key frame of {args.csv}; see also --start.')
     refuse_foreign_code()
+    from mmdet.apis import init_detector  # cvrl_mm.detection has replaced the lacking operators
+
     config = read_config(args.config, 'model')
     # without a palette, mmdet would build its data set to look one up
     detector = init_detector(config, args.checkpoint, palette='random', device=args.device)
