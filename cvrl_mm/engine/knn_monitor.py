@@ -14,11 +14,10 @@ from torch import Tensor
 from ..datasets.seeding import SampleIndex
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
 from ..evaluation.features import encode_clips
-from ..evaluation.knn import leave_one_out, nearest_neighbours, neighbour_hits
+from ..evaluation.knn import leave_one_out, nearest_neighbours, neighbour_hits, voters
 from .loops import outlive_signals
 from .runtime import unwrapped_model
 
-MAX_NEIGHBOURS = 20  # of the weighted vote
 RECALLS = (1, 5, 10)
 MIN_VIDEOS, MIN_TO_WARN = 3, 20  # fewer videos do not show a collapse
 MIN_STD = 0.1  # of the embedding; 1 if it is spread evenly
@@ -33,10 +32,11 @@ class RepresentationHook(Hook):
     the nearest neighbour of the last clip. ``feature_…`` (output of the backbone) and
     ``embedding_…`` (output of the projection) show a collapse; they use one clip per video.
 
-    Measures with labels: ``knn_top1`` is the accuracy of a weighted vote of the 20 nearest
-    neighbours among the other videos. ``R@k`` is the share of videos with a video of the same class
-    among the k nearest neighbours. Both use backbone features, averaged over the clips of a video,
-    of the videos that have a label.
+    Measures with labels: ``knn_top1`` is the accuracy of a weighted vote of the nearest neighbours
+    among the other videos, of which there are half as many as the smallest class has videos, and at
+    most 20. ``R@k`` is the share of videos with a video of the same class among the k nearest
+    neighbours. Both use backbone features, averaged over the clips of a video, of the videos that
+    have a label.
 
     A warning says that the embedding collapses, if two measurements in a row after the warm-up of
     the learning rate show it: just after the warm-up, the embedding of a normal training can be as
@@ -190,9 +190,9 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
     scalars = dict(clip_retrieval=clip_retrieval(feats[:, 1], feats[:, 0]))
     x, known = feats.mean(1)[labels >= 0], labels[labels >= 0]
     if len(x) >= MIN_VIDEOS:
-        sims, indices = leave_one_out(x, min(MAX_NEIGHBOURS, len(x) - 1))
+        sims, indices = leave_one_out(x, min(max(*RECALLS, voters(known)), len(x) - 1))
         recalls = [k for k in RECALLS if k <= sims.shape[1]]
-        hits = neighbour_hits(sims, known[indices], known, recalls, MAX_NEIGHBOURS)
+        hits = neighbour_hits(sims, known[indices], known, recalls, voters(known))
         undefined = not x.isfinite().all()
         scalars |= {
             name: math.nan if undefined else hit.double().mean().item()

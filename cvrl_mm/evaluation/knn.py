@@ -61,6 +61,15 @@ def leave_one_out(feats: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return sims.gather(1, others), indices.gather(1, others)
 
 
+def voters(labels: Tensor) -> int:
+    """Return the number of neighbours for a vote among videos with these labels, (G,).
+
+    It is at most 20, and half of the smallest class: with more, the own class of a video would be
+    outvoted by all others, however near it is.
+    """
+    return min(NUM_NEIGHBOURS, max(1, int(labels.unique(return_counts=True)[1].min()) // 2))
+
+
 def knn_classify(
     queries: Tensor, gallery: Tensor, gallery_labels: Tensor, k: int = NUM_NEIGHBOURS
 ) -> Tensor:

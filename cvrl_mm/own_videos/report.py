@@ -19,7 +19,7 @@ from torch import Tensor
 from ..evaluation.collapse import effective_rank
 from ..evaluation.encoder import Encoder
 from ..evaluation.features import FeatureStore, files_sha256
-from ..evaluation.knn import knn_classify
+from ..evaluation.knn import knn_classify, voters
 from ..evaluation.linear_probe import linear_predictions
 from ..io import evenly_spaced, printable, progress, replacing
 from ..visualization.curves import PANELS, plot_curves, read_curves
@@ -41,7 +41,6 @@ from .plan import MIN_TO_HOLD_OUT, too_short
 
 TEMPLATE = Path(__file__).with_name('report.template')
 FOLDS = 5
-MAX_NEIGHBOURS = 20
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
 EASY = 90.0  # accuracy before the training in percent, above which little can be gained
 MAX_RANKED = 1000  # videos, for time
@@ -228,8 +227,7 @@ def classify(feats: Tensor, labels: Tensor, folds: Folds) -> list[Measure]:
         training videos, and 1-NN accuracy.
     """
     unit = F.normalize(feats, dim=1)
-    smallest = min(int(labels[train].unique(return_counts=True)[1].min()) for train, _ in folds)
-    ks = {min(MAX_NEIGHBOURS, max(1, smallest // 2)), 1}
+    ks = {min(voters(labels[train]) for train, _ in folds), 1}
     hits: dict[str, list[float]] = {
         name: [] for name in ('linear', *(f'{k}-NN' for k in sorted(ks, reverse=True)))
     }

@@ -226,5 +226,8 @@ def test_separate_classes_are_found():
     assert measure(feats, feats, torch.arange(44))['R@10'] == 0
     partly = torch.where(torch.arange(44) < 22, labels, -1)  # the others have no label
     assert measure(feats, feats, partly)['knn_top1'] == 1
+    pairs = torch.arange(28) // 2  # two videos per class, whose features are all similar
+    narrow = torch.eye(14)[pairs][:, None].repeat(1, 2, 1) * 0.1 + 1
+    assert measure(narrow, narrow, pairs)['knn_top1'] == 1
     few = measure(feats[:4], feats[:4], labels[:4])
     assert few['R@1'] == 1 and 'R@5' not in few  # three neighbours
