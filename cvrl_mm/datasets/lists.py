@@ -225,10 +225,14 @@ def check_numbering(*ann_files: str) -> None:
         ValueError: They do not.
     """
     beside = {file: Path(file).with_name('classes.txt') for file in ann_files}
-    classes = {file: read_lines(str(names)) for file, names in beside.items() if names.is_file()}
+    classes = {
+        file: [name.strip() for name in read_lines(str(names))]
+        for file, names in beside.items()
+        if names.is_file()
+    }
     for file, names in classes.items():
         first = next(iter(classes))
-        if [x for x in names if x.strip()] != [x for x in classes[first] if x.strip()]:
+        if any(x and y and x != y for x, y in zip(names, classes[first], strict=False)):
             raise ValueError(
                 f'{first} and {file} number the classes differently, as the classes.txt beside '
                 'each says; write both by one call of cvrl list.'

@@ -87,7 +87,7 @@ def test_lists_that_number_the_classes_differently_are_refused(tmp_path: Path):
     (tmp_path / 'test').mkdir()
     test.ann_file = shutil.copy(test.ann_file, tmp_path / 'test')
     (tmp_path / 'classes.txt').write_text('a\nb\nc\n')
-    for names, refused in (('a\nb\nc', False), ('b\nc\n', True)):
+    for names, refused in (('a \nb\n', False), ('b\nc\n', True)):
         (tmp_path / 'test/classes.txt').write_text(names)
         with pytest.raises(ValueError, match='differently') if refused else nullcontext():
             ChecksHook().before_run(run)
