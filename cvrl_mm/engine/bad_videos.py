@@ -20,7 +20,8 @@ class BadVideosHook(Hook):
     them stop at the same step.
 
     Args:
-        max_share: Largest share of an epoch's samples that may be replaced.
+        max_share: Largest share of an epoch's samples that may be replaced; in a training by steps,
+            of all samples so far, once they are as many as the list has videos.
         interval: Steps between two exchanges.
 
     Raises:
@@ -100,10 +101,11 @@ class BadVideosHook(Hook):
             with self.path.open('ab') as file:
                 file.write(lines.encode(errors='surrogateescape'))
         replaced, seen = self._totals
-        if replaced > self.max_share * seen:
+        samples = max(seen, len(runner.train_dataloader.dataset))
+        if replaced > self.max_share * samples:
             raise RuntimeError(
-                f'{replaced} of the {seen} videos drawn in this epoch ({replaced / seen:.1%}) '
-                f'cannot be read, more than max_share={self.max_share:.1%}; {self.path} '
-                'names them. Correct data_prefix, or train on the list that '
-                'cvrl check writes, or raise max_share of BadVideosHook.'
+                f'{replaced} of the {seen} videos drawn so far cannot be read, more than '
+                f'max_share={self.max_share:.1%} of {samples}; {self.path} names them. Correct '
+                'data_prefix, or train on the list that cvrl check writes, or raise max_share of '
+                'BadVideosHook.'
             )
