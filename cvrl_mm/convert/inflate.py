@@ -1,5 +1,6 @@
 """Inflate the weights of a 2D ResNet to those of the video encoder."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from .description import PREFIX, RESNET_STEM, describe, described, read_depth_an
 from .files import load_weights
 
 OUR_STEM = 'conv1.conv.weight'
+INFLATED = (
+    '{} is inflated from an image network and expects frames in [0, 1]. If that network was '
+    'trained on frames normalised by mean and std, name a config that sets them, such as '
+    'configs/baselines/linear_k400_imagenet_inflated.py.'
+)
 # Prefixes in files of torchvision and timm, of mmpretrain and this package, and of DDP
 PREFIXES = ('', 'backbone.', 'module.', 'module.backbone.')
 # Settings of an R3DSlow that inflation in time does not change
@@ -64,6 +70,8 @@ def inflate_resnet(path: str | Path) -> dict[str, Any]:
     left_over = sorted(set(state) - set(names.values()))
     print_log(f'{path}: not used: {first_names(left_over) or "nothing"}.', 'current')
     clips = {'input': {k: told['input'][k] for k in ('mean', 'std')}} if 'input' in told else {}
+    if not clips:
+        print_log(INFLATED.format(path), 'current', logging.WARNING)
     weights = {key.removeprefix(PREFIX): tensor for key, tensor in weights.items()}
     # with the others, so that those which the network cannot hold are refused
     weights |= {key: state[key] for key in left_over}

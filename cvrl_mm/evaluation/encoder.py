@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ..convert.description import PREFIX, ClipInput, architecture_of, build_backbone
 from ..convert.export import extract_backbone
 from ..convert.files import locate_weights, save_weights
+from ..convert.inflate import INFLATED
 from ..datasets.reader import UnreadableVideoError, VideoFile
 from ..datasets.sampling import ClipSample
 from ..io import one_line
@@ -358,13 +359,7 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
             'the config that it was trained with (config=, or --config).'
         )
     if 'input' not in meta and meta.get('inflated'):
-        print_log(
-            f'{checkpoint} is inflated from an image network and expects frames in [0, 1]. If that '
-            'network was trained on frames normalised by mean and std, name a config that sets '
-            'them, such as configs/baselines/linear_k400_imagenet_inflated.py.',
-            logger='current',
-            level=logging.WARNING,
-        )
+        print_log(INFLATED.format(checkpoint), 'current', logging.WARNING)
     clip_input = ClipInput.from_dict(meta.setdefault('input', {}))
     backbone = build_backbone(meta['backbone'], found, str(checkpoint))
     return Encoder(backbone, clip_input, meta).eval()

@@ -126,7 +126,7 @@ def test_inflated_weights_are_warned_of_where_no_config_tells_their_input(
     tmp_path, monkeypatch, net
 ):
     said = []
-    monkeypatch.setattr(encoder_module, 'print_log', lambda text, **kwargs: said.append(text))
+    monkeypatch.setattr(encoder_module, 'print_log', lambda text, *args: said.append(text))
     load_encoder(save(tmp_path / 'a.pth', net, **TOLD))
     assert not said
     path = save(tmp_path / 'b.pth', net, **TOLD, inflated=True)
