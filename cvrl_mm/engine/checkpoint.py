@@ -128,7 +128,7 @@ class AtomicCheckpointHook(CheckpointHook):
                     'it by --resume without a file, or choose another --work-dir.'
                 )
             elif asked:  # mmengine would follow last_checkpoint anywhere
-                runner.logger.warning(f'{folder} has no checkpoint; the training starts anew.')
+                runner.logger.warning(f'{folder} has no checkpoint to resume; starting anew.')
                 choice = [False, initial_weights(runner) or None]
         broadcast_object_list(choice)
         runner._resume, runner._load_from = choice

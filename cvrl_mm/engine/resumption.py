@@ -54,6 +54,12 @@ def follow_config(runner: Runner, checkpoint: dict) -> None:
     saved = checkpoint['optimizer']
     groups = [*saved['param_groups'], saved.get('base_param_settings') or {}]
     before = meta.get('settings') or begun
+    old_lr, new_lr = (float(x[0].get('initial_lr', x[0]['lr'])) for x in (before, begun))
+    if old_lr != new_lr:
+        runner.logger.warning(
+            f'The training began with a learning rate of {old_lr:g} and continues with {new_lr:g}, '
+            'that of the config and options now (such as --auto-scale-lr).'
+        )
     for group, new, old, now in zip(groups, begun, before, settings_of(runner), strict=True):
         changed = followed | {key for key, value in new.items() if value != old.get(key)}
         group.update({key: now[key] for key in changed & now.keys()})

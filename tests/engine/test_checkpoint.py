@@ -475,7 +475,10 @@ def test_the_settings_of_the_config_win(schedule: list | None, tmp_path: Path):
         optimizer = dict(type='CountingSGD', lr=decay, weight_decay=decay)
         options = dict(optim_wrapper=dict(optimizer=optimizer), param_scheduler=schedule)
         run = runner(tmp_path, epochs=epochs, resume=True, **options)
+        said: list[str] = []
+        run.logger.warning = said.append
         run.train()
+        assert any('began with a learning rate of 0.1' in text for text in said) == (epochs == 2)
         saved = torch.load(tmp_path / f'epoch_{epochs}.pth', weights_only=True)
         group = saved['optimizer']['param_groups'][0]
         assert group['weight_decay'] == decay and (schedule or group['lr'] == decay)
