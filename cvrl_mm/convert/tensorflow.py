@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ..models import R3DSlow
 from ..models.weights import first_names, is_counter
-from .description import described
+from .description import ClipInput, described
 
 ROOT, SUFFIX = 'backbone/layer_with_weights-', '/.ATTRIBUTES/VARIABLE_VALUE'
 STEM = f'{ROOT}0/kernel{SUFFIX}'
@@ -57,8 +57,8 @@ def convert_tf_checkpoint(source: str | Path) -> dict[str, Any]:
         source: Prefix, ``.index`` file or folder of a checkpoint, or the released ``.tar.gz``.
 
     Returns:
-        A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source`` and
-        ``backbone``, the config of the ``R3DSlow``.
+        A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``,
+        ``backbone``, the config of the ``R3DSlow``, and ``input``, the clips of Section 4.1.
 
     Raises:
         FileNotFoundError: The checkpoint or one of its files does not exist.
@@ -82,7 +82,7 @@ def convert_tf_checkpoint(source: str | Path) -> dict[str, Any]:
     for key, tensor in weights.items():
         if tensor.ndim == 5:  # (T, H, W, in, out) in TensorFlow
             weights[key] = tensor.permute(4, 3, 0, 1, 2).contiguous()
-    return described(weights, backbone, source)
+    return described(weights, backbone, source, input=ClipInput(fps=25).to_dict())  # Sec. 4
 
 
 def _backbone(bundle: 'TensorBundle') -> dict[str, Any]:

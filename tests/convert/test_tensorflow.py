@@ -67,7 +67,8 @@ def test_every_stage_has_the_activations_of_tensorflow(tmp_path, converted, gold
 
 def test_the_archive_as_downloaded(tmp_path, converted):
     backbone = dict(type='R3DSlow', depth=50, width=0.125, padding='tf_same')
-    assert converted['meta'] == dict(source=NAME, backbone=backbone)
+    clips = dict(clip_len=32, frame_interval=2, size=256, mean=[0] * 3, std=[255] * 3, fps=25)
+    assert converted['meta'] == dict(source=NAME, backbone=backbone, input=clips)
     archive = tmp_path / 'r3d_1x_k400_800ep.tar.gz'
     with tarfile.open(archive, 'w:gz') as tar:
         tar.add(DATA, arcname='r3d_1x_k400_800ep')
