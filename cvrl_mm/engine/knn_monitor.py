@@ -36,7 +36,7 @@ class RepresentationHook(Hook):
     among the other videos, of which there are half as many as the smallest class has videos, and at
     most 20. ``R@k`` is the share of videos with a video of the same class among the k nearest
     neighbours. Both use backbone features, averaged over the clips of a video, of the videos whose
-    class has another one in the list.
+    class has another one in the list; they are left out if these are of one class.
 
     A warning says that the embedding collapses, if two measurements in a row after the warm-up of
     the learning rate show it: just after the warm-up, the embedding of a normal training can be as
@@ -188,10 +188,11 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
         Values by name; NaN if they depend on features that are not finite.
     """
     scalars = dict(clip_retrieval=clip_retrieval(feats[:, 1], feats[:, 0]))
-    # A video that is the only one of its class has no neighbour that would be right
+    # A video that is the only one of its class has no neighbour that would be right, and if one
+    # class is left, every neighbour is
     is_paired = (labels >= 0) & ((labels[:, None] == labels).sum(1) > 1)
     x, known = feats.mean(1)[is_paired], labels[is_paired]
-    if len(x) >= MIN_VIDEOS:
+    if len(known.unique()) > 1:
         sims, indices = leave_one_out(x, min(max(*RECALLS, voters(known)), len(x) - 1))
         recalls = [k for k in RECALLS if k <= sims.shape[1]]
         hits = neighbour_hits(sims, known[indices], known, recalls, voters(known))

@@ -224,6 +224,8 @@ def test_separate_classes_are_found():
     assert numbers['knn_top1'] == numbers['R@1'] == 1
     assert numbers['embedding_rank'] == numbers['feature_rank'] < 5
     assert 'R@1' not in measure(feats, feats, torch.arange(44))  # one video per class
+    one = torch.where(torch.arange(44) < 43, 0, 1)  # one class, and one video of another
+    assert 'R@1' not in measure(feats, feats, one)
     alone = torch.where(torch.arange(44) < 40, labels, torch.arange(44))
     assert measure(feats, feats, alone)['knn_top1'] == 1
     partly = torch.where(torch.arange(44) < 22, labels, -1)  # the others have no label
