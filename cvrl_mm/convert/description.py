@@ -156,15 +156,15 @@ class ClipInput:
                         logger='current',
                         level=logging.WARNING,
                     )
-                sizes = [cls.size, *filter(None, map(_crop_size, steps))]
-                if len(sizes) == 1:
+                if sizes := [size for size in map(_crop_size, steps) if size]:
+                    found['size'] = sizes[-1]
+                else:
                     print_log(
                         f'The pipeline makes no square frames; the clips here have {cls.size} x '
                         f'{cls.size} pixels. The features may be worse.',
                         logger='current',
                         level=logging.WARNING,
                     )
-                found['size'] = sizes[-1]
                 break
         return cls(**found)
 

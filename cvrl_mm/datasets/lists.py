@@ -122,9 +122,7 @@ def read_labels(path: str | Path) -> list[tuple[str, str]]:
         OSError: The list cannot be read.
         ValueError: Only some of the numbers are places of names.
     """
-    beside, found = Path(path).with_name('classes.txt'), []
-    lines = read_lines(str(beside)) if beside.is_file() else []
-    classes = {str(i): name.strip() for i, name in enumerate(lines) if name.strip()}
+    classes, found = _classes_beside(path), []
     for line in filter(None, map(str.strip, read_lines(str(path)))):
         if line.lower().endswith(VIDEO_SUFFIXES):
             found.append((line, ''))
@@ -136,14 +134,20 @@ def read_labels(path: str | Path) -> list[tuple[str, str]]:
     numbers = {label for _, label in found if label.isdecimal()}
     if (unnamed := numbers - classes.keys()) and unnamed != numbers:
         raise ValueError(
-            f'{path} has the label {min(unnamed)}, but {beside} has no name on that line, counted '
-            'from 0.'
+            f'{path} has the label {min(unnamed)}, but the classes.txt beside it has no name on '
+            'that line, counted from 0.'
         )
-    missing = re.compile(r'-\d+')
     return [
-        (name, '' if missing.fullmatch(label) else classes.get(label, label))
+        (name, '' if re.fullmatch(r'-\d+', label) else classes.get(label, label))
         for name, label in found
     ]
+
+
+def _classes_beside(path: str | Path) -> dict[str, str]:
+    """Return the names in the ``classes.txt`` beside a list by their numbers; empty without it."""
+    beside = Path(path).with_name('classes.txt')
+    lines = read_lines(str(beside)) if beside.is_file() else []
+    return {str(i): name.strip() for i, name in enumerate(lines) if name.strip()}
 
 
 def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
@@ -224,19 +228,14 @@ def check_numbering(*ann_files: str) -> None:
     Raises:
         ValueError: They do not.
     """
-    beside = {file: Path(file).with_name('classes.txt') for file in ann_files}
-    classes = {
-        file: [name.strip() for name in read_lines(str(names))]
-        for file, names in beside.items()
-        if names.is_file()
-    }
-    for file, names in classes.items():
-        first = next(iter(classes))
-        if any(x and y and x != y for x, y in zip(names, classes[first], strict=False)):
+    known: dict[str, str] = {}
+    for names in map(_classes_beside, ann_files):
+        if any(known.get(number, name) != name for number, name in names.items()):
             raise ValueError(
-                f'{first} and {file} number the classes differently, as the classes.txt beside '
-                'each says; write both by one call of cvrl list.'
+                f'{" and ".join(ann_files)} number the classes differently, as the classes.txt '
+                'beside each says; write them by one call of cvrl list.'
             )
+        known |= names
 
 
 def find_videos(folder: Path) -> list[Path]:

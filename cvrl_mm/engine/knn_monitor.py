@@ -193,9 +193,10 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
     is_paired = (labels >= 0) & ((labels[:, None] == labels).sum(1) > 1)
     x, known = feats.mean(1)[is_paired], labels[is_paired]
     if len(known.unique()) > 1:
-        sims, indices = leave_one_out(x, min(max(*RECALLS, voters(known)), len(x) - 1))
+        num_voters = voters(known)
+        sims, indices = leave_one_out(x, min(max(*RECALLS, num_voters), len(x) - 1))
         recalls = [k for k in RECALLS if k <= sims.shape[1]]
-        hits = neighbour_hits(sims, known[indices], known, recalls, voters(known))
+        hits = neighbour_hits(sims, known[indices], known, recalls, num_voters)
         undefined = not x.isfinite().all()
         scalars |= {
             name: math.nan if undefined else hit.double().mean().item()

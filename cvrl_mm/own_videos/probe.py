@@ -141,10 +141,9 @@ def read_classes(
     found: dict[str, str] = {}
     used = set(trained.names)
     for text, label in read_labels(path):
-        name = text
         if not label:
             continue
-        beside = Path(path).parent / name
+        name, beside = text, Path(path).parent / text
         if beside.is_file():  # another video may have the same name in the training
             name = files.setdefault(realpath(beside), abspath(beside))
         elif name not in used:
