@@ -9,7 +9,6 @@ import numpy as np
 
 from ..datasets.sampling import number_of_windows
 from ..engine.knn_monitor import MIN_VIDEOS
-from ..io import evenly_spaced
 from .inspect import Inspection, Video, class_folders
 
 PAPER_SPAN_SECONDS = 32 / 30  # 16 frames with stride 2 at 30 frames per second (Sec. 4.1)
@@ -236,7 +235,10 @@ class Plan:
 
 
 def split_watched(videos: list[Video], seed: int) -> tuple[list[Video], list[Video]]:
-    """Hold out a fifth of the videos, evenly distributed over the folders.
+    """Hold out a fifth of the videos, at most 200, evenly distributed over the folders.
+
+    Up to 1,000 videos, one of any five neighbours in the order of the folders is held out, so that
+    each class has one.
 
     Args:
         videos: All videos.
@@ -248,11 +250,12 @@ def split_watched(videos: list[Video], seed: int) -> tuple[list[Video], list[Vid
     """
     if len(videos) < MIN_TO_HOLD_OUT:
         return videos, videos
-    number = min(MAX_WATCHED, round(WATCHED_SHARE * len(videos)))
+    number = min(MAX_WATCHED, math.ceil(WATCHED_SHARE * len(videos)))
     order = np.random.default_rng(seed).permutation(len(videos)).tolist()
     folders = class_folders([video.name for video in videos])
     by_folder = sorted(order, key=lambda i: folders[i])
-    chosen = {by_folder[i] for i in evenly_spaced(len(videos), number)}
+    places = [(2 * i + 1) * len(videos) // (2 * number) for i in range(number)]
+    chosen = {by_folder[place] for place in places}
     train = [video for i, video in enumerate(videos) if i not in chosen]
     return train, [videos[i] for i in sorted(chosen)]
 

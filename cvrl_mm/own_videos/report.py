@@ -326,7 +326,9 @@ def _notes(
         accuracy=f'{100 * accuracy:.0f}',
         chance=f'{100 / cfg.train_dataloader.batch_size:.2g}',
         labels=(WITH_LABELS if labels else WITHOUT_LABELS).format(
-            tested='the held-out videos' if unseen else 'each fifth of the videos'
+            tested='the held-out videos'
+            if any(labels[i] >= 0 for i in unseen if labels)
+            else 'each fifth of the videos'
         ),
         failed=describe_failed(failed, len(names) + len(failed)),
     )

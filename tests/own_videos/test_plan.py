@@ -136,6 +136,13 @@ def test_watched_videos_are_spread_over_the_folders():
     assert len(split_watched(made(2000).videos, seed=0)[1]) == 200
 
 
+@pytest.mark.parametrize('number', [20, 22, 24, 37, 64, 999, 1000])
+def test_a_class_of_five_has_a_watched_video(number: int):
+    videos = [Video(f'{i // 5:04}/{i}.mp4', 256, 128, 60, 30) for i in range(number)]
+    watched = {v.name.split('/')[0] for v in split_watched(videos, seed=0)[1]}
+    assert watched >= {f'{i:04}' for i in range(number // 5)}
+
+
 @pytest.mark.parametrize(
     ('options', 'seconds', 'steps'),
     [(dict(steps=7), 9.0, 7), (dict(epochs=2), 9.0, 15), (dict(hours=1), 1.0, 3420), ({}, 1, 2000)],
