@@ -5,7 +5,7 @@ import hashlib
 import os
 import os.path as osp
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
@@ -357,9 +357,9 @@ def draw_subset(
 
     From each class, ``percent`` of the videos are drawn, rounded to the nearest whole number and
     at least one. The draw depends on a hash of the seed and of the file's name without folder and
-    suffix. It therefore does not depend on the order of the list, the folder of the videos, whether
-    they are repacked or the versions of Python and numpy, and a smaller
-    share is a subset of a larger one.
+    suffix; names that a class has several times, such as those of cameras, count with their folder.
+    The draw therefore does not depend on the order of the list, whether the videos are repacked or
+    the versions of Python and numpy, and a smaller share is a subset of a larger one.
 
     Args:
         lines: Lines "path label" of a list.
@@ -380,14 +380,17 @@ def draw_subset(
         path, label = parse_line(line)
         if not path or label < 0:
             raise ValueError(f'{name}, line {number + 1}: {line!r} is not "path label".')
-        stem = video_stem(PurePosixPath(path))
-        # The second one decides on clips that have the same name in several folders
-        digests = [hashlib.sha256(f'{seed} {x}'.encode()).hexdigest() for x in (stem, path)]
-        classes[label].append((digests, number))
+        classes[label].append((PurePosixPath(path), number))
     kept = []
     for members in classes.values():
+        stems = [video_stem(video) for video, _ in members]
+        times = Counter(stems)
+        drawn = []
+        for stem, (video, number) in zip(stems, members, strict=True):
+            unique = stem if times[stem] == 1 else video.with_name(stem)
+            drawn.append((hashlib.sha256(f'{seed} {unique}'.encode()).hexdigest(), number))
         count = max(1, int(len(members) * percent / 100 + 0.5))
-        kept += [number for _, number in sorted(members)[:count]]
+        kept += [number for _, number in sorted(drawn)[:count]]
     return [lines[number] for number in sorted(kept)]
 
 

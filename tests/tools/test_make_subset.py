@@ -29,6 +29,14 @@ def test_the_draw_depends_on_the_names_alone():
         assert names == {line.split('/')[-1] for line in draw_subset(LINES, 10)}
 
 
+def test_names_that_repeat_are_drawn_with_their_folders():
+    cameras = [f'{event:03}/{name}.mp4 0' for event in range(40) for name in ('left', 'right')]
+    drawn = draw_subset(cameras, 50)
+    assert {line.split('/')[1] for line in drawn} == {'left.mp4 0', 'right.mp4 0'}
+    repacked = [line.replace('.mp4', '.avi.mp4') for line in cameras]
+    assert [line.replace('.avi', '') for line in draw_subset(repacked, 50)] == drawn
+
+
 def test_the_subset_is_written_and_the_list_kept(tmp_path: Path, monkeypatch):
     (tmp_path / 'all.txt').write_text('\n'.join(LINES))
     paths = tmp_path / 'all.txt', tmp_path / 'few.txt'
