@@ -209,7 +209,7 @@ class Trained:
         names: Names of the videos that could be read, (V,).
         feats: Features of the trained encoder, (V, C).
         untrained: Features of the encoder before the training, (V, C).
-        changed: Names of the videos that have changed since.
+        changed: Names of the videos that have changed since or are gone.
     """
 
     folder: Path
@@ -249,11 +249,11 @@ class Trained:
             raise ValueError(f'{path} is damaged ({error}). {again}') from error
         lists = Lists.read(folder)
         files = {name: lists.root / name for name in names}
-        changed = [k for k, x in files.items() if x.is_file() and x.stat().st_size != sizes[k]]
+        changed = [k for k, x in files.items() if not x.is_file() or x.stat().st_size != sizes[k]]
         if changed:
             print_log(
-                f'{len(changed)} videos have changed since the features were computed, such as '
-                f'{printable(changed[0])}. {again}',
+                f'{len(changed)} of the {len(names)} videos have changed or are gone since the '
+                f'features were computed, such as {printable(changed[0])}. {again}',
                 'current',
                 logging.WARNING,
             )

@@ -175,8 +175,7 @@ def _features(
         print_warnings_only()
         config = read_config(trained.folder / 'config.py', 'model', 'train_dataloader')
         encoders = read_encoders(config, trained.folder)
-        unchanged = (i for name, i in places.items() if name not in trained.changed)
-        same = next((i for i in unchanged if Path(trained.path(i)).is_file()), None)
+        same = next((i for name, i in places.items() if name not in trained.changed), None)
         if same is not None:
             _compare(trained, same, encode_videos(encoders, [trained.path(same)])[0])
         encoded, failed = encode_videos(encoders, list(paths.values()))

@@ -183,7 +183,7 @@ def test_a_folder_is_read(tmp_path: Path):
     assert Path(trained.path(0)).is_file() and trained.class_of(1) == classes[1]
 
 
-def test_videos_that_have_changed_since_are_named(tmp_path: Path, monkeypatch):
+def test_videos_that_have_changed_or_are_gone_are_named(tmp_path: Path, monkeypatch):
     out = write_folder(tmp_path, ['a.mp4', 'b.mp4'], [], held_out=0)
     said = create_autospec(print_log)
     monkeypatch.setattr('cvrl_mm.own_videos.folder.print_log', said)
@@ -192,6 +192,9 @@ def test_videos_that_have_changed_since_are_named(tmp_path: Path, monkeypatch):
     shutil.copy(tmp_path / 'videos/a.mp4', tmp_path / 'videos/b.mp4')
     Trained.read(out)
     assert 'b.mp4' in said.call_args.args[0]
+    (tmp_path / 'videos/a.mp4').unlink()
+    Trained.read(out)
+    assert '2 of the 2 videos' in said.call_args.args[0]
 
 
 def test_no_folder_of_a_finished_training(tmp_path: Path):
