@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from ..convert.description import ClipInput, build_backbone, read_config_text
 from ..convert.export import extract_backbone
-from ..convert.files import CLASSIFIER, load_weights, save_weights
+from ..convert.files import CLASSIFIER, load_weights, locate_weights, save_weights
 from ..evaluation.encoder import Encoder
 from ..evaluation.extraction import VideoClips, over_time
 from ..evaluation.features import finite
@@ -104,17 +104,18 @@ def load_classifier(path: str | Path) -> Classifier:
     """Load a classifier that ``cvrl finetune`` has trained.
 
     Args:
-        path: Output folder of the training, its ``classifier.pth``, or one of its checkpoints.
+        path: Output folder of the training, its ``classifier.pth``, also at an address, or one of
+            its checkpoints.
 
     Returns:
         The classifier on the CPU; ``classifier(video)`` gives the probabilities by class.
 
     Raises:
-        OSError: The file does not exist.
+        OSError: The file does not exist, or the download failed.
         ValueError: The file contains more than weights, is damaged, or holds no classifier with
             class names, a described backbone and a linear head.
     """
-    path = Path(path)
+    path = locate_weights(path) if '://' in str(path) else Path(path)
     path = path / CLASSIFIER if path.is_dir() else path
     loaded, described = load_weights(path), extract_backbone(path)
     state, meta = loaded['state_dict'], loaded['meta']

@@ -20,8 +20,9 @@ import cvrl_cli
 import cvrl_mm
 from cvrl_mm.convert.export import run_graph
 from cvrl_mm.convert.files import save_weights
-from cvrl_mm.own_videos.predict import Prediction, predict
+from cvrl_mm.own_videos.predict import Prediction, is_classifier, predict
 from cvrl_mm.own_videos.results import plain, write_report
+from tests.http_server import serve
 from tests.own_videos.folder import BACKBONE, CHANNELS, small_encoder
 from tests.script import run_script
 from tests.videos import encode
@@ -61,6 +62,14 @@ def test_probabilities_are_those_of_the_layer(tmp_path: Path, videos: Path, l2: 
     found = classifier(videos / 'long.mp4', 3)
     assert list(found.values()) == sorted(found.values(), reverse=True)
     torch.testing.assert_close(torch.tensor([found[name] for name in CLASSES]), expected)
+
+
+def test_a_classifier_at_an_address(tmp_path: Path, monkeypatch):
+    path, _ = write_classifier(tmp_path / 'classifier.pth')
+    monkeypatch.setattr(torch.hub, '_hub_dir', str(tmp_path / 'hub'))
+    with serve(tmp_path) as (address, _):
+        assert is_classifier(f'{address}/{path.name}')
+        assert not is_classifier(f'{address}/missing.pth')
 
 
 def test_probabilities_that_are_not_finite_are_refused(tmp_path: Path):
