@@ -20,7 +20,7 @@ FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 LONG_SECONDS = 600  # to read such a file takes twice as long as to decode a clip of it
 MIN_STEPS, EPOCHS = 2000, 100
 # Learning rates (AdamW) for a number of videos per step: of narrow encoders, and of those of full
-# width, which stay at the loss of chance with a higher one (docs/own_videos.md)
+# width, which stay at the loss of chance with a higher one (docs/own_videos_measured.md)
 LR_VIDEOS, NARROW_LR, LR = 48, 4e-3, 5e-4
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
@@ -83,7 +83,7 @@ class Recipe:
     precision: str = 'float32'
 
 
-# With these, few videos teach more than with the paper's settings (docs/own_videos.md)
+# With these, few videos teach more than with the paper's settings (docs/own_videos_measured.md)
 FEW: dict[str, Any] = dict(
     hidden_layers=1, span_seconds=1.6, span_share=0.9, crop='gentle', light=0.8
 )
