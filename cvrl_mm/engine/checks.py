@@ -1,6 +1,7 @@
 """Checks at the start of a run, before time is lost."""
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from os.path import isfile, join
 from typing import Any
 
@@ -44,8 +45,9 @@ class ChecksHook(Hook):
       their content, and one that no longer exists is still named. What the option ``load_from``
       has named must be in the config of ``--resume``.
     - A finished training is resumed, as by ``tools/train_and_test.sh``, only with its own config
-      and lists. Otherwise, the result of a test would be taken for that of settings or videos
-      that no step has used.
+      and lists, or for more steps with its own lists. Otherwise, the result of a test would be
+      taken for that of settings or videos that no step, or only some of them, have used. One that
+      was interrupted goes on, with a warning that names what has changed.
     - A classifier is tested on a list with the same classes in the same order, if both state them.
     """
 
@@ -108,7 +110,8 @@ class ChecksHook(Hook):
 
         Raises:
             ValueError: The training to resume began with other weights, or is finished and had
-                another config; or the classifier to test has other classes than the test list.
+                another config or other lists; or the classifier to test has other classes than the
+                test list.
         """
         meta = checkpoint.get('meta', {})
         if isinstance(runner._test_loop, BaseLoop):
@@ -133,19 +136,27 @@ class ChecksHook(Hook):
                     '--work-dir (WORK_DIR for tools/train_and_test.sh).'
                 )
         self.initial = former  # also what is lost
+        trained, given = map(_recipe, (meta['cfg'], runner.cfg.pretty_text))
+        trained, given = trained | self.lists | meta.get('lists', {}), given | self.lists
+        differing = [name for name in given if trained[name] != given[name]]
+        if not differing:
+            return
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
-            is_finished = meta['epoch'] >= runner.max_epochs
+            done, end, unit = meta['epoch'], runner.max_epochs, 'max_epochs'
         else:
-            is_finished = meta['iter'] >= runner.max_iters
-        if is_finished:
-            trained, given = map(_recipe, (meta['cfg'], runner.cfg.pretty_text))
-            trained, given = trained | self.lists | meta.get('lists', {}), given | self.lists
-            if differing := [name for name in given if trained[name] != given[name]]:
-                raise ValueError(
-                    f'The training in {runner.work_dir} is finished, and had another '
-                    f'{", ".join(differing)}. Choose another --work-dir (WORK_DIR for '
-                    'tools/train_and_test.sh).'
-                )
+            done, end, unit = meta['iter'], runner.max_iters, 'max_iters'
+        was_finished = done >= (trained['train_cfg'] or {}).get(unit, inf)
+        has_other_lists = not self.lists.keys().isdisjoint(differing)
+        if done >= end or (was_finished and has_other_lists):
+            raise ValueError(
+                f'The training in {runner.work_dir} is finished, and had another '
+                f'{", ".join(differing)}. Choose another --work-dir (WORK_DIR for '
+                'tools/train_and_test.sh).'
+            )
+        runner.logger.warning(
+            f'The training to resume had another {", ".join(differing)}; it continues with that of '
+            'the config now.'
+        )
 
 
 def _recipe(text: str) -> dict[str, Any]:

@@ -125,13 +125,14 @@ def train(
     init_cfg = checkpoint and [dict(type='Pretrained', checkpoint=str(checkpoint))]
     model = dict(backbone=dict(init_cfg=init_cfg))
     optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=lr))
-    cfg = dict(model=model, optim_wrapper=optim_wrapper)
+    train_cfg = dict(type='SeededEpochLoop', max_epochs=epochs)
+    cfg = dict(model=model, optim_wrapper=optim_wrapper, train_cfg=train_cfg)
     if ann_file is not None:
         dataset = dict(data_root=str(ann_file.parent), ann_file=ann_file.name)
         cfg['train_dataloader'] = dict(dataset=dataset)
     run = toy_runner(
         folder,
-        train_cfg=dict(type='SeededEpochLoop', max_epochs=epochs),
+        train_cfg=train_cfg,
         default_hooks=dict(checkpoint=dict(type='AtomicCheckpointHook', interval=1)),
         custom_hooks=[dict(type='ChecksHook')],
         optim_wrapper=optim_wrapper,
@@ -210,13 +211,29 @@ def test_a_finished_training_is_resumed_only_with_its_config(tmp_path: Path):
 
 def test_a_finished_training_is_resumed_only_with_its_list(tmp_path: Path):
     ann_file = tmp_path / 'train.txt'
-    for epochs, content in enumerate(('a.mp4 0', 'b.mp4 0'), 1):  # an unfinished one may change it
-        ann_file.write_text(content)
-        for _ in range(2):
-            assert train(tmp_path / 'run', None, epochs, ann_file=ann_file) == epochs
+    ann_file.write_text('a.mp4 0')
+    for epochs in (1, 2, 2):  # more steps are possible
+        assert train(tmp_path / 'run', None, epochs, ann_file=ann_file) == epochs
     ann_file.write_text('a.mp4 1')
-    with pytest.raises(ValueError, match='train_dataloader'):
-        train(tmp_path / 'run', None, 2, ann_file=ann_file)
+    for epochs in (2, 3):
+        with pytest.raises(ValueError, match='content of train_dataloader'):
+            train(tmp_path / 'run', None, epochs, ann_file=ann_file)
+    (tmp_path / 'run/epoch_2.pth').rename(tmp_path / 'epoch_2.pth')
+    with pytest.raises(ValueError, match='content of train_dataloader'):
+        train(tmp_path / 'run', None, 3, ann_file=ann_file)
+
+
+def test_an_interrupted_training_says_what_has_changed(tmp_path: Path):
+    ann_file, folder = tmp_path / 'train.txt', tmp_path / 'run'
+    ann_file.write_text('a.mp4 0')
+    train(folder, None, 2, ann_file=ann_file)
+    (folder / 'epoch_2.pth').unlink()
+    for lines, said in (('a.mp4 0', False), ('b.mp4 0', True)):  # such as without a bad video
+        ann_file.write_text(lines)
+        assert train(folder, None, 2, ann_file=ann_file) == 2
+        log = max(folder.glob('*/*.log'), key=lambda path: path.stat().st_mtime_ns).read_text()
+        assert ('had another content of train_dataloader' in log) == said
+        (folder / 'epoch_2.pth').unlink()
 
 
 def test_initial_weights_of_other_backbones_are_read(tmp_path: Path):
