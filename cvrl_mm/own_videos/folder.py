@@ -79,7 +79,12 @@ def claim(
                 f'for a new training, or only --out to continue this one. To change settings for '
                 f'the rest of it, edit {config}.'
             )
-        is_same = not sources or state_of(videos, options) == stored['state']
+        try:
+            is_same = state_of(videos, options) == stored['state']
+        except (FileNotFoundError, ValueError):  # the videos are elsewhere now
+            if sources:
+                raise
+            is_same = True
         if not changed and config.is_file() and (is_same or is_trained):
             if not is_same:
                 print_log(

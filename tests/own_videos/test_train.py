@@ -2,6 +2,7 @@ import json
 import logging
 import os
 import shutil
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import create_autospec
@@ -276,12 +277,11 @@ def test_changed_videos_lists_and_encoders_are_noticed(tmp_path: Path, monkeypat
     sources = tmp_path / 'set', lists[0]
     assert not continues(*sources)
     names = 'train.txt', 'val.txt', 'classes.txt', 'set/a.mp4', 'set/b.mp4', 'mine/encoder.pth'
-    for name in names:
+    for name, given in product(names, (sources, ())):  # () is --out alone
         (out / 'config.py').touch()
-        assert continues(*sources)
-        (tmp_path / name).write_text('changed')
-        assert continues()  # only --out
-        assert not continues(*sources), name
+        assert continues(*given)
+        (tmp_path / name).write_text(f'changed {given}')
+        assert not continues(*given), name
         assert not (out / 'config.py').exists()
     (out / 'config.py').touch()
     said.reset_mock()
@@ -289,7 +289,11 @@ def test_changed_videos_lists_and_encoders_are_noticed(tmp_path: Path, monkeypat
     (out / 'training/iter_1.pth').touch()
     assert continues(*sources) and not said.called
     (tmp_path / 'set/c.mp4').touch()
-    assert continues(*sources) and said.call_count == 1
+    for given in (sources, ()):
+        assert continues(*given) and said.call_count == 1
+        said.reset_mock()
+    (tmp_path / 'set').rename(tmp_path / 'moved')
+    assert continues() and not said.called
 
 
 def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
