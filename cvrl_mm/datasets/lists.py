@@ -16,8 +16,9 @@ from mmengine.fileio import get
 from ..io import printable, replacing
 
 VIDEO_SUFFIXES = (
-    *('.3gp', '.asf', '.avi', '.dv', '.flv', '.m2ts', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg'),
-    *('.mpg', '.mts', '.mxf', '.ogv', '.ts', '.vob', '.webm', '.wmv'),
+    *('.3g2', '.3gp', '.asf', '.avi', '.divx', '.dv', '.f4v', '.flv', '.h264', '.h265', '.hevc'),
+    *('.m2ts', '.m2v', '.m4v', '.mkv', '.mod', '.mov', '.mp4', '.mpeg', '.mpg', '.mts', '.mxf'),
+    *('.ogm', '.ogv', '.qt', '.rm', '.ts', '.vob', '.webm', '.wmv', '.wtv'),
 )
 # A line "path label" of which the label may be a word
 LABELLED = re.compile(rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
