@@ -17,7 +17,7 @@ model = dict(
         format_shape='NCTHW',
     ),
 )
-clip = dict(clip_len=32, frame_interval=2)
+clip = dict(clip_len=32, frame_interval=2, fps=25)  # load_encoder('k400.pth').clip_input
 pack = [dict(type='FormatShape', input_format='NCTHW'), dict(type='PackActionInputs')]
 train_pipeline = [
     dict(type='VideoFileInit'),  # DecordInit and DecordDecode work as well
