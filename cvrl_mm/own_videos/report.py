@@ -77,7 +77,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     encoders[AFTER].save(folder / 'encoder.safetensors')
     videos = [lists.root / name for name in lists.names]
     basis = files_sha256([checkpoint, folder / 'config.py', *videos])
-    store = FeatureStore(checkpoint.with_name(f'features_{basis[:16]}'), dict(files=basis))
+    store = FeatureStore(folder / f'.features_{basis[:16]}', dict(files=basis))
     workers = cfg.train_dataloader.num_workers
     with progress('Encoding all videos', console) as on_progress:
         feats, names, failed = encode(encoders, lists, store, workers, on_progress)
@@ -107,7 +107,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     with replacing(folder / 'report.md') as part:  # a report marks a finished training
         part.write_text(_report(headline, notes, table), encoding='utf-8')
-    for unfinished in checkpoint.parent.glob('features_*'):  # also those of replaced videos
+    for unfinished in folder.glob('.features_*'):  # also those of replaced videos
         shutil.rmtree(unfinished)
     console.print(headline, markup=False)
     if failed:

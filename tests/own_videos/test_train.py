@@ -211,7 +211,7 @@ def test_half_a_report_is_none(videos: Path, copied: Path, tmp_path: Path, monke
     cvrl_mm.pretrain(out=copied)
     feats = np.load(copied / 'features.npz')['feats']
     np.testing.assert_allclose(feats[0], feats[1], rtol=1e-3, atol=1e-4)
-    assert not list((copied / 'training').glob('features_*'))
+    assert not list(copied.glob('.features_*'))
 
 
 def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_path: Path):
