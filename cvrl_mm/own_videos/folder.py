@@ -8,7 +8,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import count
 from os import fsencode
-from os.path import abspath, getsize, isfile, realpath
+from os.path import abspath, exists, getsize, isfile, realpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -79,8 +79,9 @@ def claim(
                 f'for a new training, or only --out to continue this one. To change settings for '
                 f'the rest of it, edit {config}.'
             )
+        is_lost = options.init is not None and not ('://' in options.init or exists(options.init))
         try:
-            is_same = state_of(videos, options) == stored['state']
+            is_same = (is_lost and not sources) or state_of(videos, options) == stored['state']
         except (FileNotFoundError, ValueError):  # the videos are elsewhere now
             if sources:
                 raise
