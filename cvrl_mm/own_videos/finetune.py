@@ -13,6 +13,7 @@ import torch
 from mmengine.config import Config
 from rich.console import Console
 
+from ..convert.description import read_config_text
 from ..convert.files import CLASSIFIER
 from ..datasets.lists import check_sources, find_videos, read_labels, read_video_list
 from ..evaluation.encoder import load_encoder
@@ -21,7 +22,7 @@ from .config import INIT, WARMUP_SHARE, comment, shared_fields
 from .folder import read_command, video_root
 from .inspect import Inspection, Video, class_folders, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
-from .predict import NUM_CLIPS, is_classifier, load_classifier, predict, save_classifier
+from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
 from .train import Task
 
 TEMPLATE = Path(__file__).with_name('finetune.template')
@@ -268,10 +269,10 @@ class FineTuning(Task):
             f'{cfg.train_cfg.max_iters} steps of {cfg.train_dataloader.batch_size} videos per '
             f'device. {too_short(cfg.train_cfg.max_iters, self.min_steps)}'.rstrip()
         )
-        given = read_command(folder, FinetuneOptions)['options']
-        if given['val'] is None:
+        if read_command(folder, FinetuneOptions)['options']['val'] is None:
             training += AT_RANDOM
-        if given['init'] is not None and is_classifier(given['init']):
+        start = read_config_text(load_encoder(folder / INIT).meta.get('cfg', '')).get('model', {})
+        if 'num_classes' in (start.get('cls_head') or {}):
             training += FROM_CLASSIFIER
         labels = [label for _, label in videos]
         write_report(folder, training, root, classifier.classes, found, labels, console)

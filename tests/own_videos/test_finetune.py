@@ -93,13 +93,24 @@ def test_the_config_alone_trains_and_continues(root: Path, tmp_path: Path):
     assert last_checkpoint(Config.fromfile(config))[0] == 3
 
 
+def test_the_report_says_that_the_start_was_trained_with_labels(
+    out: Path, root: Path, tmp_path: Path
+):
+    first = Path(shutil.copytree(out, tmp_path / 'first'))
+    second = cvrl_mm.finetune(first, root / 'videos', tmp_path / 'out', config_only=True, **QUICK)
+    shutil.rmtree(first)
+    cvrl_mm.finetune(out=second)
+    reports = [(folder / 'report.md').read_text() for folder in (out, second)]
+    assert ['is that of a classifier' in report for report in reports] == [False, True]
+
+
 def test_a_held_out_video_that_cannot_be_read_is_left_out(root: Path, tmp_path: Path, capfd):
     videos = Path(shutil.copytree(root / 'videos', tmp_path / 'videos'))
     start = root / 'encoder.safetensors'
     out = cvrl_mm.finetune(start, videos, tmp_path / 'out', config_only=True, **QUICK)
     assert 'left $x 4' in ''.join(capfd.readouterr())  # the classes are named at the start
     name = (out / 'lists/val.txt').read_text().partition('.mp4')[0] + '.mp4'
-    (videos / name).write_bytes(b'its middle is damaged')
+    (videos / name).write_bytes(bytes((videos / name).stat().st_size))
     cvrl_mm.finetune(out=out)
     assert json.loads((out / 'report.json').read_text())['videos'] == 3
     assert Path(name).name in (out / 'report.md').read_text()
