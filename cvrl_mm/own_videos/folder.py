@@ -8,7 +8,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import count
 from os import fsencode
-from os.path import abspath, exists, getsize, isfile, realpath
+from os.path import abspath, getsize, isfile, realpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -44,9 +44,9 @@ def claim(
     """Store the command of a training in its folder, or compare it with the stored one.
 
     The same command, or one without videos and options, continues; a warning says so if lists,
-    folders or the encoder have changed. If there is no checkpoint yet, other videos and options, or
-    changed lists, folders and encoders, replace the stored ones, and the config is kept as
-    ``config.py.oldN``.
+    folders or the encoder have changed. If there is no checkpoint yet and the videos are named,
+    other videos and options, or changed lists, folders and encoders, replace the stored ones, and
+    the config is kept as ``config.py.oldN``.
 
     Args:
         folder: Output folder; it exists.
@@ -79,18 +79,17 @@ def claim(
                 f'for a new training, or only --out to continue this one. To change settings for '
                 f'the rest of it, edit {config}.'
             )
-        is_lost = options.init is not None and not ('://' in options.init or exists(options.init))
         try:
-            is_same = (is_lost and not sources) or state_of(videos, options) == stored['state']
+            is_same = state_of(videos, options) == stored['state']
         except (FileNotFoundError, ValueError):  # the videos are elsewhere now
             if sources:
                 raise
             is_same = True
-        if not changed and config.is_file() and (is_same or is_trained):
+        if not changed and config.is_file() and (is_same or is_trained or not sources):
             if not is_same:
                 print_log(
-                    'The videos, lists or encoder have changed since the training was started; it '
-                    'uses those of its start. Another --out trains on the new ones.',
+                    'The videos, lists or encoder have changed since the settings were chosen; the '
+                    'training uses those of then. Another --out trains on the new ones.',
                     'current',
                     logging.WARNING,
                 )
@@ -103,7 +102,8 @@ def claim(
     if config.is_file():
         names = (folder / f'config.py.old{i}' for i in count(1))
         config.replace(kept := next(path for path in names if not path.exists()))
-        print_log(f'Settings are chosen anew; the former ones are in {kept}.', 'current')
+        anew = f'Settings are chosen anew; the former ones are in {kept}.'
+        print_log(anew, 'current', logging.WARNING)
     with replacing(note) as part:
         part.write_text(json.dumps(command, indent=2) + '\n', encoding='utf-8')
     return videos, options, False
@@ -255,15 +255,17 @@ class Trained:
             raise ValueError(f'{path} is damaged ({error}). {again}') from error
         lists = Lists.read(folder)
         files = {name: lists.root / name for name in names}
-        changed = [k for k, x in files.items() if not x.is_file() or x.stat().st_size != sizes[k]]
-        if changed:
-            print_log(
-                f'{len(changed)} of the {len(names)} videos have changed or are gone since the '
-                f'features were computed, such as {printable(changed[0])}. {again}',
-                'current',
-                logging.WARNING,
-            )
-        return cls(folder, lists, names, both[0], both[1], set(changed))
+        gone = [name for name, file in files.items() if not file.is_file()]
+        changed = [k for k, x in files.items() if x.is_file() and x.stat().st_size != sizes[k]]
+        for what, found, advice in (('have changed', changed, again), ('are gone', gone, '')):
+            if found:
+                print_log(
+                    f'{len(found)} of the {len(names)} videos {what} since the features were '
+                    f'computed, such as {printable(found[0])}. {advice}',
+                    'current',
+                    logging.WARNING,
+                )
+        return cls(folder, lists, names, both[0], both[1], {*changed, *gone})
 
     def path(self, index: int) -> str:
         """Return the path of a video."""

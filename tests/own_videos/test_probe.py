@@ -194,7 +194,7 @@ def test_videos_that_have_changed_or_are_gone_are_named(tmp_path: Path, monkeypa
     assert 'b.mp4' in said.call_args.args[0]
     (tmp_path / 'videos/a.mp4').unlink()
     Trained.read(out)
-    assert '2 of the 2 videos' in said.call_args.args[0]
+    assert '1 of the 2 videos are gone' in said.call_args.args[0]
 
 
 def test_no_folder_of_a_finished_training(tmp_path: Path):
