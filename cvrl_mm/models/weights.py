@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import torch
 from mmengine.logging import print_log
-from mmengine.runner import CheckpointLoader, Runner
+from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.serialization import safe_globals
 
@@ -243,11 +243,12 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
 
     Args:
         module: The network whose weights are to be loaded.
-        checkpoint: Path or URL of the checkpoint, from ``init_cfg``.
+        checkpoint: Path of the checkpoint, from ``init_cfg``.
         prefix: Prefix of the network's keys in the checkpoint, such as ``backbone.``.
 
     Raises:
-        ValueError: ``checkpoint`` is empty, a safetensors file, or see :func:`load_checkpoint`.
+        ValueError: ``checkpoint`` is empty, an address, a safetensors file, or see
+            :func:`load_checkpoint`.
         FileNotFoundError: There is no such file.
         CheckpointMisfitError: See :func:`check_fit`.
     """
@@ -258,11 +259,11 @@ def check_pretrained(module: nn.Module, checkpoint: str | None, prefix: str | No
         )
     refuse_safetensors(str(checkpoint))
     if '://' in str(checkpoint):
-        refuse_foreign_code()
-        loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='meta')
-    else:
-        loaded = load_checkpoint(checkpoint, map_location='meta')
-    check_fit(module, loaded, checkpoint, prefix)
+        raise ValueError(
+            f'init_cfg names {checkpoint}, but mmengine takes any earlier download with the same '
+            f'file name for it. Download it first: cvrl convert encoder {checkpoint} OUT.pth'
+        )
+    check_fit(module, load_checkpoint(checkpoint, map_location='meta'), checkpoint, prefix)
 
 
 def refuse_safetensors(name: str) -> None:

@@ -303,6 +303,12 @@ def test_initial_weights_are_checked_however_they_are_named(kind: object, tmp_pa
         R3DSlow(34, width=0.125, init_cfg=init).init_weights()
 
 
+def test_initial_weights_are_a_file():
+    init = dict(type='Pretrained', checkpoint='http://host/a.pth', prefix='backbone.')
+    with pytest.raises(ValueError, match=r'cvrl convert encoder http://host/a\.pth'):
+        R3DSlow(18, width=0.125, init_cfg=init).init_weights()
+
+
 def test_weights_of_the_same_padding_are_accepted(tmp_path: Path):
     checkpoint = save(tmp_path)
     torch.save(torch.load(checkpoint) | dict(meta=dict(padding='tf_same')), checkpoint)
