@@ -5,6 +5,7 @@ one without interruption.
 """
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count, islice
@@ -15,6 +16,7 @@ from mmengine.dataset import InfiniteSampler
 from mmengine.dist import get_rank
 from torch.utils.data import Sampler
 
+REPEATED = 40  # bits of an index in a key; above them is how often the epoch had it before
 ORDER = 1001  # last number of the key for the order; the keys of samples have 0 to 20 there
 
 
@@ -132,7 +134,12 @@ class SeededBatches(Sampler):
             if hasattr(self.sampler, 'set_epoch'):
                 self.sampler.set_epoch(epoch)
             with seeded_draws(self.seed, epoch, get_rank(), ORDER):
-                order = [SampleIndex(i, self.seed, epoch) for i in self.sampler]
+                indices = [*map(int, self.sampler)]
+            times: Counter[int] = Counter()  # some samplers repeat indices: each is drawn anew
+            order = []
+            for i in indices:
+                order.append(SampleIndex(i, self.seed, epoch, i + (times[i] << REPEATED)))
+                times[i] += 1
             for batch in range(skipped, len(self)):
                 yield order[batch * self.batch_size : (batch + 1) * self.batch_size]
             skipped = 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.dataset import DefaultSampler, InfiniteSampler
-from torch.utils.data import RandomSampler, Sampler
+from torch.utils.data import RandomSampler, Sampler, WeightedRandomSampler
 
 from cvrl_mm.datasets.seeding import SampleIndex, SeededBatches, seeded_draws
 
@@ -88,3 +88,13 @@ def test_epochs_continue_from_any_step(sampler: type[Sampler], drop_last: bool):
         assert {i.key[:2] for i in epoch} == {(3, number)}
         assert len(set(epoch)) == len(epoch) == (8 if drop_last else 10)
     assert epochs[0] != epochs[1]
+
+
+def test_an_index_that_a_sampler_repeats_is_drawn_anew():
+    def drawn(step: int) -> list[tuple]:
+        batches = batches_of(WeightedRandomSampler([0.9, 0.1], 8), step, 4)
+        return [i.key for i in chain.from_iterable(batches)]
+
+    keys = drawn(0)
+    assert len(set(keys)) == len(keys) == 16 and drawn(1) == keys[4:]
+    assert {number % 2**40 for *_, number in keys} == {0, 1}
