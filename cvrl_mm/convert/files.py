@@ -162,7 +162,9 @@ def _download(address: str) -> Path:
     # One folder per address, since files at different addresses may have the same name
     folder = Path(torch.hub.get_dir(), 'cvrl_mm', hashlib.sha256(address.encode()).hexdigest()[:16])
     path = folder / name
-    if not path.exists():
+    if path.exists():
+        print_log(f'{address}: the earlier download {path} is used.', logger='current')
+    else:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             with replacing(path) as part, part.open('wb') as file:
