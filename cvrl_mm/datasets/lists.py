@@ -16,9 +16,9 @@ from mmengine.fileio import get
 from ..io import printable, replacing
 
 VIDEO_SUFFIXES = (
-    *('.3g2', '.3gp', '.asf', '.avi', '.divx', '.dv', '.f4v', '.flv', '.h264', '.h265', '.hevc'),
-    *('.m2ts', '.m2v', '.m4v', '.mkv', '.mod', '.mov', '.mp4', '.mpeg', '.mpg', '.mts', '.mxf'),
-    *('.ogm', '.ogv', '.qt', '.rm', '.ts', '.vob', '.webm', '.wmv', '.wtv'),
+    *('.3g2', '.3gp', '.asf', '.avi', '.divx', '.dv', '.f4v', '.flv', '.m2ts', '.m2v', '.m4v'),
+    *('.mkv', '.mod', '.mov', '.mp4', '.mpeg', '.mpg', '.mts', '.mxf', '.ogm', '.ogv', '.qt'),
+    *('.rm', '.ts', '.vob', '.webm', '.wmv', '.wtv'),  # raw .h264 has no frame rate
 )
 # A line "path label" of which the label may be a word
 LABELLED = re.compile(rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
@@ -389,9 +389,9 @@ def draw_subset(
         drawn = []
         for stem, (video, number) in zip(stems, members, strict=True):
             unique = stem if times[stem] == 1 else video.with_name(stem)
-            drawn.append((hashlib.sha256(f'{seed} {unique}'.encode()).hexdigest(), number))
+            drawn.append((hashlib.sha256(f'{seed} {unique}'.encode()).hexdigest(), video, number))
         count = max(1, int(len(members) * percent / 100 + 0.5))
-        kept += [number for _, number in sorted(drawn)[:count]]
+        kept += [number for *_, number in sorted(drawn)[:count]]
     return [lines[number] for number in sorted(kept)]
 
 
