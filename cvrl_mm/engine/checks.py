@@ -10,7 +10,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
-from ..convert.description import read_config_text
+from ..convert.description import read_config_text, without_folders
 from ..datasets.lists import check_labels, check_numbering
 from ..io import file_sha256, type_name
 from ..models.heads import check_head_channels
@@ -151,7 +151,7 @@ class ChecksHook(Hook):
             raise ValueError(
                 f'The training in {runner.work_dir} is finished, and had another '
                 f'{", ".join(differing)}. Choose another --work-dir (WORK_DIR for '
-                'tools/train_and_test.sh).'
+                'tools/train_and_test.sh); load_from starts from its weights.'
             )
         runner.logger.warning(
             f'The training to resume had another {", ".join(differing)}; it continues with that of '
@@ -161,7 +161,7 @@ class ChecksHook(Hook):
 
 def _recipe(text: str) -> dict[str, Any]:
     """Read what determines a training from the text of its config."""
-    config = read_config_text(text)
+    config = read_config_text(without_folders(text))  # which may have been moved
     return {name: _relevant(config.get(name)) for name in RECIPE}
 
 

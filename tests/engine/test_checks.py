@@ -244,10 +244,11 @@ def test_initial_weights_of_other_backbones_are_read(tmp_path: Path):
     assert digest == sha256(b'weights').hexdigest()
 
 
-def test_only_workers_may_differ():
+def test_only_workers_and_folders_may_differ():
     text = 'train_dataloader = dict(num_workers={}, dataset=[dict(ann_file={!r})])'
-    one, same, other = (text.format(*x) for x in ((1, 'a'), (2, 'a'), (1, 'b')))
-    assert _recipe(one) == _recipe(same) != _recipe(other)
+    values = (1, '/data/a'), (2, '/data/a'), (1, '/moved/a'), (1, '/data/b')
+    one, same, moved, other = (_recipe(text.format(*x)) for x in values)
+    assert one == same == moved != other
 
 
 @pytest.mark.parametrize('classes', [('a', 'b'), ('b', 'a')])
