@@ -45,7 +45,9 @@ def main() -> None:
         out = args.out / f'seed{seed}'
         command = [sys.executable, PRETRAIN, args.train, '--out', out, '--seed', str(seed)]
         subprocess.run([*command, *options], check=True)
-        before, after = probe_labels(out, args.train, args.test)[0].values()
+        measured, notes = probe_labels(out, args.train, args.test)
+        print(*notes, sep='\n')
+        before, after = measured.values()
         for old, new in zip(before, after, strict=True):
             found[new.title].append((old.value, new.value))
             print(f'seed {seed}: {new.title} {old.value:.1f} untrained, {new.value:.1f} trained')
