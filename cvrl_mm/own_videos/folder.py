@@ -23,7 +23,7 @@ from ..datasets.lists import gather_videos, read_lines, read_video_list
 from ..evaluation.encoder import Encoder, load_encoder
 from ..evaluation.extraction import VideoClips
 from ..evaluation.features import FeatureStore, build_recognizer, read_arrays
-from ..io import file_stamp, printable, read_json, replacing
+from ..io import file_sha256, file_stamp, printable, read_json, replacing
 from .config import INPUTS
 from .plan import Options
 
@@ -120,7 +120,11 @@ def state_of(videos: Sequence[str], options: Options) -> str:
     files = [*map(Path, sources), *(Path(source).with_name('classes.txt') for source in sources)]
     if options.init is not None:
         files += [Path(options.init), *(Path(options.init, name) for name in NAMES)]
-    stamps = [file_stamp(path) for path in files if path.is_file()]
+    stamps = [  # a list may have been written again
+        file_sha256(path) if path.suffix == '.txt' else file_stamp(path)
+        for path in files
+        if path.is_file()
+    ]
     sizes = [f'{path}\0{getsize(path) if isfile(path) else 0}' for path in gather_videos(sources)]
     return sha256(fsencode('\n'.join([*sizes, *stamps]))).hexdigest()
 

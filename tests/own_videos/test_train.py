@@ -278,6 +278,7 @@ def test_changed_videos_lists_and_encoders_are_noticed(tmp_path: Path, monkeypat
     names = 'train.txt', 'val.txt', 'classes.txt', 'set/a.mp4', 'set/b.mp4', 'mine/encoder.pth'
     for name in names:
         (out / 'config.py').touch()
+        lists[0].write_text(lists[0].read_text())
         assert continues(*sources)
         (tmp_path / name).write_text('changed')
         said.reset_mock()
