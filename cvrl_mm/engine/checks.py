@@ -10,7 +10,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 
-from ..convert.description import read_config_text, without_folders
+from ..convert.description import read_config_text
 from ..datasets.lists import check_labels, check_numbering
 from ..io import file_sha256, type_name
 from ..models.heads import check_head_channels
@@ -161,17 +161,17 @@ class ChecksHook(Hook):
 
 def _recipe(text: str) -> dict[str, Any]:
     """Read what determines a training from the text of its config."""
-    config = read_config_text(without_folders(text))  # which may have been moved
+    config = read_config_text(text)
     return {name: _relevant(config.get(name)) for name in RECIPE}
 
 
 def _relevant(config: Any, name: str = '') -> Any:
     if isinstance(config, Mapping):
-        left_out = (*IRRELEVANT, _weights_key(name))  # weights are compared by content
+        left_out = (*IRRELEVANT, _weights_key(name))  # like ann_file, compared by content
         return {
             k: _relevant(v, f'{name}.{k}')
             for k, v in config.items()
-            if k not in left_out and not (k == 'init_cfg' and not v)
+            if not (k in left_out or str(k).endswith('_file') or (k == 'init_cfg' and not v))
         }
     return [_relevant(x, name) for x in config] if isinstance(config, list | tuple) else config
 

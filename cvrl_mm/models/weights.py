@@ -76,7 +76,8 @@ def refuse_foreign_code() -> None:
     ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
 
     When a training is resumed, mmengine would also execute the text ``meta['config']`` of mmcv 1,
-    and later remove the best checkpoint so far, whatever file or folder the resumed one names.
+    and later remove the best checkpoint so far, whatever file or folder the resumed one names. It
+    knows downloads by their file name alone; a warning says if there is an earlier one.
     """
     Runner.load_checkpoint = _load_without_traps  # type: ignore[method-assign]
     if not _trusted():
@@ -88,6 +89,11 @@ def _trusted() -> bool:
 
 
 def _load_without_traps(self: Runner, filename: str, *args: Any, **kwargs: Any) -> dict:
+    kept = Path(torch.hub.get_dir(), 'checkpoints', Path(filename).name)
+    if '://' in str(filename) and kept.is_file():
+        self.logger.warning(
+            f'{filename}: {kept} is used, an earlier download with the same file name.'
+        )
     checkpoint: Any = _stock_load_checkpoint(self, filename, *args, **kwargs)
     meta, hub = checkpoint.get('meta'), checkpoint.get('message_hub')
     if isinstance(meta, dict):

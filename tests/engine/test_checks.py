@@ -244,9 +244,10 @@ def test_initial_weights_of_other_backbones_are_read(tmp_path: Path):
     assert digest == sha256(b'weights').hexdigest()
 
 
-def test_only_workers_and_folders_may_differ():
-    text = 'train_dataloader = dict(num_workers={}, dataset=[dict(ann_file={!r})])'
-    values = (1, '/data/a'), (2, '/data/a'), (1, '/moved/a'), (1, '/data/b')
+def test_only_workers_and_lists_that_have_moved_may_differ():
+    dataset = 'dict(ann_file={!r}, data_prefix=dict(video={!r}))'
+    text = f'train_dataloader = dict(num_workers={{}}, dataset=[{dataset}])'
+    values = (1, 'a', 'v'), (2, 'a', 'v'), (1, 'moved/a', 'v'), (1, 'a', 'other/v')
     one, same, moved, other = (_recipe(text.format(*x)) for x in values)
     assert one == same == moved != other
 

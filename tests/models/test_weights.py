@@ -8,6 +8,8 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
@@ -16,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mmengine.logging import HistoryBuffer
 from mmengine.model import PretrainedInit
-from mmengine.runner import CheckpointLoader
+from mmengine.runner import CheckpointLoader, Runner
 from torch import nn
 
 from cvrl_mm.convert import extract_backbone, save_weights
@@ -209,6 +211,18 @@ def test_an_address_on_the_network_is_not_trusted(
         with pytest.raises(pickle.UnpicklingError):
             CheckpointLoader.load_checkpoint(f'http://127.0.0.1:{server.server_port}/foreign.pth')
         server.shutdown()
+
+
+def test_an_earlier_download_of_the_same_name_is_told(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(torch.hub, '_hub_dir', str(tmp_path))
+    monkeypatch.setattr(weights, '_stock_load_checkpoint', lambda *_: {})
+    refuse_foreign_code()
+    run = SimpleNamespace(work_dir='.', logger=MagicMock())
+    (tmp_path / 'checkpoints').mkdir()
+    for file in ('a.pth', 'b.pth'):
+        Runner.load_checkpoint(run, f'http://host/{file}')
+        assert run.logger.warning.called == (file == 'b.pth')
+        (tmp_path / 'checkpoints/b.pth').touch()
 
 
 def test_a_trusted_file_loads_when_the_user_says_so(
