@@ -86,7 +86,10 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
     warmup_steps = round(WARMUP_SHARE * steps)
     window, segment, colours = '', plan.settings['segment_seconds'], plan.settings['colours']
     if segment.value:
-        window = comment(f'Long files: {segment.value} seconds per sample ({segment.reason})')
+        window = comment(
+            f'Long files: {segment.value} seconds per sample ({segment.reason}), as in '
+            'lists/train_windows.txt; another length needs --segment-seconds and a new folder'
+        )
         window += f"\nwindow = dict(type='VideoWindow', window_seconds={segment.value})\n"
     if options.init is None:
         backbone = f'dict({", ".join(f"{k}={v!r}" for k, v in plan.network.backbone.items())})'
