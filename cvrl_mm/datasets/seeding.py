@@ -13,10 +13,10 @@ from itertools import count, islice
 import numpy as np
 import torch
 from mmengine.dataset import InfiniteSampler
-from mmengine.dist import get_rank
+from mmengine.dist import get_rank, get_world_size
 from torch.utils.data import Sampler
 
-REPEATED = 40  # bits of an index in a key; above them is how often the epoch had it before
+REPEATED = 40  # bits of an index in a key; above them is the number of the repetition and rank
 ORDER = 1001  # last number of the key for the order; the keys of samples have 0 to 20 there
 
 
@@ -138,7 +138,8 @@ class SeededBatches(Sampler):
             times: Counter[int] = Counter()  # some samplers repeat indices: each is drawn anew
             order = []
             for i in indices:
-                order.append(SampleIndex(i, self.seed, epoch, i + (times[i] << REPEATED)))
+                repeat = times[i] and times[i] * get_world_size() + get_rank()
+                order.append(SampleIndex(i, self.seed, epoch, i + (repeat << REPEATED)))
                 times[i] += 1
             for batch in range(skipped, len(self)):
                 yield order[batch * self.batch_size : (batch + 1) * self.batch_size]

@@ -8,6 +8,7 @@ import torch
 from mmengine.dataset import DefaultSampler, InfiniteSampler
 from torch.utils.data import RandomSampler, Sampler, WeightedRandomSampler
 
+from cvrl_mm.datasets import seeding
 from cvrl_mm.datasets.seeding import SampleIndex, SeededBatches, seeded_draws
 
 
@@ -90,7 +91,7 @@ def test_epochs_continue_from_any_step(sampler: type[Sampler], drop_last: bool):
     assert epochs[0] != epochs[1]
 
 
-def test_an_index_that_a_sampler_repeats_is_drawn_anew():
+def test_an_index_that_a_sampler_repeats_is_drawn_anew(monkeypatch: pytest.MonkeyPatch):
     def drawn(step: int) -> list[tuple]:
         batches = batches_of(WeightedRandomSampler([0.9, 0.1], 8), step, 4)
         return [i.key for i in chain.from_iterable(batches)]
@@ -98,3 +99,9 @@ def test_an_index_that_a_sampler_repeats_is_drawn_anew():
     keys = drawn(0)
     assert len(set(keys)) == len(keys) == 16 and drawn(1) == keys[4:]
     assert {number % 2**40 for *_, number in keys} == {0, 1}
+    monkeypatch.setattr(seeding, 'get_world_size', lambda: 2)
+    ranks = []
+    for rank in (0, 1):
+        monkeypatch.setattr(seeding, 'get_rank', lambda rank=rank: rank)
+        ranks.append({key for key in drawn(0) if key[2] >= 2**40})
+    assert not ranks[0] & ranks[1]
