@@ -167,12 +167,14 @@ def _recipe(text: str) -> dict[str, Any]:
 
 def _relevant(config: Any, name: str = '') -> Any:
     if isinstance(config, Mapping):
-        left_out = (*IRRELEVANT, _weights_key(name))  # like ann_file, compared by content
+        left_out = (*IRRELEVANT, _weights_key(name))  # weights are compared by content
         return {
             k: _relevant(v, f'{name}.{k}')
             for k, v in config.items()
-            if not (k in left_out or str(k).endswith('_file') or (k == 'init_cfg' and not v))
+            if k not in left_out and not (k == 'init_cfg' and not v)
         }
+    if name.endswith('_file') and isinstance(config, str) and '://' not in config:
+        return ''  # such as ann_file; the content is compared
     return [_relevant(x, name) for x in config] if isinstance(config, list | tuple) else config
 
 

@@ -9,6 +9,7 @@ import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlparse
 from zipfile import ZipFile
 
 import torch
@@ -89,7 +90,7 @@ def _trusted() -> bool:
 
 
 def _load_without_traps(self: Runner, filename: str, *args: Any, **kwargs: Any) -> dict:
-    kept = Path(torch.hub.get_dir(), 'checkpoints', Path(filename).name)
+    kept = Path(torch.hub.get_dir(), 'checkpoints', Path(urlparse(str(filename)).path).name)
     if '://' in str(filename) and kept.is_file():
         self.logger.warning(
             f'{filename}: {kept} is used, an earlier download with the same file name.'

@@ -247,9 +247,10 @@ def test_initial_weights_of_other_backbones_are_read(tmp_path: Path):
 def test_only_workers_and_lists_that_have_moved_may_differ():
     dataset = 'dict(ann_file={!r}, data_prefix=dict(video={!r}))'
     text = f'train_dataloader = dict(num_workers={{}}, dataset=[{dataset}])'
-    values = (1, 'a', 'v'), (2, 'a', 'v'), (1, 'moved/a', 'v'), (1, 'a', 'other/v')
-    one, same, moved, other = (_recipe(text.format(*x)) for x in values)
-    assert one == same == moved != other
+    values = (1, 'a', 'v'), (2, 'a', 'v'), (1, 'moved/a', 'v')
+    others = (1, 'a', 'other/v'), (1, None, 'v'), (1, 'http://host/a', 'v')
+    one, same, moved, *different = (_recipe(text.format(*x)) for x in values + others)
+    assert one == same == moved and one not in different
 
 
 @pytest.mark.parametrize('classes', [('a', 'b'), ('b', 'a')])

@@ -220,7 +220,7 @@ def test_an_earlier_download_of_the_same_name_is_told(tmp_path: Path, monkeypatc
     run = SimpleNamespace(work_dir='.', logger=MagicMock())
     (tmp_path / 'checkpoints').mkdir()
     for file in ('a.pth', 'b.pth'):
-        Runner.load_checkpoint(run, f'http://host/{file}')
+        Runner.load_checkpoint(run, f'http://host/{file}?download=true')
         assert run.logger.warning.called == (file == 'b.pth')
         (tmp_path / 'checkpoints/b.pth').touch()
 
