@@ -14,7 +14,7 @@ from mmengine.config import Config
 from rich.console import Console
 
 from ..convert.description import read_config_text
-from ..convert.files import CLASSIFIER
+from ..convert.files import CLASSIFIER, load_weights
 from ..datasets.lists import check_sources, find_videos, read_labels, read_video_list
 from ..evaluation.encoder import load_encoder
 from ..io import printable, progress, usable_cores
@@ -271,8 +271,8 @@ class FineTuning(Task):
         )
         if read_command(folder, FinetuneOptions)['options']['val'] is None:
             training += AT_RANDOM
-        start = read_config_text(load_encoder(folder / INIT).meta.get('cfg', '')).get('model', {})
-        if 'num_classes' in (start.get('cls_head') or {}):
+        start = read_config_text(load_weights(folder / INIT)['meta'].get('cfg', ''))
+        if 'num_classes' in (start.get('model', {}).get('cls_head') or {}):
             training += FROM_CLASSIFIER
         labels = [label for _, label in videos]
         write_report(folder, training, root, classifier.classes, found, labels, console)
