@@ -258,9 +258,10 @@ class Trained:
         except Exception as error:  # a damaged archive can raise any exception
             raise ValueError(f'{path} is damaged ({error}). {again}') from error
         lists = Lists.read(folder)
-        files = {name: lists.root / name for name in names}
-        gone = [name for name, file in files.items() if not file.is_file()]
-        changed = [k for k, x in files.items() if x.is_file() and x.stat().st_size != sizes[k]]
+        paths = {name: lists.root / name for name in names}
+        now = {k: x.stat().st_size if x.is_file() else None for k, x in paths.items()}
+        gone = [k for k, size in now.items() if size is None]
+        changed = [k for k, size in now.items() if size not in (None, sizes[k])]
         for what, found, advice in (('have changed', changed, again), ('are gone', gone, '')):
             if found:
                 print_log(
