@@ -133,14 +133,13 @@ class SeededBatches(Sampler):
         for epoch in count(first):
             if hasattr(self.sampler, 'set_epoch'):
                 self.sampler.set_epoch(epoch)
-            with seeded_draws(self.seed, epoch, get_rank(), ORDER):
-                indices = [*map(int, self.sampler)]
             times: Counter[int] = Counter()  # some samplers repeat indices: each is drawn anew
             order = []
-            for i in indices:
-                repeat = times[i] and times[i] * get_world_size() + get_rank()
-                order.append(SampleIndex(i, self.seed, epoch, i + (repeat << REPEATED)))
-                times[i] += 1
+            with seeded_draws(self.seed, epoch, get_rank(), ORDER):
+                for i in map(int, self.sampler):
+                    repeat = times[i] and times[i] * get_world_size() + get_rank()
+                    order.append(SampleIndex(i, self.seed, epoch, i + (repeat << REPEATED)))
+                    times[i] += 1
             for batch in range(skipped, len(self)):
                 yield order[batch * self.batch_size : (batch + 1) * self.batch_size]
             skipped = 0
