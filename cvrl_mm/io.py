@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.process import parent_process
 from pathlib import Path
@@ -135,6 +135,12 @@ def file_sha256(path: str | Path) -> str:
         while block := file.read(1 << 22):
             digest.update(block)
     return digest.hexdigest()
+
+
+def files_sha256(paths: Iterable[str | Path]) -> str:
+    """Return the SHA-256 digest of the paths, sizes and modification times of files."""
+    stamps = '\n'.join(map(file_stamp, paths))
+    return hashlib.sha256(stamps.encode(errors='surrogateescape')).hexdigest()
 
 
 def read_json(path: str | Path) -> Any:

@@ -15,6 +15,7 @@ from ..datasets.reader import UnreadableVideoError
 from ..io import (
     claim_folder,
     file_stamp,
+    files_sha256,
     is_current,
     journal,
     locked,
@@ -27,7 +28,6 @@ from .encoder import Encoder, clip_pipeline
 from .features import (
     FeatureStore,
     check_features_path,
-    files_sha256,
     finite,
     weights_sha256,
     write_features,

@@ -38,7 +38,15 @@ from ..convert.export import extract_backbone
 from ..convert.files import locate_weights
 from ..datasets.lists import video_list
 from ..datasets.seeding import seeded_draws
-from ..io import check_target, file_stamp, is_utf8, printable, progress, read_json, replacing
+from ..io import (
+    check_target,
+    files_sha256,
+    is_utf8,
+    printable,
+    progress,
+    read_json,
+    replacing,
+)
 from ..models.backbone import global_average_pool
 from ..models.weights import is_counter
 
@@ -427,12 +435,6 @@ def list_features(
     barrier()
     found, device = store.load(), next(model.parameters()).device
     return found.feats['backbone'].to(device), found.labels.to(device)
-
-
-def files_sha256(paths: Iterable[str | Path]) -> str:
-    """Return the SHA-256 digest of the paths, sizes and modification times of files."""
-    stamps = '\n'.join(map(file_stamp, paths))
-    return hashlib.sha256(stamps.encode(errors='surrogateescape')).hexdigest()
 
 
 def weights_sha256(network: nn.Module) -> str:

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from ..evaluation.collapse import effective_rank
 from ..evaluation.encoder import Encoder
-from ..evaluation.features import FeatureStore, files_sha256
+from ..evaluation.features import FeatureStore
 from ..evaluation.knn import knn_classify, voters
 from ..evaluation.linear_probe import linear_predictions
-from ..io import evenly_spaced, printable, progress, replacing
+from ..io import evenly_spaced, files_sha256, printable, progress, replacing
 from ..visualization.curves import PANELS, plot_curves, read_curves
 from .folder import (
     AFTER,

@@ -59,8 +59,7 @@ def run(args: argparse.Namespace) -> None:
     from cvrl_mm.detection.clips import read_frames
     from cvrl_mm.detection.proposals import save_proposals
     from cvrl_mm.detection.sources import find_movies, probe_video
-    from cvrl_mm.evaluation.features import files_sha256
-    from cvrl_mm.io import check_target, file_stamp, journal, progress, read_journals
+    from cvrl_mm.io import check_target, file_stamp, files_sha256, journal, progress, read_journals
     from cvrl_mm.models.weights import refuse_foreign_code
 
     check_device(args.device)
