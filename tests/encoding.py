@@ -50,7 +50,11 @@ def encode(
         context.gop_size, context.time_base, context.thread_count = gop_size, tick, 1
         time = round(first * Fraction(1, 25) / tick)
         for i in range(num_frames):
-            frame = av.VideoFrame.from_ndarray(draw(i, *size), 'rgb24')
+            if pix_fmt == 'pal8':
+                palette = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 4, axis=1)
+                frame = av.VideoFrame.from_ndarray((draw(i, *size)[..., 0], palette), 'pal8')
+            else:
+                frame = av.VideoFrame.from_ndarray(draw(i, *size), 'rgb24')
             frame.pts, frame.time_base = time, tick
             time += int(rng.integers(3, 30)) if uneven else round(Fraction(1, 25) / tick)
             container.mux(stream.encode(frame))

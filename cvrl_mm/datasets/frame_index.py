@@ -42,7 +42,7 @@ def index_frames(
     Frames are identified by their presentation time if the container stores it (MP4, Matroska,
     FLV), or if the presentation order is the order of the file. In all doubtful cases they are
     counted from the start instead: missing or repeated times, times that start again, as after a
-    broken connection, frames shown before the first key frame, and repeated frames.
+    broken connection, frames shown before the first key frame, repeated frames, and palettes.
 
     Args:
         container: An open file.
@@ -83,14 +83,22 @@ def index_frames(
     decoded = [time for time in dts if time is not None]
     is_plain = not num_packed and not num_placeholders and num_vops < 2
     is_plain &= decoded == sorted(decoded)
-    if None not in pts and is_plain and is_key[0]:
+    is_paletted = has_palette(stream)
+    if None not in pts and is_plain and is_key[0] and not is_paletted:
         index = _build(*map(np.array, (pts, is_key, hidden)))
         in_order = index is not None and (np.diff(index.shown) == 1).all()
         if formats & TIMED_FORMATS or (in_order and not stream.codec_context.has_b_frames):
             return index
-    is_countable = 'avi' in formats and num_placeholders == num_packed and not any(hidden)
+    is_countable = ('avi' in formats or is_paletted) and not any(hidden)
+    is_countable &= num_placeholders == num_packed
     # AVI has the times at which frames are decoded; the n-th frame is shown a constant time later
     return list(dts) if is_countable else None
+
+
+def has_palette(stream: av.VideoStream) -> bool:
+    """Return whether frames refer to a palette, which often comes with the first packet alone."""
+    pixels = stream.codec_context.format  # not pix_fmt, which crashes PyAV 17 if it is unknown
+    return pixels is not None and pixels.name == 'pal8'
 
 
 def _build(pts: np.ndarray, is_key: np.ndarray, is_hidden: np.ndarray) -> FrameIndex | None:

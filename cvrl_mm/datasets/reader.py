@@ -17,7 +17,7 @@ from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
 
 from ..io import one_line, printable
-from .frame_index import FrameIndex, index_frames
+from .frame_index import FrameIndex, has_palette, index_frames
 
 # FFmpeg's formats that hold video. Others, such as playlists, can name further files to open.
 FORMATS = (
@@ -36,8 +36,6 @@ UNTIMED_FORMATS = ('avi', 'mpeg')
 SEEK_SECONDS = (0.5, 30)
 # A longer time between two frames is a pause of the recording, not a part of its frame rate.
 PAUSE_SECONDS = 10
-# PyAV before version 17 converts colours in one thread and does not have this argument.
-ONE_THREAD = dict(threads=1) if int(av.__version__.split('.')[0]) >= 17 else {}
 # Decoders of key frames alone that mark none as such
 UNMARKED = ('cfhd',)
 NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
@@ -193,7 +191,7 @@ class VideoFile:
             UnreadableVideoError: There is nothing to decode, or a frame has no time.
         """
         times = np.asarray(seconds, float) + SLACK_SECONDS
-        if self.container.format.name in UNTIMED_FORMATS:
+        if self.container.format.name in UNTIMED_FORMATS or has_palette(self.stream):
             return self.read((np.searchsorted(self.times, times) - 1).clip(0))
         start, unit = self.stream.start_time or 0, self.stream.time_base
         images: list[np.ndarray] = []
@@ -260,7 +258,7 @@ class VideoFile:
             ValueError: See :func:`upright`.
         """
         size = self._stored_size = self._stored_size or (frame.width, frame.height)
-        image = self._reformatter.reformat(frame, *size, 'rgb24', **ONE_THREAD).to_ndarray()
+        image = self._reformatter.reformat(frame, *size, 'rgb24', threads=1).to_ndarray()
         return self.prepare(upright(image, frame))
 
     def close(self) -> None:

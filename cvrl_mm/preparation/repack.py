@@ -16,7 +16,7 @@ import av
 import numpy as np
 
 from ..datasets.lists import find_videos, parse_line, read_lines
-from ..datasets.reader import ONE_THREAD, UnreadableVideoError, VideoFile, upright
+from ..datasets.reader import UnreadableVideoError, VideoFile, upright
 from ..io import (
     claim_folder,
     file_stamp,
@@ -116,7 +116,7 @@ def _encode(
         pts.append(cast(int, frame.pts))
         duration = frame.duration or 0
         small = frame.reformat(
-            output.width, output.height, output.pix_fmt, interpolation='BICUBIC', **ONE_THREAD
+            output.width, output.height, output.pix_fmt, interpolation='BICUBIC', threads=1
         )
         writer.mux(output.encode(small))
     if output is None:
@@ -165,7 +165,6 @@ def _add_stream(
     options = {**X264, 'crf': str(settings.crf)}
     output = writer.add_stream('libx264', rate=rate, options=options)
     output.width, output.height = settings.size(frame.width, frame.height)
-    # PyAV 15 would change full-range values, but not the range that they are said to have
     output.pix_fmt = 'yuvj420p' if frame.format.name.startswith('yuvj') else 'yuv420p'
     context = output.codec_context
     context.gop_size, context.thread_count = settings.key_frame_interval, 1

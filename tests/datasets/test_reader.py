@@ -69,6 +69,8 @@ COUNTED = {
     'MPEG-4 with B-frames.avi': dict(codec='mpeg4', options=dict(bf='2')),
     'transport stream.ts': dict(options=X264),
     'MPEG-2.mpg': dict(codec='mpeg2video', options=dict(bf='2')),
+    'raw with a palette.avi': dict(codec='rawvideo', pix_fmt='pal8'),
+    'raw grey.mov': dict(codec='rawvideo', pix_fmt='gray'),
 }
 
 
@@ -171,6 +173,25 @@ def test_a_matrix_without_an_angle_does_not_rotate(tmp_path: Path):
     path.write_bytes(data)
     with VideoFile(path) as video:
         np.testing.assert_array_equal(video.read([0])[0], expected)
+
+
+@pytest.mark.parametrize(('matrix', 'full'), [(1, False), (1, True), (5, False), (5, True)])
+def test_colours_follow_the_matrix_and_the_range_of_the_file(
+    tmp_path: Path, matrix: int, full: bool
+):
+    colours = np.array([[255, 0, 0], [0, 255, 0], [0, 0, 255], [20, 90, 200]], np.uint8)
+    image = np.repeat(colours, 16, axis=0)[None].repeat(32, axis=0)
+    with av.open(str(tmp_path / 'a.mp4'), 'w') as container:
+        stream = container.add_stream('libx264', rate=25, options=dict(crf='1'))
+        stream.width, stream.height, stream.pix_fmt = 64, 32, 'yuv444p'
+        stream.codec_context.colorspace, stream.codec_context.color_range = matrix, 1 + full
+        frame = av.VideoFrame.from_ndarray(image, 'rgb24').reformat(
+            format='yuv444p', dst_colorspace=matrix, dst_color_range=1 + full
+        )
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    shown = VideoFile(tmp_path / 'a.mp4').read([0])[0]
+    np.testing.assert_allclose(shown[16, 8::16].astype(int), colours, atol=3)
 
 
 @pytest.mark.parametrize('order', ['ab', 'ba'])
