@@ -71,7 +71,7 @@ def run(tmp_path: Path):
         done = run_program([str(TOOLS / name), *args], cwd=tmp_path, env=env)
         assert done.returncode == 0, done.stderr
         calls = (tmp_path / 'calls').read_text().replace(f'{ROOT}/', '').splitlines()
-        return [line.split('tools/', 1)[1] for line in calls]
+        return [line.split('tools/', 1)[1] for line in calls if '--launcher' in line]
 
     return call
 
@@ -81,6 +81,12 @@ def test_an_evaluation_is_trained_and_its_last_checkpoint_tested(run):
     options = '--work-dir here --cfg-options x.y=1 z=2'
     assert train == f'train.py a.py --launcher pytorch --resume auto {options}'
     assert test == f'test.py a.py here/epoch_7.pth --launcher pytorch {options}'
+
+
+def test_an_evaluation_without_a_gpu_ends_with_one_sentence(tmp_path: Path):
+    done = run_program([str(TOOLS / 'train_and_test.sh'), 'a.py', '1'], cwd=tmp_path)
+    assert done.returncode == 1
+    assert 'tools/train.py' in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_a_job_that_restarts_by_itself_must_resume():
