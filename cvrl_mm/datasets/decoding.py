@@ -13,6 +13,7 @@ from mmcv.transforms import BaseTransform
 
 from ..io import one_line
 from .reader import UnreadableVideoError, VideoFile
+from .sampling import varying_times
 from .storage import Storage
 
 Loaded = TypeVar('Loaded', bound=dict | None)
@@ -36,7 +37,8 @@ class VideoFileInit(BaseTransform):
     Files of remote storage are read into memory as a whole, up to 1 GiB, with retries
     (:class:`.storage.Storage`).
 
-    Required keys: ``filename``. Added keys: ``video_reader``, ``total_frames``, ``avg_fps``.
+    Required keys: ``filename``. Added keys: ``video_reader``, ``total_frames``, ``avg_fps`` and
+    ``frame_times`` (:func:`.sampling.varying_times`).
 
     Args:
         io_backend: Where files are stored: ``'disk'``, ``'http'``, ``'s3'``, or another backend of
@@ -62,6 +64,7 @@ class VideoFileInit(BaseTransform):
         results['video_reader'] = reader
         results['total_frames'] = reader.num_frames
         results['avg_fps'] = reader.rate
+        results['frame_times'] = varying_times(reader.times) if reader.rate else None
         return results
 
 

@@ -19,6 +19,21 @@ CDFS: dict[str, Callable[[float | np.ndarray, float, float], float | np.ndarray]
 }
 
 
+def varying_times(times: np.ndarray) -> np.ndarray | None:
+    """Return the times of a video's frames if its frame rate varies, else None.
+
+    A rate is constant if no frame is more than half a frame early or late.
+
+    Args:
+        times: Times in seconds since the first frame, (N,).
+    """
+    last = len(times) - 1
+    if last < 1 or not times[-1] > 0:
+        return None
+    is_constant = (np.abs(times * (last / times[-1]) - np.arange(last + 1)) < 0.5).all()
+    return None if is_constant else times
+
+
 def _check_counts(**counts: int) -> None:
     for name, value in counts.items():
         if not isinstance(value, int) or value < 1:
@@ -31,12 +46,14 @@ class ClipSample(BaseTransform):
     A clip that reaches beyond the end of the video continues at the first frame of the video.
 
     With ``fps``, the frames are those of the video at this rate: a file of 50 frames per second has
-    half as many at ``fps=25``, and a clip spans the same time in every file. Without it, or if the
-    rate of a file is unknown, they are the stored frames.
+    half as many at ``fps=25``, and a clip spans the same time in every file. If the rate of a file
+    varies, they are the frames that a player shows at these times. Without ``fps``, or if the rate
+    of a file is unknown, they are the stored frames.
 
-    Required keys: ``total_frames``; optional: ``start_index``, the number of the first frame, and
-    ``avg_fps``, the rate of the file, with 0 for unknown. Added keys: ``frame_inds`` (num_clips *
-    clip_len,), ``clip_len``, ``frame_interval``, ``num_clips``.
+    Required keys: ``total_frames``; optional: ``start_index``, the number of the first frame,
+    ``avg_fps``, the rate of the file, with 0 for unknown, and ``frame_times``, the result of
+    :func:`varying_times`. Added keys: ``frame_inds`` (num_clips * clip_len,), ``clip_len``,
+    ``frame_interval``, ``num_clips``.
 
     Args:
         clip_len: Frames per clip.
@@ -68,21 +85,28 @@ class ClipSample(BaseTransform):
 
     def transform(self, results: dict) -> dict:
         """Add the frame numbers of all clips, one clip after the other."""
-        stored_frames = results['total_frames']
-        rate = results.get('avg_fps')
-        step = rate / self.fps if rate and self.fps else 1  # stored frames per counted frame
-        num_frames = max(1, round(stored_frames / step))
-        starts = np.asarray(self.starts(num_frames))
+        frames = self.counted_frames(results)
+        starts = np.asarray(self.starts(len(frames)))
         within = np.arange(self.clip_len) * self.frame_interval
-        counted = (starts[:, None] + within) % num_frames  # (num_clips, clip_len)
-        # Halves are rounded up: to even numbers, a clip at half the rate would be uneven
-        nearest = np.floor(counted * step + 0.5).astype(int)
-        frame_inds = np.minimum(nearest, stored_frames - 1)
-        results['frame_inds'] = frame_inds.reshape(-1) + results.get('start_index', 0)
+        counted = (starts[:, None] + within) % len(frames)  # (num_clips, clip_len)
+        results['frame_inds'] = frames[counted].reshape(-1) + results.get('start_index', 0)
         results['clip_len'] = self.clip_len
         results['frame_interval'] = self.frame_interval
         results['num_clips'] = len(starts)
         return results
+
+    def counted_frames(self, results: dict) -> np.ndarray:
+        """Return the stored frame, without ``start_index``, of each counted frame, (L,)."""
+        times, rate = results.get('frame_times'), results.get('avg_fps')
+        if times is not None and self.fps:
+            counted_times = np.arange(round(times[-1] * self.fps) + 1) / self.fps
+            # As for a constant rate, each frame begins half a frame earlier
+            begins = times[1:] - np.minimum(np.diff(times), 1 / self.fps) / 2
+            return np.searchsorted(begins, counted_times, 'right')
+        step = rate / self.fps if rate and self.fps else 1  # stored frames per counted frame
+        counted = np.arange(max(1, round(results['total_frames'] / step)))
+        # Halves are rounded up: to even numbers, a clip at half the rate would be uneven
+        return np.minimum(np.floor(counted * step + 0.5).astype(int), results['total_frames'] - 1)
 
     def __repr__(self) -> str:
         settings = ', '.join(f'{name}={value!r}' for name, value in vars(self).items())
@@ -259,13 +283,13 @@ def number_of_windows(seconds: float, window_seconds: float) -> int:
 class VideoWindow(BaseTransform):
     """Restrict sampling to one window of a long video.
 
-    A file of S seconds has n = max(1, S // ``window_seconds``) windows of equal length. In a list
+    A file of S seconds has n = max(1, S // ``window_seconds``) windows of as many frames. In a list
     for pre-training, which needs no labels, the file has n lines with the numbers 0 to n - 1 in
     place of the label. The lines of a file then yield different frames. Use this transform between
     opening and sampling. A file of unknown rate has one window.
 
     Required keys: ``total_frames``, ``avg_fps``, ``label``. Modified keys: ``total_frames``,
-    ``start_index``.
+    ``start_index`` and, if it is there, ``frame_times``.
 
     Args:
         window_seconds: Minimal length of a window in seconds.
@@ -285,6 +309,9 @@ class VideoWindow(BaseTransform):
         seconds = results['total_frames'] / rate if rate else 0.0
         windows = number_of_windows(seconds, self.window_seconds)
         frames = results['total_frames'] // windows
-        results['start_index'] = results.get('start_index', 0) + results['label'] % windows * frames
+        first = results['label'] % windows * frames
+        results['start_index'] = results.get('start_index', 0) + first
         results['total_frames'] = frames
+        if (times := results.get('frame_times')) is not None:
+            results['frame_times'] = times[first : first + frames] - times[first]
         return results

@@ -22,7 +22,7 @@ from ..convert.export import extract_backbone
 from ..convert.files import locate_weights, save_weights
 from ..convert.inflate import INFLATED
 from ..datasets.reader import UnreadableVideoError, VideoFile
-from ..datasets.sampling import ClipSample
+from ..datasets.sampling import ClipSample, varying_times
 from ..io import one_line
 from ..models.backbone import global_average_pool
 from .features import UNTRAINED, build_recognizer
@@ -222,9 +222,8 @@ class Encoder(nn.Module):
         """Sample one clip at regular times of a video; each frame is decoded once.
 
         The clips start every ``every_seconds`` and lie completely in the video; a video that is
-        shorter than a clip has none. If the frame rate varies, they are chosen at its average, so
-        that their distance varies too; the returned times are those of the file. Memory is needed
-        for the frames of one clip and for the clips of a batch, however long the video is.
+        shorter than a clip has none. Memory is needed for the frames of one clip and for the clips
+        of a batch, however long the video is.
 
         Args:
             video: Path of a file.
@@ -248,14 +247,19 @@ class Encoder(nn.Module):
         with VideoFile(video) as reader:
             if not reader.rate > 0:
                 raise UnreadableVideoError(str(video), 'its frame rate is unknown')
-            counts = dict(total_frames=reader.num_frames, avg_fps=reader.rate)
+            times = varying_times(reader.times)
+            counts = dict(total_frames=reader.num_frames, avg_fps=reader.rate, frame_times=times)
             sampler = _RegularClipSample(self.clip_input, every_seconds, reader.rate)
             chosen = sampler(counts)['frame_inds'].reshape(-1, self.clip_len)  # (T, clip_len)
             if not len(chosen):
                 return
+            if times is None:
+                bounds = np.append(reader.times, reader.times[-1] + 1 / reader.rate)
+                bounds = bounds[chosen[:, [0, -1]] + [0, 1]]
+            else:
+                bounds = sampler.seconds(len(sampler.counted_frames(counts)))
             reader.prepare = CropFrames(self.size).crop
             wanted = set(chosen.ravel().tolist())
-            bounds = np.append(reader.times, reader.times[-1] + 1 / reader.rate)
             images: dict[int, np.ndarray] = {}  # of the clips that are not complete
             clips: list[np.ndarray] = []
             done = 0
@@ -275,8 +279,8 @@ class Encoder(nn.Module):
                     first = 0 if is_last else chosen[done, 0]
                     images = {i: x for i, x in images.items() if i >= first}
                     if is_last or len(clips) == batch_size:
-                        ends = chosen[done - len(clips) : done, [0, -1]] + [0, 1]
-                        yield torch.from_numpy(np.stack(clips)).permute(0, 4, 1, 2, 3), bounds[ends]
+                        inputs = torch.from_numpy(np.stack(clips)).permute(0, 4, 1, 2, 3)
+                        yield inputs, bounds[done - len(clips) : done]
                         clips = []
                     if is_last:
                         return
@@ -305,12 +309,18 @@ class _RegularClipSample(ClipSample):
     """Choose clips that start at regular times and lie completely in the video."""
 
     def __init__(self, clip_input: ClipInput, every_seconds: float, rate: float) -> None:
-        super().__init__(clip_input.clip_len, clip_input.frame_interval, clip_input.fps)
-        self.step = max(1, every_seconds * (clip_input.fps or rate))  # in counted frames
+        self.rate = clip_input.fps or rate  # of the counted frames
+        super().__init__(clip_input.clip_len, clip_input.frame_interval, self.rate)
+        self.step = max(1, every_seconds * self.rate)  # in counted frames
 
     def starts(self, num_frames: int) -> np.ndarray:
         last = num_frames - 1 - (self.clip_len - 1) * self.frame_interval
         return np.unique(np.arange(0, last + 0.5, self.step).round().astype(int))
+
+    def seconds(self, num_frames: int) -> np.ndarray:
+        """Return the start and the end of each clip in seconds, (T, 2)."""
+        span = (self.clip_len - 1) * self.frame_interval + 1
+        return (self.starts(num_frames)[:, None] + [0, span]) / self.rate
 
 
 def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = None) -> Encoder:

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import chisquare
 
 from cvrl_mm.datasets import EvenClipSample, RandomClipSample, TemporalIntervalSample, VideoWindow
-from cvrl_mm.datasets.sampling import ClipSample
+from cvrl_mm.datasets.sampling import ClipSample, varying_times
 
 GOLDEN = json.loads((Path(__file__).parents[1] / 'data' / 'interval_pmf.json').read_text())
 DRAWS = 20_000
@@ -106,6 +106,34 @@ def test_frames_are_chosen_by_time(rate: float, expected: list[int]):
     sampler = FixedStarts(clip_len=3, frame_interval=2, fps=25)
     results = sampler(dict(total_frames=10, start_index=1, avg_fps=rate))
     np.testing.assert_array_equal(results['frame_inds'], expected)
+
+
+def test_frames_of_a_varying_rate_are_those_that_are_shown():
+    # A recording of a screen: 60 frames per second, then 1, then 60
+    fast, slow = np.arange(120) / 60, range(2, 16)
+    screen = np.array([*fast, *slow, *15 + np.arange(1, 60) / 60, *range(16, 20)])
+    results = dict(total_frames=len(screen), avg_fps=10.3, frame_times=varying_times(screen))
+    clips = EvenClipSample(8, 2, num_clips=5, fps=25)(dict(results))
+    shown = screen[clips['frame_inds']].reshape(5, 8)
+    starts = np.linspace(0, 18.4, 5)  # of 19 seconds, where a clip of 0.64 seconds fits
+    for frames, start in zip(shown, starts, strict=True):
+        times = start + np.arange(8) * 0.08
+        expected = [screen[screen <= t + 0.02].max() for t in times]  # half a counted frame
+        np.testing.assert_allclose(frames, expected, atol=1 / 60)
+    stored = EvenClipSample(8, 2, num_clips=5)(dict(results))['frame_inds']
+    assert stored.max() - stored.min() == len(screen) - 2  # without fps, by their number
+    window = VideoWindow(5)(dict(results, label=1))
+    inds = EvenClipSample(8, 2, num_clips=2, fps=25)(window)['frame_inds']
+    assert inds.min() >= len(screen) // 3 and inds.max() < 2 * (len(screen) // 3)
+
+
+@pytest.mark.parametrize('rate', [23.976, 25, 29.97, 60])
+def test_a_rate_is_constant_however_a_file_rounds_times(rate: float):
+    times = np.arange(300) / rate
+    for unit in (1e-3, 1 / 600, 1 / 90000):
+        assert varying_times(np.round(times / unit) * unit) is None
+    assert varying_times(np.delete(times, slice(100, 105))) is not None
+    assert varying_times(np.zeros(1)) is None
 
 
 # Released code: L - 31 * 2 starts where the clip fits, else all L frames

@@ -274,24 +274,26 @@ def test_windows_of_videos_of_few_frames_per_second(tmp_path, net):
         assert torch.equal(clip, single.transform(frames[chosen], num_clips=1)[0])
 
 
-def test_windows_of_uneven_and_damaged_files_have_the_times_of_their_frames(tmp_path, net):
+def test_windows_of_uneven_and_damaged_files_are_regular(tmp_path, net):
     path = encode_exact(tmp_path / 'a.mp4', num_frames=60, uneven=True)
-    encoder = encoder_module.Encoder(net, ClipInput(4, 1, 32))
+    encoder = encoder_module.Encoder(net, ClipInput(4, 2, 32, fps=20))
     with encoder_module.VideoFile(path) as video:
         images, seconds = np.stack(video.read(range(60))), video.times
-        every = 30 / video.rate  # clips of the frames 0 to 3 and 30 to 33
         with av.open(str(path)) as container:
             packets = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
     data = bytearray(path.read_bytes())
-    for start, size in packets[10:20]:  # the second of six groups of frames
+    for start, size in packets[20:30]:  # the third of six groups of frames
         data[start : start + size] = bytes(size)
     path.write_bytes(data)
-    ((clips, times),) = encoder.windows(path, every)
-    for clip, bounds, first in zip(clips, times, (0, 30), strict=True):
-        assert torch.equal(clip, encoder.transform(images[first : first + 4], num_clips=1)[0])
-        assert bounds == pytest.approx(seconds[[first, first + 4]])
-    with pytest.raises(UnreadableVideoError, match='frame 1'):
-        list(encoder.windows(path, 1e-9))
+    single = encoder_module.Encoder(net, ClipInput(4, 1, 32))
+    begins = seconds - np.minimum(np.diff(seconds, prepend=-1), 1 / 20) / 2
+    ((clips, times),) = encoder.windows(path, 2.2)  # 2.2 s is behind the damage
+    assert times.tolist() == [[0, 0.35], [2.2, 2.55]]
+    for clip, (start, _) in zip(clips, times, strict=True):
+        shown = [np.flatnonzero(begins <= start + i / 10)[-1] for i in range(4)]
+        assert torch.equal(clip, single.transform(images[shown], num_clips=1)[0])
+    with pytest.raises(UnreadableVideoError, match='frame 2'):
+        list(encoder.windows(path, 0.1))
 
 
 def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
