@@ -9,8 +9,8 @@ optim_wrapper = dict(
 auto_scale_lr = dict(enable=False, base_batch_size=1024)
 
 train_cfg = dict(type='SeededEpochLoop', max_epochs=800)  # Table 8
-# Warm-up over 5 epochs, and half a cosine over the whole training. Both follow
-# train_cfg.max_epochs.
+# Warm-up over 5 epochs, times half a cosine over the whole training (train_cfg.max_epochs). A trial
+# of a few epochs needs a shorter warm-up: --cfg-options param_scheduler.0.end=1
 param_scheduler = [
     dict(type='LinearLR', start_factor=1e-6, end=5, convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', eta_min=0.0, convert_to_iter_based=True),
