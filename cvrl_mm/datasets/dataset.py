@@ -10,7 +10,8 @@ from mmaction.registry import DATASETS
 from mmengine.logging import print_log
 
 from ..io import evenly_spaced, printable
-from .decoding import HangingVideoError, read, reads_files
+from .decoding import HangingVideoError, VideoFileInit, read, reads_files
+from .frame_store import FrameStore, open_store
 from .lists import VideoList
 from .reader import UnreadableVideoError
 from .seeding import SampleIndex, seeded_draws
@@ -38,12 +39,16 @@ class VideoListDataset(VideoDataset):
         timeout_seconds: Longest time for opening or decoding one file. A file that takes longer
             counts as unreadable.
         max_missing: Largest share of the checked files that may be missing.
+        cache: Arguments of :func:`.frame_store.open_store`, such as ``dict(folder='frames')``. All
+            videos are decoded once, when the dataset is built, and their frames are stored there.
+            By default each sample is decoded from its file. The pipeline must begin with
+            ``VideoFileInit`` for local files.
         **kwargs: The arguments of ``VideoDataset``: ``ann_file``, ``pipeline``, ``data_prefix``, …
             The list is compact and is never serialised.
 
     Raises:
         OSError: The list, or too many of the checked files, do not exist or cannot be read.
-        ValueError: The list is empty, or a line names no file.
+        ValueError: The list is empty, a line names no file, or the pipeline cannot use ``cache``.
     """
 
     def __init__(
@@ -51,12 +56,27 @@ class VideoListDataset(VideoDataset):
         *args: object,
         timeout_seconds: float | None = 60,
         max_missing: float = 0.05,
+        cache: dict | None = None,
         **kwargs: object,
     ) -> None:
         self.timeout_seconds = timeout_seconds
         self.max_missing = max_missing
+        self.cache = cache
+        self._store: FrameStore | None = None
         self._hanging: dict[str, str] = {}  # files that this process does not open again
         super().__init__(*args, **{**kwargs, 'serialize_data': False})
+
+    def full_init(self) -> None:
+        """Read the list, and open the store of decoded frames."""
+        if self._fully_initialized:
+            return
+        super().full_init()
+        if self.cache is not None:
+            opens = next(iter(self.pipeline.transforms), None)
+            if not isinstance(opens, VideoFileInit) or opens.io_backend != 'disk':
+                raise ValueError('cache needs a pipeline that begins with VideoFileInit of files.')
+            files = [self.get_data_info(i)['filename'] for i in range(len(self))]
+            self._store = open_store(files, **self.cache, timeout_seconds=self.timeout_seconds)
 
     def __getitem__(self, idx: int) -> dict:
         """Load a sample, or its replacement.
@@ -103,8 +123,11 @@ class VideoListDataset(VideoDataset):
         filename = results['filename']
         if filename in self._hanging:
             raise UnreadableVideoError(filename, self._hanging[filename])
+        stored = None if self._store is None else self._store.get(filename)
+        if stored is not None:
+            results['video_reader'] = stored
         for transform in self.pipeline.transforms:
-            if reads_files(transform):
+            if stored is None and reads_files(transform):
                 try:
                     results = read(transform, results, self.timeout_seconds)
                 except HangingVideoError as error:  # each time costs a thread

@@ -37,8 +37,9 @@ class VideoFileInit(BaseTransform):
     Files of remote storage are read into memory as a whole, up to 1 GiB, with retries
     (:class:`.storage.Storage`).
 
-    Required keys: ``filename``. Added keys: ``video_reader``, ``total_frames``, ``avg_fps`` and
-    ``frame_times`` (:func:`.sampling.varying_times`).
+    Required keys: ``filename``; optional: ``video_reader``, if the dataset has opened the video.
+    Added keys: ``video_reader``, ``total_frames``, ``avg_fps`` and ``frame_times``
+    (:func:`.sampling.varying_times`).
 
     Args:
         io_backend: Where files are stored: ``'disk'``, ``'http'``, ``'s3'``, or another backend of
@@ -58,10 +59,11 @@ class VideoFileInit(BaseTransform):
         Raises:
             UnreadableVideoError: The file cannot be read.
         """
-        name = str(results['filename'])
-        source = name if self._storage is None else BytesIO(self._storage.get(name))
-        reader = VideoFile(source, name)
-        results['video_reader'] = reader
+        reader = results.get('video_reader')
+        if reader is None:
+            name = str(results['filename'])
+            source = name if self._storage is None else BytesIO(self._storage.get(name))
+            reader = results['video_reader'] = VideoFile(source, name)
         results['total_frames'] = reader.num_frames
         results['avg_fps'] = reader.rate
         results['frame_times'] = varying_times(reader.times) if reader.rate else None
@@ -150,6 +152,8 @@ def read(
     parts = 1 if timeout_seconds is None else math.ceil(timeout_seconds)
     for _ in range(parts):  # time in which all processes are stopped ends only one of them
         thread.join(timeout_seconds and timeout_seconds / parts)
+        if outcome:
+            break
     if not outcome:
         raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
     loaded = outcome.pop()

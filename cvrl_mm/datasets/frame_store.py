@@ -1,0 +1,198 @@
+"""Keep the decoded frames of a set of videos in one file that all loaders share."""
+
+import json
+import logging
+import math
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import cv2
+import numpy as np
+from mmengine.logging import print_log
+from rich.console import Console
+
+from ..io import files_sha256, locked, progress, replacing, usable_cores
+from .decoding import read
+from .reader import UnreadableVideoError, VideoFile
+
+NAME = 'frames.bin'
+END = b'cvrl_mm frames 1'  # last bytes of a complete file
+LENGTH_BYTES = 8  # before them: the length of the JSON text before it
+
+
+@dataclass(frozen=True)
+class StoredVideo:
+    """A video of a :class:`FrameStore`, which can be used like a :class:`VideoFile`.
+
+    Attributes:
+        frames: All frames, (N, H, W, 3) RGB uint8, read-only.
+        times: Times of the frames in seconds since the first one, (N,).
+        rate: Frames per second.
+    """
+
+    frames: np.ndarray
+    times: np.ndarray
+    rate: float
+
+    @property
+    def num_frames(self) -> int:
+        """Number of frames."""
+        return len(self.frames)
+
+    def read(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
+        """Copy frames, (H, W, 3) each, in any order and with repetitions."""
+        return list(self.frames[np.asarray(indices, np.int64)])
+
+    def close(self) -> None:
+        """Do nothing; the file stays mapped for other videos."""
+
+
+class FrameStore:
+    """The decoded frames of a set of videos in one file.
+
+    The file is mapped into memory, so that all workers and ranks of a machine share one copy in the
+    page cache. It holds the frames and times of each video, then a JSON text with the place of each
+    video, the length of this text, and a mark of its end. Videos that cannot be decoded as a whole
+    are missing in it; they are read from their files.
+
+    Args:
+        path: A file that :func:`open_store` has written.
+
+    Attributes:
+        about: The state of the files and the size of the frames that were stored.
+        num_bytes: Size of the file.
+
+    Raises:
+        OSError: There is no such file.
+        ValueError: The file is damaged or incomplete.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._bytes = np.asarray(np.memmap(path, np.uint8, 'r'))  # a view that is fast to slice
+        self.num_bytes = len(self._bytes)
+        end = self.num_bytes - len(END) - LENGTH_BYTES
+        if end < 0 or self._bytes[end + LENGTH_BYTES :].tobytes() != END:
+            raise ValueError(f'{path} is damaged.')
+        length = int.from_bytes(self._bytes[end : end + LENGTH_BYTES].tobytes(), 'little')
+        index = json.loads(self._bytes[end - length : end].tobytes())
+        self.about: dict = index['about']
+        self._videos: dict[str, list] = index['videos']
+
+    def __reduce__(self) -> tuple:  # a worker that is spawned maps the file itself
+        return FrameStore, (self._path,)
+
+    def __len__(self) -> int:
+        """Return the number of videos."""
+        return len(self._videos)
+
+    def get(self, filename: str) -> StoredVideo | None:
+        """Return a video, or None if it is not stored."""
+        place = self._videos.get(filename)
+        if place is None:
+            return None
+        start, *shape, rate = place
+        end = start + 3 * math.prod(shape)
+        frames = self._bytes[start:end].reshape(*shape, 3)
+        return StoredVideo(frames, self._bytes[end : end + 8 * len(frames)].view(float), rate)
+
+
+def open_store(
+    videos: Sequence[str],
+    folder: str | Path,
+    short_side: int | None = None,
+    timeout_seconds: float | None = None,
+) -> FrameStore | None:
+    """Open the store of a set of videos; decode them all if there is none.
+
+    The store is written again if a video, the set or ``short_side`` has changed since, and if the
+    file is damaged. It is renamed when it is complete; after an interruption it is written anew.
+    Other processes, such as the other ranks, wait for the one that writes. A process that has
+    opened a store keeps it until its end.
+
+    By default frames are stored as they are decoded. With ``short_side``, larger frames are reduced
+    to this size by averaging. Twice the side of the encoder's input loses nothing that a crop
+    shows: one of a quarter of the frame's area still has as many pixels as the input.
+
+    Args:
+        videos: Paths of the videos.
+        folder: Folder of the file, one per set of videos.
+        short_side: Largest short side of the stored frames, in pixels.
+        timeout_seconds: Longest time for decoding one video; it is missing in the store otherwise.
+
+    Returns:
+        The store, or None if there is no room for it or the folder cannot be written.
+    """
+    folder, names = Path(folder), sorted(set(videos))
+    about = dict(files=files_sha256(names), short_side=short_side)
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with locked(folder):
+                store = _current(folder / NAME, about)
+                if store is None:
+                    _write(folder / NAME, names, about, timeout_seconds)
+                    store = FrameStore(folder / NAME)
+        except BlockingIOError:
+            time.sleep(1)
+            continue
+        except OSError as error:
+            text = f'Videos are decoded for each sample, as their frames cannot be stored: {error}'
+            print_log(text, 'current', logging.WARNING)
+            return None
+        size = f'{store.num_bytes / 1e9:.2g} GB'
+        print_log(f'Frames of {len(store)} of {len(names)} videos: {size} in {folder}', 'current')
+        return store
+
+
+def _current(path: Path, about: dict) -> FrameStore | None:
+    with suppress(FileNotFoundError, ValueError, KeyError):
+        store = FrameStore(path)
+        return store if store.about == about else None
+    return None
+
+
+def _write(path: Path, names: list[str], about: dict, timeout_seconds: float | None) -> None:
+    lock = Lock()
+    index: dict[str, list] = {}
+
+    def decode(results: dict) -> dict:
+        with VideoFile(results['filename']) as video:
+            video.prepare = lambda image: _reduced(image, about['short_side'])
+            frames = np.stack(video.read(range(video.num_frames)))
+            times = video.times if video.rate else np.zeros(len(frames))
+            return dict(frames=frames, times=times, rate=video.rate)
+
+    def add(name: str) -> None:
+        with suppress(UnreadableVideoError):  # reported when the video is drawn
+            video = read(decode, dict(filename=name), timeout_seconds)
+            with lock:
+                index[name] = [file.tell(), *video['frames'].shape[:3], video['rate']]
+                file.write(video['frames'])
+                file.write(video['times'].astype(float))
+
+    with (
+        progress('Storing decoded frames', Console(stderr=True)) as show,
+        replacing(path) as part,
+        part.open('wb') as file,
+        ThreadPoolExecutor(usable_cores()) as pool,  # decoding releases Python's lock
+    ):
+        for done, _ in enumerate(pool.map(add, names), 1):
+            show(done, len(names))
+        text = json.dumps(dict(about=about, videos=index)).encode()
+        file.write(text + len(text).to_bytes(LENGTH_BYTES, 'little') + END)
+
+
+def _reduced(image: np.ndarray, short_side: int | None) -> np.ndarray:
+    """Return an image, (H, W, 3), whose short side is at most ``short_side``."""
+    image = np.ascontiguousarray(image)
+    scale = min(1, (short_side or np.inf) / min(image.shape[:2]))
+    if scale == 1:
+        return image
+    height, width = (round(scale * side) for side in image.shape[:2])
+    return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
