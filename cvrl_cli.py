@@ -286,6 +286,29 @@ def probe(parser: ArgumentParser) -> None:
     )
 
 
+def push(parser: ArgumentParser) -> None:
+    """Share an encoder: a new, private repository on the Hugging Face hub.
+
+    It gets the encoder, its config, the report, the page, which shows frames of your videos, and a
+    model card, in which the licence is to be filled in. Log in first: hf auth login.
+
+    Examples:
+        cvrl push work_dirs/mine USER/NAME
+
+    In Python: encoder = cvrl_mm.load_encoder('hf://USER/NAME')
+    """
+
+    def run(args: Namespace) -> None:
+        from cvrl_mm.own_videos.push import push
+
+        address = push(**vars(args))
+        print(f'{address} is private: fill in its model card, then change this in its settings.')
+
+    parser.set_defaults(run=run)
+    parser.add_argument('out', metavar='OUT', help='folder of a training by cvrl pretrain')
+    parser.add_argument('name', metavar='USER/NAME', help='name of the repository')
+
+
 def doctor(parser: ArgumentParser) -> None:
     """Check the installation, the machine and a config; each line is ok or gives advice.
 
@@ -320,6 +343,7 @@ COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = dict(
     predict=('classify videos with such a classifier', predict),
     neighbours=('write a page of videos beside their nearest neighbours', neighbours),
     probe=('train a linear classifier on frozen features', probe),
+    push=('share an encoder on the Hugging Face hub', push),
     doctor=('check the installation', doctor),
 )
 

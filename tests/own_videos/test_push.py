@@ -1,0 +1,99 @@
+"""Encoders on the hub: its own client, against a stand-in on this machine."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import cvrl_cli
+from cvrl_mm import load_encoder
+from tests.hub import TOKEN, serve_hub
+from tests.own_videos.folder import write_folder
+
+pytest.importorskip('huggingface_hub')
+CONFIG = """train_cfg = dict(max_iters=70)
+train_dataloader = dict(batch_size=4)
+optim_wrapper = dict(optimizer=dict(type='AdamW', lr=0.004))
+"""
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The client reads its address when it is imported, so it is imported anew."""
+    for name in [name for name in sys.modules if name.startswith('huggingface_hub')]:
+        monkeypatch.delitem(sys.modules, name)
+    with serve_hub() as server:
+        monkeypatch.setenv('HF_ENDPOINT', server.address)
+        monkeypatch.setenv('HF_TOKEN', TOKEN)
+        monkeypatch.setenv('HF_HOME', str(tmp_path / 'hf'))
+        yield server
+    for name in [name for name in sys.modules if name.startswith('huggingface_hub')]:
+        del sys.modules[name]
+
+
+@pytest.fixture(scope='module')
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished training."""
+    names = [f'{label}/{i}.mp4' for label in ('wave', 'clap') for i in range(3)]
+    out = write_folder(tmp_path_factory.mktemp('pushed'), names, ['wave', 'clap'])
+    (out / 'config.py').write_text(CONFIG)
+    (out / 'index.html').write_text('<p>a page')
+    rows = dict(linear=(51.25, 77.25, 50), RankMe=(3.5, 6.75, None))
+    report = {
+        when: [dict(title=k, value=v[i], chance=v[2]) for k, v in rows.items()]
+        for i, when in enumerate(('before training', 'after training'))
+    }
+    (out / 'report.json').write_text(json.dumps(report))
+    return out
+
+
+def push(out: Path, name: str = 'me/mine') -> None:
+    cvrl_cli.main(['push', str(out), name])
+
+
+def test_a_pushed_encoder_is_loaded_again(hub, out, capsys):
+    hub.is_full = True
+    with pytest.raises(SystemExit, match='cvrl push: me/mine cannot be pushed'):
+        push(out)
+    hub.is_full = False
+    push(out)
+    assert f'{hub.address}/me/mine' in capsys.readouterr().out
+    files = hub.repos['me/mine']
+    for name in ('encoder.safetensors', 'config.py', 'index.html', 'report.json'):
+        assert files[name] == (out / name).read_bytes()
+    assert str(out.parent).encode() not in b''.join(files.values())
+    card = files['README.md'].decode()
+    for text in ('4 of 6 videos', '2 classes', '70 steps of 4', 'AdamW', '0.004', '4 frames of 32'):
+        assert text in card
+    assert '| linear | 51.2 | 77.2 | 50.0 |' in card and '| RankMe | 3.5 | 6.8 |  |' in card
+    clips = torch.randint(0, 256, (2, 3, 4, 32, 32), dtype=torch.uint8)
+    expected = load_encoder(out).features(clips)
+    assert torch.equal(load_encoder('hf://me/mine').features(clips), expected)
+    with pytest.raises(OSError, match='hf://me/mine/other'):
+        load_encoder('hf://me/mine/other.safetensors')
+
+
+def test_mistakes_are_one_sentence_and_change_nothing(hub, out, tmp_path, monkeypatch):
+    hub.repos['me/mine'] = held = {'encoder.safetensors': b'of somebody'}
+    (tmp_path / 'empty').mkdir()
+
+    def refused(named: str, folder: Path = out, name: str = 'me/new') -> None:
+        with pytest.raises(SystemExit, match=f'^cvrl push: .*{named}') as error:
+            push(folder, name)
+        assert len(str(error.value).splitlines()) == 1
+
+    refused('me/mine', name='me/mine')
+    refused('USER/NAME', name='mine')
+    refused('no name', name='me/no name')
+    refused('empty', tmp_path / 'empty')
+    monkeypatch.setenv('HF_TOKEN', 'wrong')
+    refused('me/new')
+    monkeypatch.delenv('HF_TOKEN')
+    refused('token')
+    monkeypatch.setenv('HF_TOKEN', TOKEN)
+    hub.shutdown()
+    hub.server_close()
+    refused('me/new')
+    assert hub.repos == {'me/mine': held} and held == {'encoder.safetensors': b'of somebody'}
