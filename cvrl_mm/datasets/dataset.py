@@ -48,7 +48,8 @@ class VideoListDataset(VideoDataset):
 
     Raises:
         OSError: The list, or too many of the checked files, do not exist or cannot be read.
-        ValueError: The list is empty, a line names no file, or the pipeline cannot use ``cache``.
+        ValueError: The list is empty or has another delimiter, or the pipeline cannot use
+            ``cache``.
     """
 
     def __init__(
@@ -173,7 +174,6 @@ class VideoListDataset(VideoDataset):
         if len(missing) > self.max_missing * len(places):
             raise FileNotFoundError(
                 f'{self.ann_file}: {len(missing)} of {len(places)} checked files do not exist, '
-                f'the first one in line {missing[0] + 1}: '
-                f'{printable(videos[missing[0]]["filename"])}; '
+                f"the first one '{printable(videos[missing[0]]['filename'])}'; "
                 f'correct the list or data_prefix={dict(self.data_prefix)}.'
             )

@@ -8,6 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
+from string import whitespace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,11 @@ VIDEO_SUFFIXES = (
     *('.mkv', '.mod', '.mov', '.mp4', '.mpeg', '.mpg', '.mts', '.mxf', '.ogm', '.ogv', '.qt'),
     *('.rm', '.ts', '.vob', '.webm', '.wmv', '.wtv'),  # raw .h264 has no frame rate
 )
-# A line "path label" of which the label may be a word
-LABELLED = re.compile(rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
+# A line "path label" of which the label may be a word, and one with commas
+NAMED = rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))'
+LABELLED, COMMAS = (re.compile(NAMED + rest, re.I) for rest in (r'\s+(\S.*)', r'\s*[,;].*'))
 SYSTEM_FOLDERS = ('__MACOSX', 'lost+found')  # of zip files from macOS and of file systems
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES, BLOCK_LINES = 1 << 24, 1 << 18
 
 
 class VideoList(Sequence[dict]):
@@ -33,27 +35,34 @@ class VideoList(Sequence[dict]):
     fork.
 
     Args:
-        ann_file: Text file in UTF-8 with one line ``path`` or ``path label`` per video. Paths may
-            contain spaces.
+        ann_file: Text file in UTF-8 with one line ``path`` or ``path label`` per video
+            (:func:`parse_line`). Blank lines are skipped.
         delimiter: Separates path and label.
         prefix: Folder to which the paths are relative.
 
     Raises:
         OSError: The list cannot be read.
-        ValueError: The list is empty or not encoded in UTF-8, or a line names no file.
+        ValueError: The list is empty or not encoded in UTF-8, or has another delimiter.
     """
 
     def __init__(self, ann_file: str, delimiter: str = ' ', prefix: str = '') -> None:
         self._delimiter, self._prefix = delimiter, prefix
         self._content = content = _read(ann_file)
-        if not content:
-            raise ValueError(f'The video list {ann_file} is empty.')
         data = np.frombuffer(content, np.uint8)
         blocks = range(0, len(data), BLOCK_BYTES)
-        ends = [np.flatnonzero(data[b : b + BLOCK_BYTES] == ord('\n')) + b for b in blocks]
-        self._ends = np.concatenate(ends)
-        self._starts = np.concatenate([[0], self._ends[:-1] + 1])
-        self._check(ann_file)
+        breaks = [np.flatnonzero(data[b : b + BLOCK_BYTES] == ord('\n')) + b for b in blocks]
+        ends = np.concatenate(breaks or [np.zeros(0, int)])
+        starts = np.append(0, ends[:-1] + 1)[: len(ends)]
+        for first in range(0, len(ends), BLOCK_LINES):
+            last = min(first + BLOCK_LINES, len(ends)) - 1
+            _decode(content[starts[first] : ends[last]], ann_file, first)
+        is_blank = np.zeros(len(ends), bool)
+        for i in np.flatnonzero(data[starts] <= ord(' ')):
+            is_blank[i] = not content[starts[i] : ends[i]].strip()
+        self._starts, self._ends = starts[~is_blank], ends[~is_blank]
+        if not len(self):
+            raise ValueError(f'The video list {ann_file} is empty.')
+        _check_delimiter(self.line(0), delimiter, ann_file)
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -62,28 +71,16 @@ class VideoList(Sequence[dict]):
         """Parse one line into ``filename`` and ``label``, which is -1 if there is none."""
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
-        line = self._content[self._starts[index] : self._ends[index]].decode()
-        path, label = parse_line(line, self._delimiter)
+        path, label = parse_line(self.line(index), self._delimiter)
         return dict(filename=osp.join(self._prefix, path), label=label)
 
-    def _check(self, ann_file: str) -> None:
-        """Check that all lines are UTF-8 and name a file, in blocks of whole lines."""
-        # Lines of white space, digits and delimiters, in time linear in their length.
-        nameless = re.compile(rf'\n(?:(?!\n)[-\s0-9{re.escape(self._delimiter)}])*(?=\n)')
-        start = 0
-        while start < len(self._content):
-            end = self._content.find(b'\n', start + BLOCK_BYTES) + 1 or len(self._content)
-            first_line = int(np.searchsorted(self._starts, start))
-            text = '\n' + _decode(self._content[start:end], ann_file, first_line)
-            for found in nameless.finditer(text):
-                path, _ = parse_line(found[0], self._delimiter)
-                if not path:
-                    number = first_line + text.count('\n', 0, found.start()) + 1
-                    raise ValueError(
-                        f'{ann_file}, line {number}: {found[0]!r} names no file; '
-                        'a line is "path" or "path label".'
-                    )
-            start = end
+    def line(self, index: int) -> str:
+        """Return the line of a video."""
+        return self._content[self._starts[index] : self._ends[index]].decode()
+
+    def line_number(self, index: int) -> int:
+        """Return the number of the line of a video, counted from 1 and with blank lines."""
+        return self._content.count(b'\n', 0, self._starts[index]) + 1
 
 
 def read_video_list(ann_file: str) -> list[tuple[str, int]]:
@@ -95,16 +92,19 @@ def read_video_list(ann_file: str) -> list[tuple[str, int]]:
 
 
 def read_lines(path: str) -> list[str]:
-    """Read the lines of a list, without a byte order mark and line breaks.
+    """Read the lines of a list that are not blank, without a byte order mark and line breaks.
 
     Returns:
         The lines. Line *i* is video *i* of :class:`VideoList`.
 
     Raises:
         OSError: The list cannot be read.
-        ValueError: The list is not encoded in UTF-8.
+        ValueError: The list is not encoded in UTF-8, or separates its labels by commas.
     """
-    return _decode(_read(path), path).removesuffix('\n').split('\n')
+    lines = [line for line in _decode(_read(path), path).split('\n') if line.strip(whitespace)]
+    if lines:
+        _check_delimiter(lines[0], ' ', path)
+    return lines
 
 
 def read_labels(path: str | Path) -> list[tuple[str, str]]:
@@ -124,7 +124,7 @@ def read_labels(path: str | Path) -> list[tuple[str, str]]:
         ValueError: Only some of the numbers are places of names.
     """
     classes, found = _classes_beside(path), []
-    for line in filter(None, map(str.strip, read_lines(str(path)))):
+    for line in map(str.strip, read_lines(str(path))):
         if line.lower().endswith(VIDEO_SUFFIXES):
             found.append((line, ''))
         elif match := LABELLED.fullmatch(line):
@@ -147,7 +147,7 @@ def read_labels(path: str | Path) -> list[tuple[str, str]]:
 def _classes_beside(path: str | Path) -> dict[str, str]:
     """Return the names in the ``classes.txt`` beside a list by their numbers; empty without it."""
     beside = Path(path).with_name('classes.txt')
-    lines = read_lines(str(beside)) if beside.is_file() else []
+    lines = _decode(_read(str(beside)), str(beside)).split('\n') if beside.is_file() else []
     return {str(i): name.strip() for i, name in enumerate(lines) if name.strip()}
 
 
@@ -156,16 +156,26 @@ def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
 
     Args:
         line: The line. The path may contain spaces.
-        delimiter: Separator of path and label.
+        delimiter: Separator of path and label. A space stands for any spaces and tabs.
 
     Returns:
         Path and label. The label is -1 if there is none. A number that does not fit into 64 bits is
         a part of the path.
     """
-    path, _, label = line.strip().rpartition(delimiter)
-    if re.fullmatch(r'-?[0-9]{1,18}', label):
-        return path, int(label)
-    return line.strip(), -1
+    line = line.strip() or line
+    at = max(line.rfind(mark) for mark in (' \t' if delimiter == ' ' else [delimiter]))
+    if at > 0 and re.fullmatch(r'-?[0-9]{1,18}', label := line[at + len(delimiter) :].strip()):
+        return line[:at].rstrip(), int(label)
+    return line, -1
+
+
+def _check_delimiter(line: str, delimiter: str, path: str) -> None:
+    """Refuse a list with commas that is read as one with spaces."""
+    if delimiter == ' ' and COMMAS.fullmatch(line) and not line.endswith(VIDEO_SUFFIXES):
+        raise ValueError(
+            f'{path}: {line!r} has no space between path and label; replace the commas, or set '
+            "delimiter=',' in the dataset's config."
+        )
 
 
 def _read(path: str) -> bytes:
@@ -210,14 +220,15 @@ def check_labels(dataset: Mapping[str, Any], num_classes: int | None) -> set[int
     labels: set[int] = set()
     if dataset.get('multi_class'):
         return labels
-    for number, video in enumerate(video_list(dataset), start=1):
+    for place, video in enumerate(videos := video_list(dataset)):
         label = video['label']
         if label < 0 or (num_classes is not None and label >= num_classes):
             what = 'has no label' if label < 0 else f'has the label {label}'
             classes = '' if num_classes is None else f' with num_classes={num_classes}'
             raise ValueError(
-                f'{dataset["ann_file"]}, line {number}: {printable(video["filename"])} {what}'
-                f'{classes}; correct the list or model.cls_head.num_classes.'
+                f'{dataset["ann_file"]}, line {videos.line_number(place)}: '
+                f"'{printable(video['filename'])}' {what}{classes}; "
+                'correct the list or model.cls_head.num_classes.'
             )
         labels.add(label)
     return labels
@@ -320,9 +331,7 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
             videos += find_videos(source)
         elif source.suffix.lower() == '.txt':
             names = map(_path_of, read_lines(str(source)))
-            videos += (
-                Path(source.parent if root is None else root, name) for name in names if name
-            )
+            videos += (Path(source.parent if root is None else root, name) for name in names)
         else:
             videos.append(source)
     if not videos:
@@ -379,8 +388,8 @@ def draw_subset(
     classes = defaultdict(list)
     for number, line in enumerate(lines):
         path, label = parse_line(line)
-        if not path or label < 0:
-            raise ValueError(f'{name}, line {number + 1}: {line!r} is not "path label".')
+        if label < 0:
+            raise ValueError(f'{name}: {line!r} is not "path label".')
         classes[label].append((PurePosixPath(path), number))
     kept = []
     for members in classes.values():
