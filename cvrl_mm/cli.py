@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import logging
 import runpy
 import signal
 import sys
@@ -19,7 +20,7 @@ import mmaction
 import torch
 from mmengine.config import Config, DictAction
 from mmengine.dist import init_dist, is_distributed
-from mmengine.hooks import Hook
+from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 
 from .io import printable
@@ -84,6 +85,17 @@ def _sentence(error: Exception) -> str:
     return f'{Path(sys.argv[0]).stem}: ' + '\n'.join(lines)
 
 
+def print_warnings_only(logger: logging.Logger | None = None) -> None:
+    """Print only warnings of a logger on the terminal; its log file contains all messages.
+
+    Args:
+        logger: Logger of a runner. Default: mmengine's, in a program without a runner.
+    """
+    for handler in (logger or MMLogger.get_current_instance()).handlers:
+        if type(handler) is logging.StreamHandler:
+            handler.setLevel(max(logging.WARNING, handler.level))  # higher on ranks above 0
+
+
 def exit_on_sigterm() -> None:
     """Make SIGTERM end the program as an exception does, so that it ends its own processes.
 
@@ -130,9 +142,7 @@ def check_device(device: str) -> None:
 def run_host_tool(name: str) -> None:
     """Run a script of MMAction2's ``tools`` folder as the main program.
 
-    The config and ``--cfg-options`` are checked first. Checkpoints are loaded as weights only. The
-    copy of the config in the work dir, by which another training may start, has ``load_from`` and
-    ``resume`` as they were given. It is written when a training begins; a test writes none.
+    The config and ``--cfg-options`` are checked first. Checkpoints are loaded as weights only.
 
     Args:
         name: Path of the script within that folder, such as 'train.py'.
@@ -143,45 +153,23 @@ def run_host_tool(name: str) -> None:
     """
     from .models.weights import refuse_foreign_code
 
-    start: dict[str, Any] = {}
     if path := next((x for x in sys.argv[1:] if x.endswith(('.py', '.json', '.yaml', '.yml'))), ''):
         parser = argparse.ArgumentParser(add_help=False)
         parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
-        parser.add_argument('--resume', nargs='?', const='auto')
         given = parser.parse_known_args(sys.argv[1:])[0]
         with plain_errors():
             config = read_config(path, 'model')
-            options = read_options(config, given.cfg_options)
-            if 'load_from' in options and given.resume is not None:
-                raise ValueError(
-                    f'With --resume, load_from={options["load_from"]} would be taken for the '
-                    'training to continue; set it in the config.'
-                )
-        defaults = dict(load_from=None, resume=False)
-        start = {k: options.get(k, config.get(k, x)) for k, x in defaults.items()}
+            read_options(config, given.cfg_options)
+            is_bfloat16 = config.get('optim_wrapper', {}).get('type') == 'AutocastOptimWrapper'
+            if '--amp' in sys.argv and is_bfloat16:
+                raise ValueError('Leave --amp out: this config trains in bfloat16 already.')
     refuse_foreign_code()
     package = Path(mmaction.__file__).parent
     folders = [package / '.mim' / 'tools', package.parent / 'tools']  # wheel, source checkout
     script = next((folder / name for folder in folders if (folder / name).is_file()), None)
     if script is None:
         raise FileNotFoundError(f'The installed mmaction2 has no tools/{name}, as its wheel has.')
-    write = Runner.dump_config
-
-    class CopyHook(Hook):
-        priority = 'LOWEST'  # after all checks
-
-        def before_train(self, runner: Runner) -> None:
-            write(runner)
-
-    def dump_config(runner: Runner) -> None:
-        runner.cfg.merge_from_dict(start)  # the script has replaced them
-        runner.register_hook(CopyHook())
-
-    Runner.dump_config = dump_config  # type: ignore[method-assign]
-    try:
-        runpy.run_path(str(script), run_name='__main__')
-    finally:
-        Runner.dump_config = write  # type: ignore[method-assign]
+    runpy.run_path(str(script), run_name='__main__')
 
 
 def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:

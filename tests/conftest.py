@@ -17,7 +17,6 @@ import pytest
 import torch
 from mmaction.utils import register_all_modules
 from mmengine.logging import MMLogger
-from mmengine.runner import Runner
 
 from cvrl_mm.synthetic.motion import write_motion_videos
 
@@ -45,13 +44,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def mmaction_scope():
     """Bare names resolve to MMAction2's registries, as they do within a runner."""
     register_all_modules()
-
-
-@pytest.fixture(autouse=True)
-def trusting_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test sets by ``refuse_foreign_code`` ends with it."""
-    monkeypatch.setenv('TORCH_FORCE_WEIGHTS_ONLY_LOAD', '')
-    monkeypatch.setattr(Runner, 'load_checkpoint', Runner.load_checkpoint)
 
 
 @pytest.fixture(scope='session')

@@ -1,16 +1,20 @@
+import logging
 import signal
 import sys
 from pathlib import Path
 from pickle import UnpicklingError
+from uuid import uuid4
 
 import pytest
 from mmengine.config import Config
+from mmengine.logging import MMLogger
 
 from cvrl_mm.cli import (
     check_device,
     exit_on_sigterm,
     pass_on_randomness,
     plain_errors,
+    print_warnings_only,
     read_config,
     read_options,
     run_host_tool,
@@ -135,27 +139,12 @@ def test_mmactions_script_runs(monkeypatch, capsys, tmp_path):
     assert '--auto-scale-lr' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('tool', ['train.py', 'test.py'])
-def test_the_copy_of_a_config_starts_as_the_config(tool: str, monkeypatch, tmp_path: Path):
-    script = tmp_path / 'mmaction' / '.mim' / 'tools' / tool
-    script.parent.mkdir(parents=True)
-    script.write_text(
-        'import sys\nfrom mmengine.config import Config\nfrom tests.toy import toy_runner\n'
-        'cfg = Config.fromfile(sys.argv[1])\n'
-        "cfg.merge_from_dict(dict(load_from='tested.pth', resume=True))\n"
-        "run = toy_runner('work', cfg=cfg)\n"
-        f'{"run.train()" if tool == "train.py" else ""}\n'
-    )
-    (tmp_path / 'a.py').write_text("model = dict()\nload_from = 'first.pth'\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr('mmaction.__file__', str(tmp_path / 'mmaction' / '__init__.py'))
-    monkeypatch.setattr('sys.argv', [tool, 'a.py'])
-    run_host_tool(tool)
-    copy = tmp_path / 'work' / 'a.py'
-    assert copy.exists() == (tool == 'train.py')  # a test does not replace that of the training
-    if copy.exists():
-        config = Config.fromfile(copy)
-        assert (config.load_from, config.resume) == ('first.pth', False)
+def test_mixed_precision_is_not_asked_for_twice(monkeypatch, tmp_path: Path):
+    wrapper = "optim_wrapper = dict(type='AutocastOptimWrapper')"
+    (tmp_path / 'a.py').write_text(f'model = dict()\n{wrapper}\n')
+    monkeypatch.setattr('sys.argv', ['train.py', str(tmp_path / 'a.py'), '--amp'])
+    with pytest.raises(SystemExit, match='bfloat16'):
+        run_host_tool('train.py')
 
 
 def test_devices_are_checked():
@@ -172,7 +161,6 @@ def test_devices_are_checked():
         ('train.py', ['a.py', '--resume', '--cfg-options', 'gone=1']),
         ('train.py', ['a.py', '--cfg-options', 'gone']),
         ('train.py', ['--work-dir', 'work', 'gone.py']),
-        ('train.py', ['a.py', '--resume', 'auto', '--cfg-options', 'load_from=gone.pth']),
         ('test.py', ['a.py', 'a.pth', '--cfg-options', 'gone.x=1', '--launcher', 'none']),
         ('linear_probe.py', ['gone.py', 'gone.pth']),
         ('retrieval.py', ['gone.py', 'gone.pth']),
@@ -187,3 +175,17 @@ def test_tools_say_what_is_missing(tool: str, arguments: list[str], monkeypatch,
     monkeypatch.setattr('sys.path', list(sys.path))
     with pytest.raises(SystemExit, match=f'{Path(tool).stem}: .*gone'):
         run_script(monkeypatch, tool, *arguments)
+
+
+def test_warnings_only_are_on_the_terminal(tmp_path: Path, capfd):
+    logger = MMLogger(uuid4().hex, log_file=str(tmp_path / 'a.log'), log_level='INFO')
+    print_warnings_only(logger)
+    logger.info('usual')
+    logger.warning('severe')
+    terminal = next(h for h in logger.handlers if type(h) is logging.StreamHandler)
+    terminal.setLevel(logging.ERROR)  # as mmengine does on ranks above 0
+    print_warnings_only(logger)
+    logger.warning('once per rank')
+    printed = ''.join(capfd.readouterr())
+    assert 'severe' in printed and 'usual' not in printed and 'once per rank' not in printed
+    assert 'usual' in (tmp_path / 'a.log').read_text()

@@ -4,6 +4,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import torch
+from mmengine.config import Config
 from mmengine.model import BaseModel
 from mmengine.runner import Runner
 from torch import Tensor, nn
@@ -57,4 +58,8 @@ def toy_runner(
         experiment_name=uuid4().hex,  # mmengine keeps its singletons by this name
         log_level='WARNING',
     )
-    return Runner(**{**settings, **kwargs})
+    settings |= kwargs
+    cfg = settings.setdefault('cfg', Config())
+    for name in {'optim_wrapper', 'param_scheduler', 'train_cfg'} & settings.keys():
+        cfg[name] = settings[name]
+    return Runner(**settings)

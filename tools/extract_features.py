@@ -67,9 +67,8 @@ def run(args: argparse.Namespace) -> None:
     """Extract the share of this process, and list the unreadable videos."""
     from rich.console import Console
 
-    from cvrl_mm.cli import check_device, read_config
+    from cvrl_mm.cli import check_device, print_warnings_only, read_config
     from cvrl_mm.datasets.lists import gather_videos
-    from cvrl_mm.engine.runtime import print_warnings_only
     from cvrl_mm.evaluation.encoder import load_encoder
     from cvrl_mm.evaluation.extraction import extract_over_time, extract_to_file
     from cvrl_mm.evaluation.features import check_features_path

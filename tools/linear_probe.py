@@ -19,8 +19,7 @@ def run(args: argparse.Namespace) -> None:
     """Run the probe, and print the accuracies and the chosen learning rate."""
     from mmengine.dist import is_main_process
 
-    from cvrl_mm.cli import start_evaluation
-    from cvrl_mm.engine.runtime import print_warnings_only
+    from cvrl_mm.cli import print_warnings_only, start_evaluation
     from cvrl_mm.evaluation.linear_probe import cached_linear_probe
 
     cfg, out = start_evaluation(args, 'model', 'train_dataloader', 'test_dataloader')

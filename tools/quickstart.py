@@ -20,8 +20,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from cvrl_mm.cli import plain_errors
-from cvrl_mm.engine.runtime import print_warnings_only
+from cvrl_mm.cli import plain_errors, print_warnings_only
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.knn import NUM_NEIGHBOURS
 from cvrl_mm.evaluation.linear_probe import frozen_accuracy

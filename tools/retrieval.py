@@ -19,8 +19,7 @@ def run(args: argparse.Namespace) -> None:
     """Compare the videos and print the numbers."""
     from mmengine.dist import is_main_process
 
-    from cvrl_mm.cli import start_evaluation
-    from cvrl_mm.engine.runtime import print_warnings_only
+    from cvrl_mm.cli import print_warnings_only, start_evaluation
     from cvrl_mm.evaluation.knn import retrieval
 
     cfg, out = start_evaluation(

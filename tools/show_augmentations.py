@@ -18,8 +18,7 @@ from mmaction.utils import register_all_modules
 from mmengine.config import Config
 
 import cvrl_mm
-from cvrl_mm.cli import plain_errors, read_config
-from cvrl_mm.engine.runtime import print_warnings_only
+from cvrl_mm.cli import plain_errors, print_warnings_only, read_config
 from cvrl_mm.io import evenly_spaced
 from cvrl_mm.synthetic.motion import NUM_FRAMES, MotionScene, encode
 from cvrl_mm.visualization.curves import plot_clips, trace_augmentation

@@ -14,7 +14,7 @@ from .checkpoint import AtomicCheckpointHook
 from .checks import ChecksHook
 from .knn_monitor import RepresentationHook
 from .loops import SeededEpochLoop, SeededIterLoop
-from .runtime import AutocastOptimWrapper, FiniteLossHook, RegularizationLossHook
+from .loss import AutocastOptimWrapper, FiniteLossHook, RegularizationLossHook
 
 __all__ = [
     'AtomicCheckpointHook',

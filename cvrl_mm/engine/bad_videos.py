@@ -7,8 +7,6 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from .runtime import samples_of
-
 
 @HOOKS.register_module()
 class BadVideosHook(Hook):
@@ -109,3 +107,8 @@ class BadVideosHook(Hook):
                 'data_prefix, or train on the list that cvrl check writes, or raise max_share of '
                 'BadVideosHook.'
             )
+
+
+def samples_of(data_batch: object) -> list:
+    """Return the data samples of a batch from the loader; empty if it has none."""
+    return data_batch.get('data_samples', []) if isinstance(data_batch, dict) else []

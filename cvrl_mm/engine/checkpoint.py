@@ -3,39 +3,40 @@
 import os
 import re
 import signal
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from itertools import chain
+from os.path import isfile, join
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 import torch
 from mmengine.config import Config, ConfigDict
-from mmengine.dist import (
-    all_reduce,
-    barrier,
-    broadcast_object_list,
-    is_main_process,
-)
+from mmengine.dist import all_reduce, barrier, broadcast_object_list, is_main_process
 from mmengine.fileio import LocalBackend, register_backend
-from mmengine.hooks import CheckpointHook, EMAHook
+from mmengine.hooks import CheckpointHook
 from mmengine.logging import HistoryBuffer
-from mmengine.optim import OptimWrapperDict
+from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from mmengine.utils import apply_to
 
-from ..io import PART, locked, replacing
-from ..models.weights import check_fit, load_checkpoint, refuse_foreign_code, refuse_safetensors
-from .resumption import faults, follow_config, settings_of, without_functions
-from .runtime import unwrapped_model
+from ..io import PART, file_sha256, locked, replacing
+from ..models.weights import check_fit, load_checkpoint, refuse_safetensors
 
-REGULAR = 'epoch_{}.pth', 'iter_{}.pth'  # which of them depends on by_epoch
+CHECKPOINT = re.compile(r'(epoch|iter|preempted)_(\d+)\.pth')
 PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that of steps
 PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
 INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells report Ctrl-C
+# Parts of a config that determine what a training learns, and what does not matter in them
+SCHEDULE = ('optim_wrapper', 'param_scheduler', 'train_cfg', 'auto_scale_lr')
+RECIPE = ('model', 'train_dataloader', 'randomness', *SCHEDULE)
+IRRELEVANT = (
+    *('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory'),
+    *('compiled', 'recompute', 'with_cp'),
+)
+WEIGHTS = ('init_cfg', 'pretrained')  # the settings that name initial weights
 
 
 @register_backend('atomic')
@@ -54,12 +55,14 @@ class AtomicBackend(LocalBackend):
 class AtomicCheckpointHook(CheckpointHook):
     """``CheckpointHook`` of mmengine with protection against kills, signals and mistakes.
 
-    - A checkpoint has a temporary name until it is complete. Outdated ones are removed after it.
-    - All files load with ``torch.load(weights_only=True)``, and nothing else is loaded unless the
-      environment variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set.
-    - ``--resume`` uses the newest checkpoint that can be read, and so does a job that Slurm has
-      put back into the queue. A validation that was interrupted is repeated. In a work dir with
-      checkpoints, every other start is refused, so that nothing is overwritten.
+    - A checkpoint has a temporary name until it is complete, and loads as weights only.
+    - ``--resume``, or a job that Slurm has put back into the queue, continues from the newest
+      checkpoint in the work dir that can be read. In a work dir with checkpoints, every other start
+      is refused, so that nothing is overwritten. A work dir is used by one run at a time.
+    - If the config has changed since the training began, the log says in what, and the training
+      continues with the config, including its schedule. A training that is finished, or began with
+      other initial weights, is not continued: the result of a test would be taken for that of the
+      config.
     - On SIGTERM (preemption), SIGUSR1 (Slurm, ahead of a time limit), SIGHUP (a closed terminal) or
       SIGINT (Ctrl-C), the run writes ``preempted_STEP.pth`` after the current step, the same on all
       ranks, and ends with exit code 75, or 130 after Ctrl-C. This needs a seeded loop
@@ -67,33 +70,28 @@ class AtomicCheckpointHook(CheckpointHook):
     - Weights to test or to resume must be exactly those of the network. ``load_from`` may hold only
       some of them, but not none. ``meta['backbone']`` has the settings of the backbone, because
       weights do not tell with which padding they were trained.
-    - If the schedule of the config differs from that of a resumed checkpoint, for example with
-      other epochs or another number of GPUs, that of the config is followed.
-    - A work dir is used by one run at a time.
-    - ``max_keep_ckpts`` counts the checkpoints that were written under it; others are kept.
 
     Args:
-        **kwargs: The arguments of ``CheckpointHook``, besides ``out_dir`` and ``backend_args``:
-            checkpoints are in the work dir, where a resumed run looks for them.
+        max_keep_ckpts: Number of checkpoints to keep; -1 for all. 1 counts as 2, because mmengine
+            removes the oldest before it writes the next.
+        **kwargs: The other arguments of ``CheckpointHook``, without ``out_dir``, ``backend_args``
+            and ``filename_tmpl``: a resumed run looks for ``epoch_N.pth`` and ``iter_N.pth`` in the
+            work dir.
 
     Raises:
-        TypeError: One of these two is given.
-        ValueError: ``filename_tmpl`` has no ``{}``, or a format in it.
+        TypeError: One of these three is given.
     """
 
-    max_keep_ckpts: int
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs, out_dir=None, backend_args=dict(backend='atomic'))
-        if '{}' not in self.filename_tmpl:
-            raise ValueError(f'filename_tmpl must contain {{}}, got {self.filename_tmpl!r}.')
-        # Outdated checkpoints are removed here; mmengine does so before it writes the next one
-        self.num_kept, self.max_keep_ckpts = self.max_keep_ckpts, -1
+    def __init__(self, max_keep_ckpts: int = -1, **kwargs: Any) -> None:
+        if 'filename_tmpl' in kwargs:
+            raise TypeError('AtomicCheckpointHook takes no filename_tmpl.')
+        keep = 2 if max_keep_ckpts == 1 else max_keep_ckpts
+        where: dict[str, Any] = dict(out_dir=None, backend_args=dict(backend='atomic'))
+        super().__init__(max_keep_ckpts=keep, **where, **kwargs)
         self._lock = ExitStack()
-        self.settings: list[dict] = []  # of the optimizer at the start of this run
-        self.validated = -1  # the number of steps before the last validation that has ended
-        self.saved = (-1, -1)  # number in the name of the last checkpoint, and its ``validated``
-        refuse_foreign_code()
+        self.recipe: dict[str, str] = {}
+
+    # Start and resumption
 
     def before_run(self, runner: Runner) -> None:
         """Lock the work dir and choose the checkpoint to resume from.
@@ -106,100 +104,75 @@ class AtomicCheckpointHook(CheckpointHook):
         refuse_safetensors(str(runner._load_from))
         if not is_training(runner) or runner.iter > 0:
             return
+        self.recipe = dict(_recipe({key: runner.cfg.get(key) for key in RECIPE}))
         choice = [runner._resume, runner._load_from]
         if is_main_process():
             folder = Path(runner.work_dir)
             self._lock.enter_context(locked(folder))
             for part in folder.glob(f'.*{PART}.pth'):
                 part.unlink()
-            names = sorted({self.filename_tmpl, *REGULAR})
-            best = find_checkpoints(folder, [f'best_*_{name}' for name in names])
-            newest = self._newest(runner, names)
-            requeued = os.environ.get('SLURM_RESTART_COUNT', '0') not in ('', '0')
-            asked = runner._resume and runner._load_from is None
-            # Others than the best may not have been reached; then a restart begins anew
-            held = newest or next((path for _, path in best if not (asked or requeued)), None)
-            named = Path(str(runner._load_from)).resolve() if runner._resume else None
-            if newest and (asked or requeued or named == newest.resolve()):
-                choice = [True, str(newest)]
-            elif held:
-                raise ValueError(
-                    f'{folder} holds a training, whose newest checkpoint is {held.name}. Continue '
-                    'it by --resume without a file, or choose another --work-dir.'
-                )
-            elif asked:  # mmengine would follow last_checkpoint anywhere
-                runner.logger.warning(f'{folder} has no checkpoint to resume; starting anew.')
-                choice = [False, initial_weights(runner) or None]
+            choice = _choose(runner, _newest(runner))
         broadcast_object_list(choice)
         runner._resume, runner._load_from = choice
-        if runner._resume:  # all weights come from the checkpoint; the file of init_cfg may be lost
-            runner._init_model_weights = lambda: None  # type: ignore[method-assign]
-
-    def _newest(self, runner: Runner, names: list[str]) -> Path | None:
-        """Return the newest checkpoint in the work dir that can be read."""
-        folder = Path(runner.work_dir)
-        # A regular checkpoint replaces those of a preemption, which are therefore newer
-        preempted = sorted(find_checkpoints(folder, [PREEMPTED]), reverse=True)
-        regular = [sorted(find_checkpoints(folder, [name]), reverse=True) for name in names]
-        regular.sort(key=lambda found: found[0][1].stat().st_mtime if found else 0, reverse=True)
-        problems = []
-        for _, path in chain(preempted, *regular):
-            try:
-                check_whole(path)
-                return path
-            except (OSError, ValueError) as error:
-                problems.append(str(error))
-                runner.logger.warning(f'{error} Trying the checkpoint before it.')
-        if problems:
-            raise ValueError(
-                f'None of the checkpoints in {folder} can be read. Move them away to start anew. '
-                f'The newest: {problems[0]}'
-            )
-        return None
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Check a checkpoint before it is used, and adapt it to the config.
 
         Raises:
             CheckpointMisfitError: The weights do not fit the network.
-            ValueError: The checkpoint to resume is damaged or belongs to another training.
+            ValueError: The checkpoint to resume has no optimizer, or belongs to another training.
         """
         training, name = is_training(runner), str(runner._load_from or 'The checkpoint')
         resumed = training and runner._resume
         check_fit(unwrapped_model(runner), checkpoint, name, partly=training and not resumed)
-        if not resumed or isinstance(runner.optim_wrapper, OptimWrapperDict):
+        if not resumed:
             return
-        try:
-            fault = next(faults(runner, checkpoint), None)
-            if fault is None:
-                self._adapt(runner, checkpoint)
-        except Exception as error:  # fields of another type can cause any
-            fault = repr(error)
-        if fault is not None:
-            raise ValueError(f'{name} is damaged or belongs to another training: {fault}.')
-
-    def _adapt(self, runner: Runner, checkpoint: dict) -> None:
-        """Restore the log, which is stored as tensors, and follow the steps of the config."""
-        scalars = checkpoint['message_hub'].get('log_scalars', {})
-        for key, contents in scalars.items():
-            if isinstance(contents, list):
-                scalars[key] = HistoryBuffer(*(x.cpu().numpy() for x in contents))
-        # With another number of GPUs, the epochs are kept and the steps are counted anew
+        if 'optimizer' not in checkpoint:
+            raise ValueError(
+                f'{name} has no state of the optimizer, as best_*.pth has none. Resume from '
+                'epoch_*.pth or iter_*.pth, or start a new training with load_from.'
+            )
         meta, steps = checkpoint['meta'], len(runner.train_dataloader)
-        is_validated = meta.get('validated') == meta['iter']
+        meta.pop('config', None)  # mmengine would execute this text of mmcv 1
+        hub = checkpoint['message_hub']
+        for key, contents in hub['log_scalars'].items():
+            if isinstance(contents, list):
+                hub['log_scalars'][key] = HistoryBuffer(*(x.cpu().numpy() for x in contents))
+        info, folder = hub['runtime_info'], Path(runner.work_dir).resolve()
+        for key in [key for key in info if key.startswith('best_ckpt')]:
+            if Path(info[key]).resolve().parent != folder:
+                del info[key]  # mmengine would remove it, whatever file it is
+        former = meta.get('recipe', self.recipe)
+        names = sorted(former.keys() | self.recipe.keys())
+        changed = [key for key in names if former.get(key) != self.recipe.get(key)]
+        if changed:
+            self._judge(runner, meta, changed)
+        former_steps = meta.get('steps_per_epoch', steps)
+        # With another number of GPUs, the epochs are kept and the steps are counted anew
         if isinstance(runner.train_loop, EpochBasedTrainLoop):
-            meta['iter'] = round(meta['iter'] / (meta.get('steps_per_epoch') or steps) * steps)
-        self.settings = settings_of(runner)
-        self.validated = meta['iter'] if is_validated else -1
-        follow_config(runner, checkpoint)
+            meta['iter'] = round(meta['iter'] / former_steps * steps)
+        if former_steps != steps or any(key.startswith(SCHEDULE) for key in changed):
+            follow_schedule(runner, checkpoint)
 
-    def before_train(self, runner: Runner) -> None:
-        """Repeat a validation that was interrupted."""
-        super().before_train(runner)
-        if not runner._resume:
-            self.settings = settings_of(runner)
-        elif self.validated != runner.iter and _is_followed_by_validation(runner):
-            runner.val_loop.run()  # type: ignore[union-attr]
+    def _judge(self, runner: Runner, meta: dict, changed: list[str]) -> None:
+        """Warn of a config that has changed, or refuse it if no step would use it.
+
+        Raises:
+            ValueError: The training is finished, or began with other weights.
+        """
+        text = f'The training in {runner.work_dir} had another {", ".join(changed)}'
+        is_by_epoch = isinstance(runner.train_loop, EpochBasedTrainLoop)
+        done = (
+            meta['epoch'] >= runner.max_epochs if is_by_epoch else meta['iter'] >= runner.max_iters
+        )
+        if done or any(part in WEIGHTS for key in changed for part in key.split('.')):
+            raise ValueError(
+                f'{text}{", and is finished" if done else ""}. Choose another --work-dir (WORK_DIR '
+                'for tools/train_and_test.sh); load_from starts from its weights.'
+            )
+        runner.logger.warning(f'{text}; it continues with that of the config now.')
+
+    # Saving
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Save at the interval; save and end if a rank has received a signal.
@@ -208,31 +181,10 @@ class AtomicCheckpointHook(CheckpointHook):
             SystemExit: A rank has received a signal, and the checkpoint is written.
         """
         super().after_train_iter(runner, batch_idx, *args, **kwargs)
-        if runner.iter + 1 < runner.max_iters:
-            self._end_after_signal(runner, runner.iter + 1)
-
-    def after_val_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
-        """Save and end within a validation if a rank has received a signal."""
-        # EMAHook exchanges the weights during a validation, which must end first
-        may_end = not any(isinstance(hook, EMAHook) for hook in runner.hooks)
-        may_end &= getattr(runner.val_dataloader.sampler, 'round_up', True)  # as many on each rank
-        if may_end and is_training(runner) and 0 < runner.iter < runner.max_iters:
-            self._end_after_signal(runner, runner.iter)
-
-    def after_val_epoch(self, runner: Runner, metrics: dict | None = None) -> None:
-        """Save the checkpoint with the best score, and that of this step as validated."""
-        before, self.validated = self.validated, runner.iter
-        super().after_val_epoch(runner, metrics)  # if the score is the best, saves both
-        step = runner.epoch if self.by_epoch else runner.iter
-        if self.saved == (step, before):
-            meta = dict(epoch=runner.epoch, iter=runner.iter)
-            self._save_checkpoint_with_step(runner, step, meta)
-
-    def _end_after_signal(self, runner: Runner, step: int) -> None:
-        signals = getattr(runner.train_loop, 'signals', None)
+        signals, step = getattr(runner.train_loop, 'signals', None), runner.iter + 1
         accumulates = step % getattr(runner.optim_wrapper, '_accumulative_counts', 1)
-        if signals is None or accumulates:  # not a seeded loop, or gradients would be lost
-            return
+        if signals is None or accumulates or step >= runner.max_iters:
+            return  # not a seeded loop, or gradients would be lost, or the end is reached
         number = torch.tensor(signals[0] if signals else 0)
         all_reduce(number, 'max')
         if number == 0:
@@ -247,10 +199,7 @@ class AtomicCheckpointHook(CheckpointHook):
             by_epoch=False,
             backend_args=self.backend_args,
         )
-        if is_main_process():
-            for _, path in find_checkpoints(Path(self.out_dir), [PREEMPTED]):
-                if path.name != name:  # with other ranks, its number can be higher
-                    path.unlink()
+        self._remove_preempted(keep=name)
         barrier()  # a launcher ends all ranks as soon as one has ended
         code = INTERRUPTED_CODE if interrupted else PREEMPTED_CODE
         runner.logger.warning(
@@ -260,51 +209,32 @@ class AtomicCheckpointHook(CheckpointHook):
         raise SystemExit(code)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Describe the backbone, and store what does not load with ``weights_only`` as tensors."""
+        """Describe the training, and store what does not load with ``weights_only`` as tensors."""
         model, meta = runner.cfg.get('model'), checkpoint['meta']
         backbone = model.get('backbone') if isinstance(model, dict) else None
         if isinstance(backbone, ConfigDict) and 'type' in backbone:
             meta['backbone'] = backbone.to_dict()
-        meta |= dict(
-            steps_per_epoch=len(runner.train_dataloader),
-            settings=self.settings,
-            validated=self.validated,
-        )
+        meta |= dict(steps_per_epoch=len(runner.train_dataloader), recipe=self.recipe)
         if isinstance(states := checkpoint.get('param_schedulers'), list):  # of one optimizer
-            checkpoint['param_schedulers'] = without_functions(states)
+            checkpoint['param_schedulers'] = [
+                {k: v for k, v in state.items() if not callable(v)} for state in states
+            ]
         for part in {'message_hub', 'meta', 'param_schedulers'} & checkpoint.keys():
             checkpoint[part] = apply_to(checkpoint[part], _is_foreign, _to_plain)
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int, meta: dict) -> None:
-        hub, written = runner.message_hub, []
-        if self.num_kept > 0:  # under mmengine's name, for a resumption with either hook
-            written = [x for x in hub.runtime_info.get('keep_ckpt_ids', ()) if x != step] + [step]
-            hub.update_info('keep_ckpt_ids', written[-self.num_kept :])
         super()._save_checkpoint_with_step(runner, step, meta)
-        self.saved = step, self.validated
+        self._remove_preempted()  # which are older
+
+    def _remove_preempted(self, keep: str = '') -> None:
         if is_main_process():
-            folder = Path(self.out_dir)
-            regular = find_checkpoints(folder, [self.filename_tmpl])
-            outdated = [path for _, path in find_checkpoints(folder, [PREEMPTED])]
-            outdated += [path for x, path in regular if x in written[: -self.num_kept]]
-            for path in outdated:
-                path.unlink()
+            for path in Path(self.out_dir).glob(PREEMPTED.format('*')):
+                if path.name != keep:
+                    path.unlink()
 
     def after_run(self, runner: Runner) -> None:
-        """Release the work dir, in which a later validation of other weights changes nothing."""
+        """Release the work dir."""
         self._lock.close()
-        self.saved = (-1, -1)
-
-
-def initial_weights(runner: Runner) -> str | None:
-    """Return ``load_from`` of the config file, which MMAction2's ``--resume auto`` sets to None.
-
-    If the config itself resumes, this is the checkpoint to resume; then '' is returned.
-    """
-    if not runner._resume:
-        return runner._load_from
-    config = Config.fromfile(runner.cfg.filename) if runner.cfg.filename else Config()
-    return '' if config.get('resume') else config.get('load_from')
 
 
 def is_training(runner: Runner) -> bool:
@@ -312,57 +242,101 @@ def is_training(runner: Runner) -> bool:
     return isinstance(runner._train_loop, BaseLoop)  # it is built by ``Runner.train``
 
 
-def _is_followed_by_validation(runner: Runner) -> bool:
-    """Return whether a validation comes before the next step, after the one that is resumed."""
-    loop: Any = runner.train_loop
-    if runner.val_loop is None or not hasattr(loop, 'val_interval'):
-        return False
-    done, end = runner.iter, runner.max_iters
-    if isinstance(loop, EpochBasedTrainLoop):
-        done, rest = divmod(done, len(runner.train_dataloader))
-        if rest or done != runner.epoch:
-            return False
-        end = runner.max_epochs
-    loop._decide_current_val_interval()
-    return done >= loop.val_begin and (done % loop.val_interval == 0 or done == end)
+def unwrapped_model(runner: Runner) -> Any:
+    """Return the model of a runner without the wrapper for distributed training."""
+    return runner.model.module if is_model_wrapper(runner.model) else runner.model
 
 
-def find_checkpoints(folder: Path, patterns: list[str]) -> Iterator[tuple[int, Path]]:
-    """Find checkpoints by their names, without reading them.
-
-    Args:
-        folder: Where they are.
-        patterns: Their names, '{}' in place of the step or epoch, '*' for any characters.
-
-    Yields:
-        The step or epoch of each, and its path.
-    """
-    escaped = [re.escape(p).replace(r'\{\}', r'(\d+)').replace(r'\*', '.+') for p in patterns]
-    for path in folder.glob('*'):
-        match = next(filter(None, (re.fullmatch(regex, path.name) for regex in escaped)), None)
-        if match is not None:
-            yield int(match[1]), path
-
-
-def check_whole(path: Path) -> None:
-    """Check that a checkpoint can be read.
+def _newest(runner: Runner) -> Path | None:
+    """Return the newest checkpoint in the work dir that can be read.
 
     Raises:
-        OSError: The file cannot be opened.
-        ValueError: It is damaged, holds more than weights, or its weights are not finite.
+        ValueError: There are some, and none can be read.
     """
-    try:
-        with ZipFile(path) as file:
-            damaged = file.testzip()
-    except OSError:
-        raise
-    except Exception as error:  # zipfile raises many types of errors for damaged files
-        damaged = repr(error)
-    if damaged:
-        raise ValueError(f'{path} is damaged ({damaged}).')
-    for name, x in load_checkpoint(path).get('state_dict', {}).items():
-        if x.is_floating_point() and not x.isfinite().all():
-            raise ValueError(f'{path} has weights that are not finite ({name}).')
+    matches = [CHECKPOINT.fullmatch(path.name) for path in Path(runner.work_dir).iterdir()]
+    # A regular checkpoint removes those of a preemption, which are therefore newer
+    found = sorted(((m[1] == 'preempted', int(m[2]), m[0]) for m in matches if m), reverse=True)
+    problems = []
+    for *_, name in found:
+        try:
+            load_checkpoint(path := Path(runner.work_dir, name), 'meta')
+            return path
+        except (OSError, ValueError) as error:
+            problems.append(str(error))
+            runner.logger.warning(f'{error} Trying the checkpoint before it.')
+    if problems:
+        raise ValueError(
+            f'None of the checkpoints in {runner.work_dir} can be read. Move them away to start '
+            f'anew. The newest: {problems[0]}'
+        )
+    return None
+
+
+def _choose(runner: Runner, newest: Path | None) -> list:
+    """Decide whether to resume, and from which file to load.
+
+    Raises:
+        ValueError: The work dir has checkpoints, and the run asks for another start.
+    """
+    resume, named = runner._resume, runner._load_from
+    if newest is None:
+        if not resume or named is not None:
+            return [resume, named]
+        runner.logger.warning(f'{runner.work_dir} has no checkpoint to resume; starting anew.')
+        # MMAction2's --resume has replaced load_from of the config
+        config = Config.fromfile(runner.cfg.filename) if runner.cfg.filename else {}
+        return [False, config.get('load_from')]
+    is_meant = named is None or Path(named).resolve() == newest.resolve()
+    if (resume and is_meant) or os.environ.get('SLURM_RESTART_COUNT', '0') not in ('', '0'):
+        return [True, str(newest)]
+    raise ValueError(
+        f'{runner.work_dir} holds a training, whose newest checkpoint is {newest.name}. Continue '
+        'it by --resume without a file, or choose another --work-dir.'
+    )
+
+
+def _recipe(config: Any, name: str = '', root: str = '') -> Iterator[tuple[str, str]]:
+    """Yield what determines a training: texts of values by dotted name, files by their content."""
+    if isinstance(config, Mapping):
+        root = config.get('data_root') or root
+        for key, value in config.items():
+            if key not in IRRELEVANT:
+                yield from _recipe(value, f'{name}.{key}' if name else key, root)
+    elif isinstance(config, list | tuple):
+        for i, value in enumerate(config):
+            yield from _recipe(value, f'{name}.{i}', root)
+    elif config is not None:
+        file = join(root, config) if isinstance(config, str) else ''
+        yield name, file_sha256(file) if isfile(file) else str(config)
+
+
+def follow_schedule(runner: Runner, checkpoint: dict) -> None:
+    """Let the schedules and the optimizer's settings in the config replace those of a checkpoint.
+
+    mmengine restores all from the checkpoint: with more epochs, a finished training would continue
+    with its last learning rate, which is almost 0 after a cosine.
+
+    Args:
+        runner: A runner that has not trained yet.
+        checkpoint: Its contents to be loaded, changed in place.
+    """
+    schedulers: Any = runner.param_schedulers or []
+    counts = {False: checkpoint['meta']['iter'], True: checkpoint['meta']['epoch']}
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', UserWarning)  # of steps without the optimizer
+        for by_epoch, count in counts.items():
+            for scheduler in [s for s in schedulers if s.by_epoch == by_epoch] * count:
+                scheduler.step()
+    checkpoint['param_schedulers'] = [s.state_dict() for s in schedulers]
+    wrapper: Any = runner.optim_wrapper
+    saved = checkpoint['optimizer']
+    groups = [*saved['param_groups'], saved.get('base_param_settings') or {}]
+    wanted = [*wrapper.optimizer.param_groups, wrapper.base_param_settings or {}]
+    for group, settings in zip(groups, wanted, strict=True):
+        for key, value in settings.items():
+            if key in wrapper.optimizer.defaults or key.startswith('initial_'):
+                group[key] = value
+    runner.logger.info('The learning rate follows the config, not the checkpoint.')
 
 
 def _is_foreign(x: object) -> bool:

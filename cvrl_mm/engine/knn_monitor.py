@@ -15,8 +15,8 @@ from ..datasets.seeding import SampleIndex
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
 from ..evaluation.features import encode_clips
 from ..evaluation.knn import leave_one_out, nearest_neighbours, neighbour_hits, voters
+from .checkpoint import unwrapped_model
 from .loops import outlive_signals
-from .runtime import unwrapped_model
 
 RECALLS = (1, 5, 10)
 MIN_VIDEOS, MIN_TO_WARN = 3, 20  # fewer videos do not show a collapse

@@ -1,20 +1,15 @@
 """Load checkpoints without running code from them, and check them before their weights are used."""
 
-import io
 import logging
 import os
-import pickletools
 import re
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
-from urllib.parse import urlparse
-from zipfile import ZipFile
+from typing import Any
 
 import torch
 from mmengine.logging import print_log
-from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.serialization import safe_globals
 
@@ -23,11 +18,6 @@ from ..io import printable
 # Environment variables that torch.load reads if its argument weights_only is not given
 TRUST, DISTRUST = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'
 TRUE = ('1', 'y', 'yes', 'true')  # values by which torch takes them for set
-LARGEST_RATIO = 64  # size of the contents / size of the file; torch does not compress files
-ZIP_MAGIC = b'PK\x03\x04'  # torch takes files that begin with these bytes for zip archives
-LEGACY_PICKLES = 5  # at the start of a file that torch before version 1.6 wrote
-# Instructions of pickle that change a value, which then has no hash or that of its identity
-CHANGES = {'APPEND', 'APPENDS', 'SETITEM', 'SETITEMS', 'ADDITEMS', 'BUILD'}
 NUM_SHOWN = 3
 # What mmengine's log history in a checkpoint is pickled with: by module, names
 HISTORY = {
@@ -37,7 +27,6 @@ HISTORY = {
     'numpy.core.multiarray': ('_reconstruct', 'scalar'),
     'numpy._core.multiarray': ('_reconstruct', 'scalar'),
 }
-_stock_load_checkpoint = Runner.load_checkpoint
 # Fields of a network that weights fit with any value
 STRIDES = (
     *('conv1_stride_s', 'conv1_stride_t', 'pool1_stride_s', 'pool1_stride_t'),
@@ -71,43 +60,16 @@ STAND_INS: list[Any] = [
 def refuse_foreign_code() -> None:
     """Make every later ``torch.load`` of this process and its children load weights only.
 
-    mmengine leaves the choice to torch, except for files from the network, whose code it runs.
-    ``import cvrl_mm`` alone does not call this; the commands and the training configs of this
-    package do. A user who trusts a file sets the environment variable
+    For files from the network, mmengine would run their code. The commands of this package call
+    this; ``import cvrl_mm`` does not. A user who trusts a file sets the environment variable
     ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``.
-
-    When a training is resumed, mmengine would also execute the text ``meta['config']`` of mmcv 1,
-    and later remove the best checkpoint so far, whatever file or folder the resumed one names. It
-    knows downloads by their file name alone; a warning says if there is an earlier one.
     """
-    Runner.load_checkpoint = _load_without_traps  # type: ignore[method-assign]
     if not _trusted():
         os.environ[DISTRUST] = '1'
 
 
 def _trusted() -> bool:
     return os.environ.get(TRUST, '').lower() in TRUE
-
-
-def _load_without_traps(self: Runner, filename: str, *args: Any, **kwargs: Any) -> dict:
-    kept = Path(torch.hub.get_dir(), 'checkpoints', Path(urlparse(str(filename)).path).name)
-    if '://' in str(filename) and kept.is_file():
-        self.logger.warning(
-            f'{filename}: {kept} is used, an earlier download with the same file name.'
-        )
-    checkpoint: Any = _stock_load_checkpoint(self, filename, *args, **kwargs)
-    meta, hub = checkpoint.get('meta'), checkpoint.get('message_hub')
-    if isinstance(meta, dict):
-        meta.pop('config', None)
-    info: Any = hub.get('runtime_info') if isinstance(hub, dict) else None
-    is_own = Path(self.work_dir).resolve() == Path(filename).parent.resolve()
-    for name in [x for x in (info or ()) if isinstance(x, str) and x.startswith('best_ckpt')]:
-        best = Path(self.work_dir, Path(str(info[name])).name)
-        if is_own and best.name.startswith('best_') and best.is_file():
-            info[name] = str(best)
-        else:  # it is not replaced; the score remains the one to exceed
-            del info[name]
-    return checkpoint
 
 
 def load_checkpoint(path: str | Path, map_location: str = 'cpu') -> dict[str, Any]:
@@ -125,112 +87,20 @@ def load_checkpoint(path: str | Path, map_location: str = 'cpu') -> dict[str, An
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: The file contains other objects, is damaged, contains no dict, or declares
-            far more than it holds: compressed data, expanded tensors, or values that repeat others.
+        ValueError: The file contains other objects, is damaged, or contains no dict.
     """
-    size = os.path.getsize(path)
     try:
-        is_bomb = _unpacked_bytes(path) > LARGEST_RATIO * size
-        if not is_bomb:
-            _check_pickles(path)
-            with safe_globals(STAND_INS):
-                loaded = torch.load(path, map_location=map_location, weights_only=not _trusted())
-            is_bomb = _exceeds(loaded, LARGEST_RATIO * size)
+        with safe_globals(STAND_INS):
+            loaded = torch.load(path, map_location=map_location, weights_only=not _trusted())
     except OSError:
         raise
-    except Exception as error:  # torch and zipfile raise many types of errors for invalid files
+    except Exception as error:  # torch raises many types of errors for invalid files
         raise ValueError(_refusal(path, error)) from error
-    if is_bomb:
-        raise ValueError(
-            f'{path} declares far more than a file of {size} bytes can hold; it is damaged or was '
-            'made to exhaust memory.'
-        )
     if not isinstance(loaded, dict):
         raise ValueError(
             f'{path} contains a {type(loaded).__name__}, but a checkpoint is a dict of weights.'
         )
     return loaded
-
-
-def _unpacked_bytes(path: str | Path) -> int:
-    """Return the size of the members of a zip archive, or 0 for a file of another format."""
-    with open(path, 'rb') as file:
-        if file.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
-            return 0
-        with ZipFile(file) as archive:
-            return sum(member.file_size for member in archive.infolist())
-
-
-def _check_pickles(path: str | Path) -> None:
-    with open(path, 'rb') as file:
-        is_zip = file.read(len(ZIP_MAGIC)) == ZIP_MAGIC
-        file.seek(0)
-        if not is_zip:
-            for _ in range(LEGACY_PICKLES):
-                check_pickle(file, os.path.getsize(path))
-            return
-        with ZipFile(file) as archive:
-            for member in archive.infolist():
-                if member.filename.lower().endswith('data.pkl'):
-                    content = archive.read(member)
-                    check_pickle(io.BytesIO(content), len(content))
-
-
-def check_pickle(file: IO[bytes], size: int) -> None:
-    """Refuse a pickle whose loading takes far more steps or memory than its size explains.
-
-    A nested tuple that repeats its parts, as in ``x = (x, x)``, is small, but its hash takes 2**n
-    steps when it is the key of a dict. The same holds for calls that copy a repeated text.
-
-    Args:
-        file: A binary file at the start of the pickle; afterwards it is at the end.
-        size: Size in bytes.
-
-    Raises:
-        ValueError: The values of all instructions together are too large, or this is no pickle.
-    """
-    left = LARGEST_RATIO * (size + 1000)
-    sizes: list[int | None] = []  # of the values on the stack of pickle; None for a mark
-    memo: dict[Any, Any] = {}
-    for instruction, argument, _ in pickletools.genops(file):
-        name, value = instruction.name, 1
-        if name == 'MEMOIZE':
-            memo[len(memo)] = sizes[-1]
-        elif 'PUT' in name:
-            memo[argument] = sizes[-1]
-        elif 'GET' in name:
-            sizes.append(memo[argument])
-        elif name == 'MARK':
-            sizes.append(None)
-        else:
-            for slot in reversed(instruction.stack_before):
-                if slot is pickletools.stackslice:
-                    while sizes[-1] is not None:
-                        value += sizes.pop() or 0
-                else:
-                    value += sizes.pop() or 0
-            value += len(argument) if isinstance(argument, (str, bytes, bytearray)) else 0
-            left -= value
-            if left < 0:
-                raise ValueError('its values repeat others too often')
-            sizes += [1 if name in CHANGES else value] * len(instruction.stack_after)
-
-
-def _exceeds(loaded: object, limit: int) -> bool:
-    """Return whether nested values need more bytes; repeated ones count each time."""
-    size, pending = 0, [loaded]
-    while pending and size <= limit:
-        value = pending.pop()
-        if isinstance(value, Tensor):
-            size += value.numel() * value.element_size()
-        elif isinstance(value, (str, bytes)):
-            size += len(value)
-        elif isinstance(value, (Mapping, list, tuple, set)):
-            size += LARGEST_RATIO * len(value)  # a value takes at least a byte of the file
-            if size <= limit:
-                pending.extend(value)
-                pending.extend(value.values() if isinstance(value, Mapping) else ())
-    return size > limit
 
 
 def _refusal(path: str | Path, error: Exception) -> str:
@@ -313,54 +183,56 @@ def check_fit(
             shape, or belong to a larger network; or the checkpoint was trained with a different
             padding of ``R3DSlow``.
     """
-    given: Any = checkpoint
-    meta: Any = {}
-    if isinstance(checkpoint, Mapping):
-        given, meta = checkpoint.get('state_dict', checkpoint), checkpoint.get('meta') or {}
+    given, meta = checkpoint.get('state_dict', checkpoint), checkpoint.get('meta') or {}
     are_dicts = isinstance(given, Mapping) and isinstance(meta, Mapping)
     if not are_dicts or not all(isinstance(key, str) for key in given):
         raise CheckpointMisfitError(
             f'{name} is not a checkpoint: a dict with state_dict, a dict of named weights, and '
             'optionally meta, a dict.'
         )
-    held = {k: v for k, v in _below_prefix(given, prefix).items() if isinstance(v, Tensor)}
     wanted = {k: v for k, v in module.state_dict().items() if not is_counter(k)}
-    children = {child for child, _ in module.named_children()}
-
-    missing = [key for key in wanted if key not in held]
-    reshaped = [
-        f'{key} {tuple(held[key].shape)} instead of {tuple(value.shape)}'
-        for key, value in wanted.items()
-        if key in held and held[key].shape != value.shape
-    ]
-    foreign = [
-        key
-        for key in held
-        if key not in wanted and key.split('.')[0] in children and not is_counter(key)
-    ]
-    fitting = len(wanted) - len(missing) - len(reshaped)
-    if fitting == 0 if partly else missing or reshaped or foreign:
-        kinds = {'missing': missing, 'of a different shape': reshaped, 'unexpected': foreign}
+    faults = _compare(wanted, _below_prefix(given, prefix))
+    unfit = len(faults['missing']) + len(faults['of a different shape'])
+    if unfit == len(wanted) if partly else any(faults.values()):
         raise CheckpointMisfitError(
-            f'{name} does not fit {type(module).__name__}: {fitting} of {len(wanted)} '
+            f'{name} does not fit {type(module).__name__}: {len(wanted) - unfit} of {len(wanted)} '
             f'tensors would be loaded with prefix={prefix!r}. '
-            + ' '.join(f'{len(k)} {kind}: {first_names(k)}.' for kind, k in kinds.items() if k)
+            + ' '.join(f'{len(k)} {kind}: {first_names(k)}.' for kind, k in faults.items() if k)
             + f' The checkpoint starts with {first_names(list(given))}; '
             'check the prefix, depth and width.'
         )
+    _check_description(module, meta, name)
+
+
+def _compare(wanted: Mapping[str, Tensor], given: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return what is wrong with weights, by kind."""
+    held = {k: v for k, v in given.items() if isinstance(v, Tensor) and not is_counter(k)}
+    parts = {key.split('.')[0] for key in wanted}  # children of the network that have weights
+    return {
+        'missing': [key for key in wanted if key not in held],
+        'of a different shape': [
+            f'{key} {tuple(held[key].shape)} instead of {tuple(value.shape)}'
+            for key, value in wanted.items()
+            if key in held and held[key].shape != value.shape
+        ],
+        'unexpected': [k for k in held if k not in wanted and k.split('.')[0] in parts],
+    }
+
+
+def _check_description(module: nn.Module, meta: Mapping[str, Any], name: str) -> None:
+    """Compare the padding and the strides, which weights do not show, with those of a network."""
     told = padding_of(meta)
     networks: Any = [x for x in module.modules() if hasattr(x, 'paddings')]
-    paddings = [network.padding for network in networks]
-    if not paddings and told == 'tf_same':  # other networks pad as PyTorch does
-        paddings = ['symmetric']
+    # other networks pad as PyTorch does
+    paddings = [x.padding for x in networks] or ['symmetric'] * (told == 'tf_same')
     if told is not None and any(padding != told for padding in paddings):
         raise CheckpointMisfitError(
             f'{name} was trained with padding={reprlib.repr(told)}, but this '
             f'{type(module).__name__} has {paddings[0]!r}, which gives wrong features; set '
             'model.backbone to an R3DSlow with the padding of the checkpoint.'
         )
-    described = meta.get('backbone')
-    for field in STRIDES if isinstance(described, Mapping) else ():
+    described = meta.get('backbone') or {}
+    for field in STRIDES:
         value = _listed(described.get(field))
         if value is not None and any(value != _listed(getattr(n, field, value)) for n in networks):
             print_log(

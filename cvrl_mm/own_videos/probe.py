@@ -9,9 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..cli import read_config
+from ..cli import print_warnings_only, read_config
 from ..datasets.lists import read_labels
-from ..engine.runtime import print_warnings_only
 from .folder import AFTER, AGAIN, BEFORE, Trained, encode_videos, read_encoders
 from .inspect import MIN_CLASS_VIDEOS, find_copies
 from .report import Measure, classify, split_in_folds, verdict

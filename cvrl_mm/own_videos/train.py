@@ -27,9 +27,8 @@ from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 from rich.console import Console
 
-from ..cli import read_config
+from ..cli import print_warnings_only, read_config
 from ..datasets.lists import gather_videos
-from ..engine.runtime import print_warnings_only
 from ..evaluation.encoder import load_encoder
 from ..io import cores_per_process, locked, printable, progress, replacing, usable_cores
 from ..models import R3DSlow

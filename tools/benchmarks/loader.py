@@ -29,8 +29,7 @@ from rich.table import Table
 
 import cvrl_mm
 from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
-from cvrl_mm.cli import plain_errors
-from cvrl_mm.engine.runtime import print_warnings_only
+from cvrl_mm.cli import plain_errors, print_warnings_only
 from cvrl_mm.io import progress
 from cvrl_mm.preparation.repack import RepackSettings, repack_video
 

@@ -1,22 +1,20 @@
-"""Mixed precision, checks and logs of the loss, output on the terminal, and the bare model."""
+"""The loss: mixed precision, a stop if it is not finite, and a log of weight decay."""
 
-import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from mmengine.device import get_device
 from mmengine.hooks import Hook
-from mmengine.logging import MMLogger
-from mmengine.model import is_model_wrapper
 from mmengine.optim import OptimWrapper
 from mmengine.registry import HOOKS, OPTIM_WRAPPERS
 from mmengine.runner import Runner
 from mmengine.runner.amp import autocast
 from torch import Tensor, nn
+
+from .bad_videos import samples_of
 
 
 @OPTIM_WRAPPERS.register_module()
@@ -84,24 +82,3 @@ class RegularizationLossHook(Hook):
         ]
         total = torch.stack(penalties).sum() if penalties else torch.zeros(())
         runner.message_hub.update_scalar('train/regularization_loss', total)
-
-
-def samples_of(data_batch: object) -> list:
-    """Return the data samples of a batch from the loader; empty if it has none."""
-    return data_batch.get('data_samples', []) if isinstance(data_batch, dict) else []
-
-
-def print_warnings_only(logger: logging.Logger | None = None) -> None:
-    """Print only warnings of a logger on the terminal; its log file contains all messages.
-
-    Args:
-        logger: Logger of a runner. Default: mmengine's, in a program without a runner.
-    """
-    for handler in (logger or MMLogger.get_current_instance()).handlers:
-        if type(handler) is logging.StreamHandler:
-            handler.setLevel(max(logging.WARNING, handler.level))  # higher on ranks above 0
-
-
-def unwrapped_model(runner: Runner) -> Any:
-    """Return the model of a runner without the wrapper for distributed training."""
-    return runner.model.module if is_model_wrapper(runner.model) else runner.model

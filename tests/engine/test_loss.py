@@ -1,14 +1,11 @@
-import logging
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 import torch
-from mmengine.logging import MMLogger
 from mmengine.registry import OPTIM_WRAPPERS
 from mmengine.structures import BaseDataElement
 
-from cvrl_mm.engine import runtime
+from cvrl_mm.engine import loss as losses
 from tests.toy import ToyModel, toy_runner
 
 
@@ -16,7 +13,7 @@ from tests.toy import ToyModel, toy_runner
 def test_casts_the_forward_pass_on_an_accelerator_and_keeps_float32_weights(
     device: str, dtype: torch.dtype, monkeypatch
 ):
-    monkeypatch.setattr(runtime, 'get_device', lambda: device)
+    monkeypatch.setattr(losses, 'get_device', lambda: device)
     layer = torch.nn.Linear(4, 2)
     wrapper = OPTIM_WRAPPERS.build(
         dict(type='AutocastOptimWrapper', optimizer=torch.optim.SGD(layer.parameters(), lr=0.1))
@@ -81,17 +78,3 @@ def test_logs_half_the_decay_times_the_squared_norm_of_kernels(weight_decay, tmp
     squared = run.model.layer.weight.square().sum().item()
     assert history.current() == pytest.approx(weight_decay / 2 * squared, rel=1e-6)
     assert len(history.data[0]) == 4
-
-
-def test_warnings_only_are_on_the_terminal(tmp_path: Path, capfd):
-    logger = MMLogger(uuid4().hex, log_file=str(tmp_path / 'a.log'), log_level='INFO')
-    runtime.print_warnings_only(logger)
-    logger.info('usual')
-    logger.warning('severe')
-    terminal = next(h for h in logger.handlers if type(h) is logging.StreamHandler)
-    terminal.setLevel(logging.ERROR)  # as mmengine does on ranks above 0
-    runtime.print_warnings_only(logger)
-    logger.warning('once per rank')
-    printed = ''.join(capfd.readouterr())
-    assert 'severe' in printed and 'usual' not in printed and 'once per rank' not in printed
-    assert 'usual' in (tmp_path / 'a.log').read_text()
