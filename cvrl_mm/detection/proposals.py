@@ -4,12 +4,12 @@ Such a file is a pickled dict ``{'VIDEO,TTTT': array}``. TTTT is the second of t
 digits. Each row of the array is a person, ``x1, y1, x2, y2[, score]``, as fractions of the frame.
 """
 
+import codecs
 import io
 import pickle
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,97 +18,22 @@ from ..io import printable
 TOLERANCE = 0.1  # of coordinates beyond the border of the frame; pixels are beyond it
 
 
-class _DType:
-    """Stands for ``numpy.dtype``, and accepts only types of numbers."""
-
-    def __init__(self, name: str, *flags: object) -> None:
-        if not re.fullmatch('[fiu][1248]', name):
-            raise pickle.UnpicklingError(f'it has an array of type {name!r}')
-        self.dtype = np.dtype(name)
-
-    def __setstate__(self, state: tuple) -> None:
-        self.dtype = self.dtype.newbyteorder(state[1].replace('|', '='))
-
-
-class _Array:
-    """Stands for ``numpy.ndarray``, whose state is read here and not by numpy."""
-
-    def __init__(self, *arguments: object) -> None:
-        self.value = np.zeros((0, 5))
-
-    def __setstate__(self, state: tuple) -> None:
-        _, shape, dtype, is_fortran, content = state
-        if isinstance(content, str):  # written by Python 2
-            content = content.encode('latin1')
-        order: Literal['F', 'C'] = 'F' if is_fortran else 'C'
-        self.value = np.frombuffer(content, dtype.dtype).reshape(shape, order=order)
-
-
-def _from_buffer(content: bytes, dtype: _DType, shape: tuple, order: str) -> _Array:
-    array = _Array()
-    array.__setstate__((1, shape, dtype, order == 'F', content))
-    return array
-
-
-# All that a file can call, whatever the module that it names
-_STAND_INS: dict[str, Any] = dict(
-    ndarray=_Array,
-    dtype=_DType,
-    _reconstruct=_Array,
-    _frombuffer=_from_buffer,
-    bytes=lambda: b'',
+# All that a file can call, by the names in it: modules differ between versions of Python and numpy
+_CALLABLES: dict[str, Any] = dict(
+    ndarray=np.ndarray,
+    dtype=np.dtype,
+    _reconstruct=np.zeros(0).__reduce_ex__(2)[0],
+    _frombuffer=np.zeros(0).__reduce_ex__(5)[0],
+    encode=codecs.encode,  # how protocols 0 to 2 store bytes
+    bytes=bytes,
 )
 
 
-# In Python, as the C implementation allocates memory for the largest index that a file names
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]
-    # Without sets, and with names as the only keys: hashes of nested tuples can take 2**n steps
-    stack: list[Any]
-    metastack: list[list[Any]]
-    pop_mark: Callable[[], list[Any]]
-    dispatch: ClassVar[dict[int, Any]] = {
-        code: load
-        for code, load in pickle._Unpickler.dispatch.items()
-        if bytes([code]) not in (pickle.FROZENSET, pickle.ADDITEMS)
-    }
-
-    def __init__(self, file: IO[bytes], num_bytes: int) -> None:
-        super().__init__(file, encoding='latin1')
-        self.left = num_bytes  # that calls of encode may still copy
-
-    def find_class(self, module: str, name: str) -> object:
-        if name == 'encode':  # how protocols 0 to 2 store bytes
-            return self._encode
-        if name not in _STAND_INS:
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if name not in _CALLABLES:
             raise pickle.UnpicklingError(f'it asks for {module}.{name}')
-        return _STAND_INS[name]
-
-    def _encode(self, text: str, encoding: str) -> bytes:
-        self.left -= len(text)
-        if self.left < 0:
-            raise pickle.UnpicklingError('it repeats a text too often')
-        return text.encode('latin1')
-
-    def _add_to_dict(self) -> None:
-        items = self.pop_mark()
-        if not all(isinstance(key, str) for key in items[::2]):
-            raise pickle.UnpicklingError('it has keys that are no names')
-        self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
-
-    def _add_item(self) -> None:
-        self.metastack.append(self.stack[:-2])
-        self.stack = self.stack[-2:]
-        self._add_to_dict()
-
-    def _make_dict(self) -> None:
-        self.metastack[-1].append({})
-        self._add_to_dict()
-
-    dispatch |= {
-        pickle.SETITEMS[0]: _add_to_dict,
-        pickle.SETITEM[0]: _add_item,
-        pickle.DICT[0]: _make_dict,
-    }
+        return _CALLABLES[name]
 
 
 def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
@@ -126,11 +51,8 @@ def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
     """
     content = io.BytesIO(Path(path).read_bytes())
     try:
-        num_bytes = content.getbuffer().nbytes
-        loaded = _Unpickler(content, num_bytes).load()
-        if sum(boxes.value.size for boxes in loaded.values()) > num_bytes:
-            raise ValueError('it repeats an array too often')
-        return {key: _check(key, boxes.value) for key, boxes in loaded.items()}
+        loaded = _Unpickler(content, encoding='latin1').load()
+        return {key: _check(key, boxes) for key, boxes in loaded.items()}
     except Exception as error:  # a damaged file causes any
         raise ValueError(
             f'{path} is not a pickled dict from "VIDEO,TTTT" to arrays (N, 4) or (N, 5): '
@@ -149,6 +71,8 @@ def save_proposals(proposals: dict[str, np.ndarray], path: str | Path) -> None:
 
 
 def _check(key: str, boxes: np.ndarray) -> np.ndarray:
+    if not isinstance(boxes, np.ndarray):
+        raise ValueError(f'{key!r} has no array')
     boxes = np.asarray(boxes, np.float32)
     if not boxes.size:
         boxes = np.zeros((0, 5), np.float32)

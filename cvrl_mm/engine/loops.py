@@ -46,6 +46,7 @@ class _Seeded(BaseLoop):
         signals: The signals to end that this process has received, see :func:`noted_signals`.
 
     Raises:
+        TypeError: The runner is not mmengine's ``Runner``.
         ValueError: The loader has a batch sampler of its own, or no batch.
     """
 
@@ -56,6 +57,10 @@ class _Seeded(BaseLoop):
     def __init__(
         self, runner: Runner, dataloader: DataLoader | dict, *args: Any, **kwargs: Any
     ) -> None:
+        if not isinstance(runner, Runner):
+            raise TypeError(
+                f'Seeded loops need the Runner of mmengine, not {type(runner).__name__}.'
+            )
         BaseLoop.__init__(self, runner, dataloader)  # builds the loader
         if not any(isinstance(hook, BadVideosHook) for hook in runner.hooks):
             runner.register_hook(BadVideosHook())  # the dataset replaces unreadable videos

@@ -3,21 +3,19 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from mmengine.hooks import EMAHook, Hook
 from mmengine.runner import Runner
+from mmengine.runner._flexible_runner import FlexibleRunner
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from cvrl_mm.engine.loops import copied_ahead, outlive_signals
+from cvrl_mm.engine.loops import outlive_signals
 from tests.pretraining import counted_in_steps, small_config
 from tests.processes import exit_codes, start
-from tests.ranks import run_ranks
 from tests.toy import ToyData, ToyModel, toy_runner
 
 
@@ -175,6 +173,19 @@ def test_the_next_epoch_is_loaded_ahead_before_an_epoch_ends(tmp_path: Path):
     assert not multiprocessing.active_children()
 
 
+def test_another_runner_is_refused(tmp_path: Path):
+    run = FlexibleRunner(
+        ToyModel(),
+        work_dir=str(tmp_path),
+        train_dataloader=dict(dataset=ToyData(8), batch_size=4),
+        train_cfg=dict(type='SeededEpochLoop', max_epochs=1),
+        optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.1)),
+        experiment_name=tmp_path.name,
+    )
+    with pytest.raises(TypeError, match='FlexibleRunner'):
+        run.train()
+
+
 # Signals (those to a training: tests/test_resume.py)
 
 
@@ -197,101 +208,28 @@ def test_a_second_interrupt_ends_at_once(tmp_path: Path):
     assert not list(tmp_path.glob('*.pth'))
 
 
-def test_an_interrupted_validation_is_repeated_with_other_steps_per_epoch(tmp_path: Path):
-    run = validating(runner(tmp_path))
-    scores = iter([dict(score=0.5)])
-    run.val_loop.evaluator.evaluate = lambda _: next(scores)
-    with pytest.raises(StopIteration):
-        run.train()
-    run.call_hook('after_run')  # the process has ended
-    resumed = runner(tmp_path, 2, validated := Validated(), batch_size=8, resume=True)
-    validating(resumed).train()
-    assert validated.steps == [2]
-
-
-class Validated(Hook):
-    def __init__(self) -> None:
-        self.steps: list[int] = []
-
-    def after_val_epoch(self, runner: Runner, metrics: object = None) -> None:
-        self.steps.append(runner.iter)
-
-
-def validating(run: Runner, **sampler: object) -> Runner:
+def validating(run: Runner) -> Runner:
     loader = dict(dataset=ToyData(9), batch_size=4, num_workers=0)
     run._val_dataloader = dict(loader, sampler=dict(type='DefaultSampler', shuffle=False))
-    run._val_dataloader['sampler'].update(sampler)
     run._val_dataloader['collate_fn'] = dict(type='default_collate')
     run._val_loop, run._val_evaluator = dict(type='ValLoop'), []
     run.model.val_step = lambda data: [0]
     return run
 
 
-def test_a_validation_that_is_in_the_checkpoint_is_not_repeated(tmp_path: Path):
-    """ReduceOnPlateauLR counts it; the best score is a NumPy number."""
-    plateau = dict(type='ReduceOnPlateauLR', monitor='score', rule='greater', patience=0)
-    hook = dict(type='AtomicCheckpointHook', interval=1, save_best='score', rule='greater')
-    settings = dict(param_scheduler=[plateau], default_hooks=dict(checkpoint=hook))
-    for begun, expected in ((0, [2, 4, 6]), (1, [4, 6]), (2, [6]), (3, [])):
-        for later in range(begun + 1, 4):
-            (tmp_path / f'epoch_{later}.pth').unlink(missing_ok=True)
-        run = validating(runner(tmp_path, 3, validated := Validated(), **settings, resume=True))
-        scores = {2: 0.5, 4: 0.4, 6: 0.3}
-        run.val_loop.evaluator.evaluate = lambda _, run=run, scores=scores: dict(
-            score=np.float64(scores[run.iter])
-        )
-        run.train()
-        assert validated.steps == expected
-        assert run.optim_wrapper.get_lr()['lr'] == [pytest.approx(0.01)]
-        written = (tmp_path / 'epoch_3.pth').stat().st_mtime_ns
-        run.val()  # of other weights, for example
-        assert (tmp_path / 'epoch_3.pth').stat().st_mtime_ns == written
-
-
 def end_while_validating(folder: Path, *hooks: Hook) -> None:
     class Terminate(Hook):
         def before_val_iter(self, runner: Runner, batch_idx: int, *args, **kwargs) -> None:
             if runner.epoch == 1 and batch_idx == 1:
-                (folder / 'preempted_9.pth').touch()  # as if there were fewer ranks now
                 os.kill(os.getpid(), signal.SIGTERM)
 
     validating(runner(folder, 2, Terminate(), *hooks)).train()
 
 
-def test_a_validation_is_left_and_made_up_for(tmp_path: Path):
-    assert exit_codes([start(end_while_validating, tmp_path)]) == [75]
-    assert [path.name for path in tmp_path.glob('preempted*')] == ['preempted_2.pth']
-    resumed = runner(tmp_path, 2, validated := Validated(), resume=True)
-    validating(resumed).train()
-    assert (resumed.epoch, resumed.iter, validated.steps) == (2, 4, [2, 4])
-
-
-def validate_unequal_parts(folder: Path) -> int:
-    run = runner(folder, 2)
-    validating(run, round_up=False).train()
-    return run.epoch
-
-
-def test_ranks_may_validate_unequal_parts(tmp_path: Path):
-    assert run_ranks(validate_unequal_parts, 2, tmp_path, tmp_path) == [2, 2]
-
-
-def test_a_resumed_training_validates_where_it_is_due(tmp_path: Path):
-    loop = dict(type='SeededIterLoop', max_iters=4, val_interval=2)
-    hooks = dict(checkpoint=dict(type='AtomicCheckpointHook', by_epoch=False, interval=1))
-    settings = dict(train_cfg=loop, default_hooks=hooks, resume=True)
-    runner(tmp_path, **{**settings, 'resume': False}).train()
-    for begun, expected in ((4, [4]), (3, [4]), (2, [2, 4]), (1, [2, 4])):
-        for later in range(begun + 1, 5):
-            (tmp_path / f'iter_{later}.pth').unlink()
-        validating(runner(tmp_path, 2, validated := Validated(), **settings)).train()
-        assert validated.steps == expected
-
-
-def test_a_validation_of_averaged_weights_is_not_left(tmp_path: Path):
-    """The checkpoint would have the averaged weights in the place of those that are trained."""
+def test_a_signal_in_a_validation_ends_the_run_after_the_next_step(tmp_path: Path):
+    """Averaged weights, which EMAHook exchanges during a validation, are not saved for others."""
     assert exit_codes([start(end_while_validating, tmp_path, EMAHook())]) == [75]
-    assert (tmp_path / 'preempted_3.pth').is_file()
+    assert [path.name for path in tmp_path.glob('preempted*')] == ['preempted_3.pth']
 
 
 def end_a_pool(folder: Path) -> None:
@@ -356,30 +294,3 @@ def load_and_terminate(folder: Path) -> None:
 def test_workers_end_only_after_a_signal_of_their_parent(tmp_path: Path):
     assert exit_codes([start(load_and_terminate, tmp_path)]) == [0]
     assert (tmp_path / 'worker_0').exists()
-
-
-def test_each_batch_is_copied_while_the_step_before_runs(monkeypatch: pytest.MonkeyPatch):
-    class Stream:
-        """Also stands for the event that it records."""
-
-        def record_event(self) -> 'Stream':
-            return self
-
-        def wait(self) -> None: ...
-
-        def synchronize(self) -> None: ...
-
-    def to(x: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
-        log.append(f'copy {int(x)}')
-        return x
-
-    log: list[str] = []
-    monkeypatch.setattr(torch.cuda, 'is_available', lambda: True)
-    monkeypatch.setattr(torch.cuda, 'Stream', Stream)
-    monkeypatch.setattr(torch.cuda, 'current_stream', Stream)
-    monkeypatch.setattr(torch.cuda, 'stream', lambda stream: nullcontext())
-    monkeypatch.setattr(torch.Tensor, 'to', to)
-    monkeypatch.setattr(torch.Tensor, 'record_stream', lambda x, stream: None)
-    for batch in copied_ahead(dict(inputs=torch.tensor(i)) for i in range(3)):
-        log.append(f'step {int(batch["inputs"])}')
-    assert log == ['copy 0', 'copy 1', 'step 0', 'copy 2', 'step 1', 'step 2']
