@@ -12,7 +12,7 @@ from mmengine.config import Config
 import cvrl_mm  # noqa: F401  registers the transforms
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / 'README.md', ROOT / 'configs' / 'README.md', *(ROOT / 'docs').rglob('*.md')]
+PAGES = [*ROOT.glob('*.md'), ROOT / 'configs' / 'README.md', *(ROOT / 'docs').rglob('*.md')]
 BLOCK = re.compile(r'^ *```(\w*)\n(.*?)^ *```', re.M | re.S)
 PATH = re.compile(r'(?<![\w/.-])((?:tools|configs|docs|tests|cvrl_mm)/[\w/.-]*\w)(?![\w*{])')
 pages = pytest.mark.parametrize('page', PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -78,6 +78,8 @@ def test_configs_and_their_keys_exist(page: Path, tmp_path: Path):
             for key in word.partition('=')[0].split('.')[:-1]:
                 node = node[int(key)] if key.isdigit() else node.get(key)
                 assert node is not None, word
+    if page.name == 'extend.md':
+        return  # its configs need its code: tests/docs/test_extend.py
     blocks = BLOCK.findall(page.read_text(encoding='utf-8'))
     for text in (body for kind, body in blocks if kind == 'python' and '_base_ = ' in body):
         (tmp_path / 'leaf.py').write_text(text.replace("'configs/", f"'{ROOT}/configs/"))
