@@ -20,8 +20,6 @@ from .weights import STAND_INS, check_pretrained
 
 # Standard deviation of a standard normal distribution truncated at -2 and 2.
 TRUNCATED_STD = 0.87962566103423978
-# Blocks per stage; 36 in R3D-152. Bounds the network that the description in a checkpoint asks for
-LARGEST_STAGE = 100
 
 
 @MODELS.register_module()
@@ -171,26 +169,21 @@ class R3DSlow(ResNet3dSlowOnly):
         super().train(mode)
         return self
 
-    def init_weights(self, pretrained: str | None = None) -> None:
+    def init_weights(self) -> None:
         """Initialise as the released code does, then load the checkpoint of ``init_cfg``.
 
         Convolutions: a normal distribution truncated at two standard deviations and scaled to
         a standard deviation of 1/sqrt(fan_in), as TensorFlow's ``VarianceScaling``. Batch norm:
         scale 1 and shift 0.
 
-        Args:
-            pretrained: A checkpoint, as in MMAction2's backbones; overrides
-                ``self.pretrained``.
-
         Raises:
             CheckpointMisfitError: The checkpoint of an ``init_cfg`` of type ``Pretrained`` does
                 not hold exactly the weights of this network.
         """
-        super().init_weights(pretrained)
-        if self.pretrained is None:
-            for module in self.modules():
-                if isinstance(module, nn.Conv3d):
-                    truncated_normal_(module.weight)
+        super().init_weights()
+        for module in self.modules():
+            if isinstance(module, nn.Conv3d):
+                truncated_normal_(module.weight)
         if self.init_cfg:
             for cfg in self.init_cfg if isinstance(self.init_cfg, list) else [self.init_cfg]:
                 if type_name(cfg) in ('Pretrained', 'PretrainedInit'):
@@ -210,10 +203,10 @@ class R3DSlow(ResNet3dSlowOnly):
             raise ValueError(f'padding must be one of {R3DSlow.paddings}, got {padding!r}.')
         if padding == 'tf_same' and 'conv_cfg' in kwargs:
             raise ValueError("padding='tf_same' sets its own conv_cfg; leave conv_cfg out.")
-        blocks = kwargs.get('stage_blocks') or (1,)
-        if not isinstance(blocks, Sequence) or not set(blocks) <= set(range(1, LARGEST_STAGE + 1)):
+        if kwargs.get('pretrained'):  # MMAction2 would load those names that fit, often none
             raise ValueError(
-                f'stage_blocks must be numbers from 1 to {LARGEST_STAGE}; got {blocks!r:.80}.'
+                f'pretrained={kwargs["pretrained"]!r}: use init_cfg=dict(type="Pretrained", '
+                'checkpoint=…, prefix="backbone."), for image networks after cvrl convert inflate.'
             )
 
     def _check_recompute(self) -> None:
