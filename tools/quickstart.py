@@ -21,6 +21,7 @@ from rich.progress import track
 from rich.table import Table
 
 from cvrl_mm.cli import plain_errors, print_warnings_only
+from cvrl_mm.evaluation.encoder import calibrate
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.knn import NUM_NEIGHBOURS
 from cvrl_mm.evaluation.linear_probe import frozen_accuracy
@@ -126,10 +127,15 @@ def evaluate(config: Config, checkpoint: str) -> dict[str, dict[str, float]]:
         loader.dataset.ann_file = str(Path(loader.dataset.ann_file).with_name(f'{split}.txt'))
         clips = track(Runner.build_dataloader(loader), f'{split} clips', console=console)
         batches[split] = list(clips)
-    networks = {'untrained': None, 'pre-trained by CVRL': checkpoint}
+    untrained = build_recognizer(config)
+    calibrate(config, untrained)
+    networks = {
+        'untrained': untrained,
+        'pre-trained by CVRL': build_recognizer(config, checkpoint),
+    }
     return {
-        name: frozen_accuracy(build_recognizer(config, weights), batches['train'], batches['test'])
-        for name, weights in networks.items()
+        name: frozen_accuracy(network, batches['train'], batches['test'])
+        for name, network in networks.items()
     }
 
 

@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from mmaction.models import BaseRecognizer
 from mmaction.registry import TRANSFORMS
 from mmengine.config import Config
 from mmengine.logging import print_log
+from mmengine.runner import Runner
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.data import DataLoader
 
 from ..convert.description import PREFIX, ClipInput, architecture_of, build_backbone
 from ..convert.export import extract_backbone
@@ -23,9 +27,12 @@ from ..convert.files import locate_weights, save_weights
 from ..convert.inflate import INFLATED
 from ..datasets.reader import UnreadableVideoError, VideoFile
 from ..datasets.sampling import ClipSample, varying_times
+from ..datasets.seeding import SeededBatches
 from ..io import one_line
 from ..models.backbone import global_average_pool
 from .features import UNTRAINED, build_recognizer
+
+CALIBRATION_STEPS = 20  # about as many as a running average with momentum 0.1 remembers
 
 
 class CropFrames:
@@ -330,7 +337,9 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
         checkpoint: A ``.safetensors`` or ``.pth`` file (converted, or a training checkpoint), a
             folder with ``encoder.safetensors`` or ``encoder.pth``, an ``https://`` address,
             or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub with such a file.
-            ``'untrained'`` builds the encoder of the config with random weights.
+            ``'untrained'`` builds the encoder of the config with random weights and the batch norm
+            statistics of its initialisation (mean 0, variance 1). Training replaces these even if
+            it changes no weight; :func:`calibrate` gives those of training clips.
         config: A config, or its path, from which the normalisation (``model.data_preprocessor``)
             and the clips (pipelines) are read and, for weights files that do not describe it, the
             backbone (``model.backbone``).
@@ -373,3 +382,39 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
     clip_input = ClipInput.from_dict(meta.setdefault('input', {}))
     backbone = build_backbone(meta['backbone'], found, str(checkpoint))
     return Encoder(backbone, clip_input, meta).eval()
+
+
+@torch.no_grad()
+def calibrate(config: Config, *models: BaseRecognizer) -> None:
+    """Replace the running statistics of batch norm by those of training clips.
+
+    The clips are those of the first 20 steps of the training of ``config``, augmented as there, and
+    each batch is normalised by itself, as in training. No weight changes. Networks that are
+    calibrated together differ by their weights alone: one that was trained with a learning rate of
+    zero equals the untrained one.
+
+    Args:
+        config: Config with ``train_dataloader`` and ``randomness.seed``.
+        models: Recognizers on one device; they are left in evaluation mode.
+    """
+    seed = config.get('randomness', {}).get('seed') or 0
+    loader = Runner.build_dataloader(config.train_dataloader, seed)  # other ranks need not call
+    batches = SeededBatches(loader.sampler, loader.batch_size, drop_last=True)
+    batches.seed, batches.num_steps = seed, CALIBRATION_STEPS
+    workers, collate = loader.num_workers, loader.collate_fn
+    loader = DataLoader(
+        loader.dataset, batch_sampler=batches, num_workers=workers, collate_fn=collate
+    )
+    norms = [x for model in models for x in model.modules() if isinstance(x, _BatchNorm)]
+    moments = [norm.momentum for norm in norms]
+    for model in models:
+        model.eval()
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.train().momentum = None  # a mean over all batches
+    for batch in loader:
+        for model in models:
+            inputs = model.data_preprocessor(batch, training=True)['inputs']
+            model.extract_feat(inputs, stage='backbone')
+    for norm, momentum in zip(norms, moments, strict=True):
+        norm.eval().momentum = momentum

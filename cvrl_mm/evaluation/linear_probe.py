@@ -74,9 +74,6 @@ def frozen_accuracy(
 ) -> dict[str, float]:
     """Classify test videos by the features of a backbone in evaluation mode.
 
-    The batch norm statistics of an untrained network are kept as initialised. Replacing them by
-    those of the training videos lowered its accuracy on generated videos.
-
     Returns:
         Top-1 accuracy of a ``linear`` probe, from 0 to 1, and the result of
         :func:`neighbour_report`.

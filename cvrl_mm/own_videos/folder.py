@@ -17,10 +17,9 @@ from mmengine.config import Config
 from mmengine.logging import print_log
 from torch import Tensor
 
-from ..convert.description import architecture_of
 from ..convert.files import NAMES
 from ..datasets.lists import gather_videos, read_lines, read_video_list
-from ..evaluation.encoder import Encoder, load_encoder
+from ..evaluation.encoder import Encoder, calibrate, load_encoder
 from ..evaluation.extraction import VideoClips
 from ..evaluation.features import FeatureStore, build_recognizer, read_arrays
 from ..io import file_sha256, file_stamp, printable, read_json, replacing
@@ -30,6 +29,7 @@ from .plan import Options
 COMMAND = 'command.json'
 FEATURES = 'features.npz'
 BEFORE, AFTER = 'before training', 'after training'
+ENCODERS = {BEFORE: 'start.safetensors', AFTER: 'encoder.safetensors'}
 AGAIN = 'Remove report.md; then cvrl pretrain --out {} writes the results (again).'
 NUM_CLIPS = 4  # per video, evenly spaced
 BATCH_VIDEOS = 4
@@ -295,17 +295,31 @@ def describe_failed(failed: Mapping[str, str], total: int) -> str:
     return ''
 
 
-def read_encoders(cfg: Config, checkpoint: Path) -> dict[str, Encoder]:
-    """Load the encoder of a training before and after it.
+def write_encoders(folder: Path, cfg: Config, checkpoint: Path) -> None:
+    """Write the encoder of a training before and after it.
+
+    Both have the batch norm statistics of the same training clips (:func:`.calibrate`), because a
+    training changes these even if it learns nothing.
 
     Args:
+        folder: Output folder.
         cfg: Config of the training.
         checkpoint: The weights after the training, with a description of the clips.
     """
-    trained = load_encoder(checkpoint)  # the config may have been edited since
-    meta = dict(backbone=architecture_of(cfg.model.backbone.to_dict()))
-    started = Encoder(build_recognizer(cfg).backbone, trained.clip_input, meta).eval()
-    return {BEFORE: started, AFTER: trained}
+    device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    models = [build_recognizer(cfg, weights).to(device) for weights in (None, checkpoint)]
+    cfg.train_dataloader.dataset.max_missing = 0.5  # a report needs more than half
+    calibrate(cfg, *models)
+    trained = load_encoder(checkpoint)  # its clips: the config may have been edited since
+    trained.meta.pop('cfg', None)  # it is beside the encoder, and has the user's paths
+    metas = dict(backbone=trained.meta['backbone']), trained.meta
+    for model, meta, name in zip(models, metas, ENCODERS.values(), strict=True):
+        Encoder(model.backbone, trained.clip_input, meta).save(folder / name)
+
+
+def read_encoders(folder: Path) -> dict[str, Encoder]:
+    """Load the encoder of a training before and after it."""
+    return {when: load_encoder(folder / name) for when, name in ENCODERS.items()}
 
 
 def encode_videos(

@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..cli import print_warnings_only, read_config
+from ..cli import print_warnings_only
 from ..datasets.lists import read_labels
 from .folder import AFTER, AGAIN, BEFORE, Trained, encode_videos, read_encoders
 from .inspect import MIN_CLASS_VIDEOS, find_copies
-from .report import Measure, classify, split_in_folds, verdict
+from .report import Measure, caution, classify, split_in_folds, verdict
 
 TOLERANCE = 0.05  # of features, relative to their length; devices and libraries round differently
 
@@ -106,11 +106,6 @@ def probe_labels(
             f'{len(names)} videos of {len(values)} classes in {len(folds)} parts; each is tested '
             'with classifiers that are fitted to the others'
         )
-        if apart is None:
-            notes.append(
-                'Random parts may share persons or recordings, which makes all numbers higher; '
-                '--groups keeps these apart.'
-            )
     else:
         is_test = torch.tensor([name in second for name in names])
         folds = [(torch.nonzero(~is_test)[:, 0], torch.nonzero(is_test)[:, 0])]
@@ -119,8 +114,9 @@ def probe_labels(
             f'{int(is_test.sum())} videos'
         )
     results = {when: classify(x, targets, folds) for when, x in feats.items()}
-    notes.append(verdict(results[BEFORE][:1], results[AFTER][:1]))
-    return results, notes
+    if test is None and groups is None:
+        notes.append(caution(results[AFTER]))
+    return results, [*notes, verdict(*results.values())]
 
 
 def read_classes(
@@ -172,8 +168,7 @@ def _features(
     lost = {name: 'there is no such video' for name in files if name not in paths}
     if paths:
         print_warnings_only()
-        config = read_config(trained.folder / 'config.py', 'model', 'train_dataloader')
-        encoders = read_encoders(config, trained.folder)
+        encoders = read_encoders(trained.folder)
         same = next((i for name, i in places.items() if name not in trained.changed), None)
         if same is not None:
             _compare(trained, same, encode_videos(encoders, [trained.path(same)])[0])

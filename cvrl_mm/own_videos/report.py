@@ -4,7 +4,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
@@ -35,6 +35,7 @@ from .folder import (
     read_command,
     read_encoders,
     video_root,
+    write_encoders,
 )
 from .page import write_feature_page
 from .plan import MIN_TO_HOLD_OUT, too_short
@@ -48,11 +49,21 @@ WATCHED = ('representation/clip_retrieval', 'representation/knn_top1')
 CURVES = ('loss', 'accuracy', 'lr', *WATCHED)
 WITH_LABELS = (
     'Accuracy: classifiers on the features, tested on {tested} and fitted to the others. The '
-    'folders are used as classes only for this. Videos that are split at random may share persons '
-    'or recordings, which makes all numbers higher; cvrl probe OUT --groups PATTERN keeps them '
-    'apart.'
+    'folders are used as classes only for this. {caution}'
 )
-WITHOUT_LABELS = 'With labels for some videos, cvrl probe OUT --labels LIST measures accuracies.'
+SHARED = (
+    'Videos that are split at random may share persons or recordings, which makes all numbers '
+    'higher or lower; cvrl probe OUT --groups PATTERN keeps these apart.'
+)
+BELOW_CHANCE = (
+    'k-NN accuracy is below chance: the nearest neighbours share something other than the class, '
+    'such as the recording.'
+)
+WITHOUT_LABELS = (
+    'Only labels can tell: with those of some videos, cvrl probe OUT --labels LIST measures '
+    'accuracies.'
+)
+UNCLEAR = 'Not clear yet'
 Folds = Sequence[tuple[Tensor, Tensor]]
 
 
@@ -71,10 +82,9 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     """
     lists = Lists.read(folder)
     video_root(folder)
-    encoders = read_encoders(cfg, checkpoint)
-    encoders[AFTER].meta.pop('cfg', None)  # it is beside the encoder, and has the user's paths
     (folder / FEATURES).unlink(missing_ok=True)  # never those of another encoder
-    encoders[AFTER].save(folder / 'encoder.safetensors')
+    write_encoders(folder, cfg, checkpoint)
+    encoders = read_encoders(folder)
     videos = [lists.root / name for name in lists.names]
     basis = files_sha256([checkpoint, folder / 'config.py', *videos])
     store = FeatureStore(folder / f'.features_{basis[:16]}', dict(files=basis))
@@ -98,7 +108,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     headline = verdict(measures[BEFORE], measures[AFTER])
     headline = f'{headline} {too_short(cfg.train_cfg.max_iters)}'.rstrip()
     accuracy = [*curves['training'].get('accuracy', {0: math.nan}).values()][-1]
-    notes = _notes(cfg, folder, names, unseen, labels, failed, accuracy)
+    notes = _notes(cfg, folder, names, unseen, labels, failed, accuracy, measures[AFTER])
     write_feature_page(folder / 'index.html', headline, notes, table, Trained.read(folder))
     numbers = {
         when: [dict(title=m.title, value=m.value, chance=m.chance) for m in found]
@@ -161,27 +171,14 @@ class Measure:
     Attributes:
         title: Title in the report, with the unit.
         value: The result.
-        on_halves: The results on random halves of the videos, the same halves for all encoders.
         chance: Level of chance; None if there is none.
+        hits: Of an accuracy, 1 for each test video that is classified rightly, else 0, (N,).
     """
 
     title: str
     value: float
-    on_halves: np.ndarray
     chance: float | None = None
-
-    @classmethod
-    def of(
-        cls,
-        title: str,
-        values: np.ndarray,
-        statistic: Callable[[np.ndarray], float],
-        chance: float | None = None,
-    ) -> 'Measure':
-        """Compute a statistic of all values, (N, …), and of halves of them."""
-        rng, half = np.random.default_rng(0), (len(values) + 1) // 2
-        halves = [statistic(values[rng.permutation(len(values))[:half]]) for _ in range(HALVES)]
-        return cls(title, statistic(values), np.array(halves), chance)
+    hits: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> list[Measure]:
@@ -193,11 +190,11 @@ def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> li
         labels: Class of each video, given by its folder, or -1; empty if there are no classes.
 
     Returns:
-        The measures; the first one is the headline. With labels, it is the accuracy on the held-out
-        videos of a classifier that is fitted to the others. Without, it is RankMe.
+        With labels, the accuracies on the held-out videos of classifiers that are fitted to the
+        others; and RankMe.
     """
     chosen = feats[evenly_spaced(len(feats), MAX_RANKED)]
-    found = [Measure.of('RankMe (number of directions)', chosen.numpy(), rank_me)]
+    found = [Measure('RankMe (number of directions)', rank_me(chosen.numpy()))]
     if not labels:
         return found
     known = torch.tensor([i for i, label in enumerate(labels) if label >= 0])
@@ -240,7 +237,7 @@ def classify(feats: Tensor, labels: Tensor, folds: Folds) -> list[Measure]:
     tested = labels[torch.cat([test for _, test in folds])]
     chance = 100 * int(tested.unique(return_counts=True)[1].max()) / len(tested)
     return [
-        Measure.of(f'{name} accuracy (%)', np.array(found), lambda x: float(100 * x.mean()), chance)
+        Measure(f'{name} accuracy (%)', float(100 * np.mean(found)), chance, np.array(found))
         for name, found in hits.items()
     ]
 
@@ -266,41 +263,43 @@ def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds
 def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
     """Say whether a training has made an encoder better.
 
-    It has if the first measure is higher on almost all random halves of the videos. The results on
-    such halves vary about as much as those on other samples of videos of the same size as all. If
-    the first measure leaves it open, the last one is stated as well.
+    It has if the first accuracy is higher on almost all random halves of the test videos, and the
+    second one is not lower. The results on such halves vary about as much as those on other samples
+    of videos of the same size as all. RankMe does not count, because it does not follow accuracy
+    (docs/own_videos_measured.md).
 
     Args:
         before: Results before the training.
         after: Results after it, for the same videos.
 
     Returns:
-        One or two sentences for the report.
+        The verdict and the most important numbers.
     """
-    sentences = []
-    for old, new in list(zip(before, after, strict=True))[:: max(1, len(before) - 1)]:
-        change = new.on_halves - old.on_halves
-        higher, lower = (change > 0).mean(), (change < 0).mean()
-        is_clear = max(higher, lower) >= SURE
-        found = 'it is not clear whether the encoder is better or worse'
-        if is_clear:
-            # Without labels, the measure is only a sign
-            sure = 'has' if new.chance is not None else 'has probably'
-            found = f'the encoder {sure} become {"better" if higher > lower else "worse"}'
-        sentences.append(
-            f'By {new.title}, {new.value:.1f} after and {old.value:.1f} before the training, '
-            f'{found} (higher on {100 * higher:g} % and lower on {100 * lower:g} % of '
-            f'{len(change)} random halves of the videos).'
-        )
-        if is_clear:
-            break
-        if new.chance is not None and old.value >= EASY:
-            sentences.append(
-                'These videos are too easy for a comparison: the encoder tells their classes '
-                'apart before the training. They may show the same persons or recordings as the '
-                'others, which cvrl probe OUT --groups PATTERN keeps apart.'
-            )
-    return ' '.join(sentences)
+    pairs = [(x, y) for x, y in zip(before, after, strict=True) if y.chance is not None]
+    if not pairs:
+        return f'{UNCLEAR}. {WITHOUT_LABELS}'
+    (old, new), (old_knn, new_knn) = pairs[0], pairs[min(1, len(pairs) - 1)]
+    rng, number = np.random.default_rng(0), len(new.hits)
+    gain = new.hits - old.hits
+    gains = [rng.permutation(gain)[: (number + 1) // 2].sum() for _ in range(HALVES)]
+    found, other = UNCLEAR, new_knn.value - old_knn.value
+    if np.greater(gains, 0).mean() >= SURE and other >= 0:
+        found = 'Better'
+    elif np.less(gains, 0).mean() >= SURE and other <= 0:
+        found = 'Worse'
+    text = (
+        f'{found}. {number} test videos: {new.value:.1f} % right, {old.value:.1f} % before the '
+        f'training, {new.chance:.1f} % by chance.'
+    )
+    if found == UNCLEAR and old.value >= EASY:
+        text += ' They are too easy for a comparison; cvrl probe OUT --groups PATTERN may help.'
+    return text
+
+
+def caution(measures: Sequence[Measure]) -> str:
+    """Say what videos that are split at random may share, and whether the neighbours show it."""
+    below = any(x.value < x.chance for x in measures if x.chance is not None and 'NN' in x.title)
+    return f'{SHARED} {BELOW_CHANCE}' if below else SHARED
 
 
 def _notes(
@@ -311,6 +310,7 @@ def _notes(
     labels: list[int],
     failed: dict[str, str],
     accuracy: float,
+    measures: Sequence[Measure],
 ) -> list[str]:
     """Return the paragraphs of the report, from a template."""
     held = f'{len(unseen)} of them held out'
@@ -325,11 +325,14 @@ def _notes(
         clips=NUM_CLIPS,
         accuracy=f'{100 * accuracy:.0f}',
         chance=f'{100 / cfg.train_dataloader.batch_size:.2g}',
-        labels=(WITH_LABELS if labels else WITHOUT_LABELS).format(
+        labels=WITH_LABELS.format(
             tested='the held-out videos'
-            if any(labels[i] >= 0 for i in unseen if labels)
-            else 'each fifth of the videos'
-        ),
+            if any(labels[i] >= 0 for i in unseen)
+            else 'each fifth of the videos',
+            caution=caution(measures),
+        )
+        if labels
+        else '',
         failed=describe_failed(failed, len(names) + len(failed)),
     )
     return [part.strip().replace('\n', ' ') for part in text.split('\n\n') if part.strip()]

@@ -33,7 +33,7 @@ def test_folders_are_classes(out: Path, tmp_path: Path, capsys):
     for title in ('linear', '3-NN', '1-NN'):  # half of the smallest class of 6 or 7
         assert re.search(rf'{title} accuracy \(%\): .* before training, .* after', shown)
     assert ', 100.0 after training; chance 50.0' in shown
-    assert 'has become better' in shown
+    assert 'Better. 16 test videos' in shown
     with pytest.raises(ValueError, match='--labels'):
         probe_labels(write_folder(tmp_path, [f'{i}.mp4' for i in range(4)], []))
 

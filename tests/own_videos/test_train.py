@@ -173,7 +173,7 @@ def test_missing_videos_are_reported(videos: Path, copied: Path, tmp_path: Path,
         path.unlink()
     (copied / 'report.md').unlink()
     for _ in range(2):  # the reasons are not stored
-        with pytest.raises(ValueError, match='24 of 24 videos'):
+        with pytest.raises(FileNotFoundError, match='train_'):
             cvrl_mm.pretrain(out=copied)
     moved.rename(tmp_path / 'renamed')
     with pytest.raises(FileNotFoundError, match=str(moved)):
@@ -407,3 +407,14 @@ def test_names_from_outside_do_not_control_the_terminal(capsys):
         'x', logging.WARNING, '', 0, 'lost: %s\nnext', ('\x1b[2J.mp4',), None
     )
     assert train._clean(record) and record.getMessage() == 'lost: \\x1b[2J.mp4\nnext'
+
+
+def test_a_training_that_learns_nothing_is_not_called_better(videos: Path, tmp_path: Path):
+    """Although it changes the statistics of batch norm."""
+    out = cvrl_mm.pretrain(videos, tmp_path / 'out', **{**QUICK, 'hours': None}, steps=10, lr=1e-9)
+    assert (out / 'report.md').read_text().startswith('# Report\n\nNot clear yet.')
+    saved = np.load(out / 'features.npz')
+    np.testing.assert_allclose(saved['feats'], saved['feats_untrained'], atol=1e-4)
+    paths = train.last_checkpoint(Config.fromfile(out / 'config.py'))[1], out / 'start.safetensors'
+    states = [cvrl_mm.load_encoder(path).backbone.state_dict() for path in paths]
+    assert not torch.allclose(*(state['conv1.bn.running_mean'] for state in states))

@@ -25,6 +25,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from cvrl_mm.convert.inflate import inflate_weights
+from cvrl_mm.evaluation.encoder import calibrate
 from cvrl_mm.evaluation.features import build_recognizer
 from cvrl_mm.evaluation.linear_probe import frozen_accuracy
 from cvrl_mm.io import replacing, usable_cores
@@ -137,9 +138,14 @@ class Run:
     def _frozen(
         self, weights: Path | None, classes: str
     ) -> tuple[nn.Module, DataLoader, DataLoader]:
-        """Build a network and the batches of the training and the test videos."""
+        """Build a network and the batches of the training and the test videos.
+
+        The statistics of batch norm of untrained weights are those of the training videos.
+        """
         config = self._config('cvrl_motion')
         model = build_recognizer(config, str(weights) if weights else None).to(get_device())
+        if weights is None:
+            calibrate(config, model)
         loaders = []
         for split in ('train', 'test'):
             loader = config.features_dataloader
