@@ -1,5 +1,5 @@
 """Generated videos for trying the method within minutes.
 
-In: numbers of videos and a seed. Out: encoded videos with lists (``motion``: classes are motions of
-shapes) or with the annotation files of AVA (``ava_movies``). Read ``motion`` first.
+In: numbers of videos and a seed. Out: encoded videos, whose classes are motions of shapes, with
+their lists. Read ``motion.py``.
 """

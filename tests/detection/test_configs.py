@@ -7,7 +7,7 @@ import pytest
 from mmaction.registry import DATASETS
 from mmengine.config import Config
 
-from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
+from tools.data.make_synthetic_ava import write_synthetic_ava
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / 'configs' / 'detection'

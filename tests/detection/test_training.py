@@ -6,7 +6,7 @@ import pytest
 from mmengine.config import Config
 from mmengine.runner import Runner
 
-from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
+from tools.data.make_synthetic_ava import write_synthetic_ava
 
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
 

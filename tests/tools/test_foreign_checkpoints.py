@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from cvrl_mm.synthetic.ava_movies import write_synthetic_ava
 from tests.script import run_script
+from tools.data.make_synthetic_ava import write_synthetic_ava
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 LINEAR = CONFIGS / 'miniature/linear_motion.py'
