@@ -12,7 +12,7 @@ from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
 from ..io import one_line
-from .reader import UnreadableVideoError, VideoFile
+from .reader import REMUX, UnreadableVideoError, VideoFile
 from .sampling import varying_times
 from .storage import Storage
 
@@ -155,7 +155,7 @@ def read(
         if outcome:
             break
     if not outcome:
-        raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s')
+        raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s; {REMUX}')
     loaded = outcome.pop()
     if not isinstance(loaded, Exception):
         return loaded

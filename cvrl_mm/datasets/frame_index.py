@@ -12,7 +12,7 @@ TIMED_FORMATS = {'mov', 'matroska', 'flv'}
 # short placeholder packet, or repeat a frame by a placeholder packet alone.
 VOP_CODE = b'\0\0\1\xb6'
 PLACEHOLDER_BYTES = 19
-# Share of the duration in the header of an MP4 file; a shorter file is truncated.
+# Share of the duration in the header of a file; a shorter file is truncated.
 PRESENT_SHARE = 0.95
 
 
@@ -36,7 +36,7 @@ class FrameIndex:
 
 def index_frames(
     container: av.container.InputContainer, stream: av.VideoStream, packets: Iterable[av.Packet]
-) -> FrameIndex | list[int | None] | None:
+) -> tuple[FrameIndex | list[int | None] | None, bool]:
     """Read all packets of a video, without decoding them.
 
     Frames are identified by their presentation time if the container stores it (MP4, Matroska,
@@ -50,18 +50,20 @@ def index_frames(
         packets: All packets of the stream in the order of the file, without empty ones.
 
     Returns:
-        The index of the frames. If they must be counted, their times, (N,), where an unknown time
-        is None; or None if they can only be found by decoding.
+        The index of the frames, and whether the file is truncated, as far as it can be seen. If the
+        frames must be counted, the index is their times, (N,), where an unknown time is None; or
+        None if they can only be found by decoding.
 
     Raises:
-        ValueError: An MP4 or MOV file is shorter than its header states.
         av.FFmpegError: The file cannot be read.
     """
     codec = stream.codec_context.codec.canonical_name
+    formats = set(container.format.name.split(','))
     rows = []
     num_vops = num_packed = num_placeholders = 0
     for p in packets:
-        is_hidden = p.is_discard
+        is_cut = p.is_corrupt and bool(formats & TIMED_FORMATS)  # the last packet
+        is_hidden = p.is_discard or is_cut
         if codec == 'vp8':
             is_hidden |= not bytes(p)[0] & 0x10
         elif codec == 'mpeg4':
@@ -69,17 +71,21 @@ def index_frames(
             num_packed += num_vops == 2
             num_vops = bytes(p).count(VOP_CODE)
             num_placeholders += p.size <= PLACEHOLDER_BYTES
-        rows.append((p.pts, p.dts, p.duration, p.is_keyframe, p.is_corrupt, is_hidden))
+        rows.append((p.pts, p.dts, p.duration, p.is_keyframe, is_cut, is_hidden))
     if not rows:
-        return []
-    pts, dts, durations, is_key, is_corrupt, hidden = zip(*rows, strict=True)
-    formats = set(container.format.name.split(','))
-    if 'mov' in formats:
+        return [], False
+    pts, dts, durations, is_key, cut, hidden = zip(*rows, strict=True)
+    end = max((p or 0) + (d or 0) for p, d in zip(pts, durations, strict=True))
+    is_truncated = any(cut)
+    if 'mov' in formats and len(pts) < stream.frames:
         expected = (stream.start_time or 0) + PRESENT_SHARE * (stream.duration or 0)
-        end = max((p or 0) + (d or 0) for p, d in zip(pts, durations, strict=True))
-        if any(is_corrupt) or (len(pts) < stream.frames and end < expected):
-            raise ValueError('it is truncated')
-
+        is_truncated |= end < expected
+    elif 'matroska' in formats:
+        expected = PRESENT_SHARE * (container.duration or 0) / av.time_base  # of the longest stream
+        if end * stream.time_base < expected:
+            container.seek(0)
+            times = (p.pts * p.time_base for p in container.demux() if p.pts is not None)
+            is_truncated = max(times) < expected
     decoded = [time for time in dts if time is not None]
     is_plain = not num_packed and not num_placeholders and num_vops < 2
     is_plain &= decoded == sorted(decoded)
@@ -88,11 +94,11 @@ def index_frames(
         index = _build(*map(np.array, (pts, is_key, hidden)))
         in_order = index is not None and (np.diff(index.shown) == 1).all()
         if formats & TIMED_FORMATS or (in_order and not stream.codec_context.has_b_frames):
-            return index
+            return index, is_truncated
     is_countable = ('avi' in formats or is_paletted) and not any(hidden)
     is_countable &= num_placeholders == num_packed
     # AVI has the times at which frames are decoded; the n-th frame is shown a constant time later
-    return list(dts) if is_countable else None
+    return list(dts) if is_countable else None, is_truncated
 
 
 def has_palette(stream: av.VideoStream) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from errno import EINVAL
@@ -39,6 +40,10 @@ PAUSE_SECONDS = 10
 # Decoders of key frames alone that mark none as such
 UNMARKED = ('cfhd',)
 NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
+
+
+# What helps if a file takes too long to open: MPEG-TS, for example, must be decoded for its index
+REMUX = 'ffmpeg -i FILE -c copy NEW.mp4 makes it open faster'
 
 
 class UnreadableVideoError(RuntimeError):
@@ -111,7 +116,7 @@ class VideoFile:
         """Number of frames.
 
         Raises:
-            UnreadableVideoError: The file is truncated or has no frames.
+            UnreadableVideoError: The file cannot be read or has no frames.
         """
         num_frames = len(self._pts)
         if not num_frames:
@@ -126,7 +131,7 @@ class VideoFile:
         frames, unless the times of the frames contradict it by more than one frame and 2 %.
 
         Raises:
-            UnreadableVideoError: The file is truncated.
+            UnreadableVideoError: The file cannot be read.
         """
         stated = float(self.stream.average_rate or self.stream.guessed_rate or 0)
         steps = np.diff([] if self._times is None else self._times)
@@ -272,7 +277,20 @@ class VideoFile:
         self.close()
 
     @cached_property
+    def is_truncated(self) -> bool:
+        """Whether the end of the file is missing, as far as this can be seen without decoding."""
+        return self._index_and_end[1]
+
+    @cached_property
     def _index(self) -> FrameIndex | list[int | None] | None:
+        index, is_truncated = self._index_and_end
+        if is_truncated:
+            what = f'{printable(self.name)} is truncated; what is left of it is used.'
+            warnings.warn(what, stacklevel=2)
+        return index
+
+    @cached_property
+    def _index_and_end(self) -> tuple[FrameIndex | list[int | None] | None, bool]:
         with self._errors():
             self._rewind()
             return index_frames(self.container, self.stream, self._demux())

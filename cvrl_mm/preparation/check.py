@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets.lists import read_lines, read_video_list
-from ..datasets.reader import UnreadableVideoError, VideoFile
+from ..datasets.reader import REMUX, UnreadableVideoError, VideoFile
 from ..io import end_with_parent, file_stamp, journal, printable, read_journals, replacing
 
 NUM_FRAMES = 32
@@ -42,6 +42,8 @@ def find_fault(filename: str, strict: bool = True) -> str | None:
     try:
         with VideoFile(filename, strict=strict) as video:
             if strict:
+                if video.is_truncated:
+                    return f'it is truncated; {video.num_frames} frames are left'
                 num_decoded = sum(1 for _ in video.frames())
                 if video.num_errors:
                     return f'{video.num_errors} decoder errors, {num_decoded} frames decoded'
@@ -139,7 +141,7 @@ class _Checker:
             self.answers.send(filename)
 
     def answer(self) -> Any:
-        fault = f'no answer within {self.timeout_seconds:g} s'
+        fault = f'no answer within {self.timeout_seconds:g} s; {REMUX}'
         try:
             if self.answers.poll():
                 return self.answers.recv()

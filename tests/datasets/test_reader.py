@@ -1,6 +1,6 @@
 import gc
 import os
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 from cvrl_mm.datasets import VideoFile, reader
 from cvrl_mm.datasets.frame_index import FrameIndex
 from cvrl_mm.datasets.reader import UnreadableVideoError, upright
+from cvrl_mm.preparation.check import find_fault
 from tests.encoding import OPEN_GOP, PYRAMID, X264, decode_all, encode, pack_b_frames
 from tests.videos import encode_sound, turn
 
@@ -313,6 +314,21 @@ def test_damage_harms_no_other_group_of_frames(tmp_path: Path):
     np.testing.assert_array_equal(video.read([2, 35]), [expected[2], expected[35]])
     with pytest.raises(UnreadableVideoError, match='cannot be decoded'):
         video.read([10])
+
+
+@pytest.mark.parametrize('kept', [0.99, 0.9, 0.5])
+@pytest.mark.parametrize('name', ['index in front.mp4', 'fragmented.mp4', 'a.flv', 'a.mkv', 'a.ts'])
+def test_what_is_left_of_a_truncated_file_is_used(tmp_path: Path, name: str, kept: float):
+    flags = 'frag_keyframe+empty_moov' if name == 'fragmented.mp4' else 'faststart'
+    options = dict(movflags=flags) if name.endswith('.mp4') else {}
+    path = encode(tmp_path / name, num_frames=100, options=X264, container_options=options)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * kept)])
+    is_seen = name != 'a.ts' and (name, kept) != ('a.mkv', 0.99)  # others are only shorter
+    with pytest.warns(UserWarning, match='is truncated') if is_seen else nullcontext():
+        assert 100 * kept - 6 < VideoFile(path).num_frames < 100
+    assert find_fault(str(path), strict=False) is None
+    assert ('truncated' in (find_fault(str(path)) or '')) == is_seen
 
 
 @pytest.mark.parametrize('name', ['a.mp4', 'counted.ts', 'damaged.mp4'])

@@ -47,7 +47,7 @@ def test_survives_videos_that_hang_or_crash():
     names = ['hang', 'good', 'crash', 'Ctrl-C', 'crash', 'hang', 'good']
     answers = dict(hang='no answer within 1.5 s', crash='the decoder crashed with code -11')
     faults = dict(find_faults(names, 2, 1.5, misbehave))
-    assert [faults[i] for i in range(7)] == [answers.get(name, name) for name in names]
+    assert all(faults[i].startswith(answers.get(name, name)) for i, name in enumerate(names))
     assert list(find_faults(['good'], 1, float('inf'), misbehave)) == [(0, 'good')]
 
 
