@@ -10,7 +10,6 @@ _base_ = [
 jitter = dict(type='ClipColorJitter', saturation=(0.6, 1.4), hue=(-0.1, 0.1), prob=0.8)
 light_jitter = dict(jitter, saturation=(1.0, 1.0), hue=(0.0, 0.0))  # for videos without colours
 half_blur = dict(type='ClipGaussianBlur', prob=0.5)  # sigma and kernel_size depend on the size
-train_dataloader = dict(sampler=dict(type='InfiniteSampler', shuffle=True))
 
 # The watched videos, which are not trained on: two clips per video, with a centre crop
 two_clips = dict(type='EvenClipSample', num_clips=2)

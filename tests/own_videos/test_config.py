@@ -6,9 +6,10 @@ import pytest
 import torch
 from mmaction.registry import MODELS, TRANSFORMS
 from mmengine.config import Config
-from mmengine.registry import HOOKS, PARAM_SCHEDULERS
+from mmengine.registry import DATA_SAMPLERS, HOOKS, PARAM_SCHEDULERS
 
 from cvrl_mm.convert.description import ClipInput
+from cvrl_mm.datasets.seeding import SeededBatches
 from cvrl_mm.own_videos.config import render, write_inputs, write_lists
 from cvrl_mm.own_videos.inspect import Inspection, Video
 from cvrl_mm.own_videos.plan import ENCODERS, Machine, Network, Options, Setting, choose
@@ -87,6 +88,14 @@ def test_names_that_mmengine_would_replace_are_refused(tmp_path: Path):
     (tmp_path / '{{$A:x}}').mkdir()
     with pytest.raises(ValueError, match='braces'):
         config(tmp_path / '{{$A:x}}')
+
+
+def test_no_step_contrasts_a_video_with_itself(tmp_path: Path):
+    loader = config(tmp_path).train_dataloader  # of 32 videos
+    sampler = DATA_SAMPLERS.build(loader.sampler, default_args=dict(dataset=range(32), seed=0))
+    batches = SeededBatches(sampler, loader.batch_size, loader.drop_last)
+    batches.num_steps = 20
+    assert [len(set(batch)) for batch in batches] == 20 * [10]
 
 
 @pytest.mark.parametrize('steps', [1, 2, 14, 16, 100])
