@@ -110,6 +110,7 @@ def make_config(args: argparse.Namespace, data: Path) -> Config:
         changes[f'{loader}.dataset.ann_file'] = str(data / f'{split}.txt')
         changes[f'{loader}.dataset.data_prefix.video'] = str(data)
         changes[f'{loader}.num_workers'] = min(CORES, 8)
+    changes['train_dataloader.dataset.cache'] = dict(folder=str(data / 'frames'))
     warm_up = config.param_scheduler[0].end / config.train_cfg.max_iters
     changes['param_scheduler.0.end'] = max(1, round(warm_up * args.steps))
     changes['train_cfg.max_iters'] = args.steps
