@@ -13,15 +13,17 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from mmaction.registry import DATASETS
 from mmaction.utils import register_all_modules
 from mmengine.config import Config
 
 import cvrl_mm
+from cvrl_mm.augmentation import ConsistentAugment
 from cvrl_mm.cli import plain_errors, print_warnings_only, read_config
 from cvrl_mm.io import evenly_spaced
 from cvrl_mm.synthetic.motion import NUM_FRAMES, MotionScene, encode
-from cvrl_mm.visualization.curves import plot_clips, trace_augmentation
 
 CONFIG = Path(cvrl_mm.__file__).parent / '.mim/configs/cvrl/pretrain_k400.py'
 COLUMNS = 8  # frames per row
@@ -76,16 +78,42 @@ def main() -> None:
 def trace(
     config: Config, video_list: Path, over: str, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Load the only video of a list; the same seed gives the same frames for every ``over``."""
-    dataset = config.train_dataloader.dataset.copy()
-    dataset.update(ann_file=str(video_list), data_prefix=dict(video=''))
-    dataset.pipeline = [
-        {**step, 'over': over} if step['type'] == 'ConsistentAugment' else step
-        for step in dataset.pipeline
-    ]
+    """Load the only video of a list; the same seed gives the same frames for every ``over``.
+
+    Returns:
+        The two clips before the augmentation, (2, T, H, W, 3) uint8, and after it, and the numbers
+        of their frames, (2, T).
+    """
+    settings = config.train_dataloader.dataset.copy()
+    settings.update(ann_file=str(video_list), data_prefix=dict(video=''))
+    dataset = DATASETS.build(settings)
     np.random.seed(seed)
     random.seed(seed)  # used by MMAction2's crop
-    return trace_augmentation(DATASETS.build(dataset), 0)
+    results = dataset.get_data_info(0)
+    for transform in dataset.pipeline.transforms:
+        if isinstance(transform, ConsistentAugment):
+            before, transform.over = np.stack(results['imgs']), over
+            results = transform(results)
+            found = (before, results['imgs'], results['frame_inds'])
+            before, after, inds = (np.asarray(x).reshape(2, -1, *x.shape[1:]) for x in found)
+            return before, after, inds
+        results = transform(results)
+    raise ValueError('The pipeline has no ConsistentAugment, so there is nothing to show.')
+
+
+def plot_clips(rows: dict[str, np.ndarray], path: str) -> None:
+    """Plot clips, (T, H, W, 3) uint8, one per row with its title."""
+    num_frames = max(len(clip) for clip in rows.values())
+    layout = ConstrainedLayoutEngine(h_pad=0.22)  # inches, for the titles
+    figure = Figure(figsize=(1.2 * num_frames, 1.5 * len(rows)), layout=layout)
+    grid = figure.subplots(len(rows), num_frames, squeeze=False)
+    for line, (title, clip) in zip(grid, rows.items(), strict=True):
+        # excluded from the layout, because a long title would widen its column
+        line[0].text(0, 1.06, title, transform=line[0].transAxes, fontsize=10).set_in_layout(False)
+        for axes, frame in zip(line, clip, strict=True):
+            axes.set_axis_off()
+            axes.imshow(frame)
+    figure.savefig(path, dpi=120)
 
 
 if __name__ == '__main__':
