@@ -3,11 +3,15 @@
 import base64
 import hashlib
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
+
+import pytest
 
 TOKEN = 'secret'
 COMMIT = '0' * 40  # whatever was committed
@@ -74,18 +78,34 @@ class Hub(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve_hub() -> Iterator[ThreadingHTTPServer]:
-    """Start a hub without repositories.
+def serve_hub(cache: Path) -> Iterator[ThreadingHTTPServer]:
+    """Start a hub without repositories, and let its client in this process use it.
+
+    Args:
+        cache: Folder of the client's cache.
 
     Yields:
         The server, with ``address``, ``repos``, the files by name of the repository, and
         ``is_full``, whether commits fail.
     """
-    with ThreadingHTTPServer(('127.0.0.1', 0), Hub) as server:
+    with (
+        ThreadingHTTPServer(('127.0.0.1', 0), Hub) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         server.address = f'http://127.0.0.1:{server.server_port}'
         server.repos, server.is_full, server.daemon_threads = {}, False, True
+        settings = dict(HF_ENDPOINT=server.address, HF_TOKEN=TOKEN, HF_HOME=str(cache))
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        _forget_client()  # it reads the settings when it is imported
         Thread(target=server.serve_forever, kwargs=dict(poll_interval=0.02), daemon=True).start()
         try:
             yield server
         finally:
             server.shutdown()
+            _forget_client()
+
+
+def _forget_client() -> None:
+    for name in [name for name in sys.modules if name.startswith('huggingface_hub')]:
+        del sys.modules[name]

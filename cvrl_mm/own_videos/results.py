@@ -12,6 +12,7 @@ from os.path import relpath
 from pathlib import Path
 
 import torch
+from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from mmaction.evaluation import ConfusionMatrix, top_k_accuracy
 from rich.console import Console
@@ -69,6 +70,7 @@ def write_report(
     )
     figure.axes[0].tick_params(axis='x', rotation=90)
     figure.savefig(folder / 'confusion.png', dpi=100, bbox_inches='tight')
+    plt.close(figure)  # or a notebook shows it as well
     predicted = probs.argmax(1).tolist()
     shown = ', '.join(f'{name[:3]}-{name[3:]} {100 * x:.1f} %' for name, x in accuracy.items())
     notes = [

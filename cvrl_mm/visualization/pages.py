@@ -146,9 +146,9 @@ def _figure(
     name = text(f'{path.parent.name}/{path.name}' if path.parent.name else path.name)
     caption = name if label is None or label == path.parent.name else f'{text(label)}<br>{name}'
     strip, motion = shown[video]
-    picture = f'<img src="{strip}" data-tip="{motion}" alt="{text(video)}">'
+    picture = f'<img src="{strip}" data-tip="{motion}" alt="{name}">'
     if not strip:
-        picture = f'<p title="{text(video)}">cannot be read</p>'
+        picture = f'<p title="{name}">cannot be read</p>'
     return f'<figure class="{kind}">{picture}{below}<small>{caption}</small></figure>'
 
 

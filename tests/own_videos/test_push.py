@@ -1,7 +1,6 @@
 """Encoders on the hub: its own client, against a stand-in on this machine."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,17 +19,9 @@ optim_wrapper = dict(optimizer=dict(type='AdamW', lr=0.004))
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The client reads its address when it is imported, so it is imported anew."""
-    for name in [name for name in sys.modules if name.startswith('huggingface_hub')]:
-        monkeypatch.delitem(sys.modules, name)
-    with serve_hub() as server:
-        monkeypatch.setenv('HF_ENDPOINT', server.address)
-        monkeypatch.setenv('HF_TOKEN', TOKEN)
-        monkeypatch.setenv('HF_HOME', str(tmp_path / 'hf'))
+def hub(tmp_path: Path):
+    with serve_hub(tmp_path / 'hf') as server:
         yield server
-    for name in [name for name in sys.modules if name.startswith('huggingface_hub')]:
-        del sys.modules[name]
 
 
 @pytest.fixture(scope='module')
