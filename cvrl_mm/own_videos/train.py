@@ -30,7 +30,15 @@ from rich.console import Console
 from ..cli import print_warnings_only, read_config
 from ..datasets.lists import gather_videos
 from ..evaluation.encoder import load_encoder
-from ..io import cores_per_process, locked, printable, progress, replacing, usable_cores
+from ..io import (
+    cores_per_process,
+    locked,
+    notebook_line,
+    printable,
+    progress,
+    replacing,
+    usable_cores,
+)
 from ..models import R3DSlow
 from .config import INIT, render, write_inputs, write_lists
 from .folder import COMMAND, claim, result_in, video_root
@@ -392,19 +400,21 @@ class ProgressHook(Hook):
 
     ``accuracy`` is that of the classifier, or the contrastive accuracy: the share of first clips
     whose nearest clip in the batch is the second clip of the same video. What does not fit into the
-    terminal is left out, from the end. Without a terminal, a line is printed every 30 seconds.
+    terminal is left out, from the end. In a notebook there is a bar, too. Elsewhere, a line is
+    printed every 30 seconds.
     """
 
     priority = 'LOWEST'  # after all hooks that log values
 
     def before_train(self, runner: Runner) -> None:
         """Start the clock."""
-        self.shown = time.monotonic()
+        self.shown, self.in_notebook = time.monotonic(), notebook_line()
 
     def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
         """Print a line if it is due."""
         done, total, on_terminal = runner.iter + 1, runner.max_iters, sys.stderr.isatty()
-        is_due = time.monotonic() - self.shown > (1 if on_terminal else PLAIN_SECONDS)
+        pause = 1 if on_terminal or self.in_notebook else PLAIN_SECONDS
+        is_due = time.monotonic() - self.shown > pause
         if not dist.is_main_process() or not (is_due or done == total):
             return
         self.shown = time.monotonic()
@@ -428,6 +438,9 @@ class ProgressHook(Hook):
         for part in parts:
             if not on_terminal or len(line) + len(part) + 2 < shutil.get_terminal_size().columns:
                 line += f'  {part}'
+        if self.in_notebook:
+            self.in_notebook(done / total, line)
+            return
         start, end = ('\r\x1b[K', '' if done < total else '\n') if on_terminal else ('', '\n')
         print(f'{start}{line}', end=end, file=sys.stderr, flush=True)
 
