@@ -12,7 +12,8 @@ from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
 from ..io import one_line
-from .reader import REMUX, UnreadableVideoError, VideoFile
+from .frame_folder import open_video
+from .reader import REMUX, UnreadableVideoError
 from .sampling import varying_times
 from .storage import Storage
 
@@ -63,7 +64,7 @@ class VideoFileInit(BaseTransform):
         if reader is None:
             name = str(results['filename'])
             source = name if self._storage is None else BytesIO(self._storage.get(name))
-            reader = results['video_reader'] = VideoFile(source, name)
+            reader = results['video_reader'] = open_video(source, name)
         results['total_frames'] = reader.num_frames
         results['avg_fps'] = reader.rate
         results['frame_times'] = varying_times(reader.times) if reader.rate else None

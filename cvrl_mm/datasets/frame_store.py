@@ -18,7 +18,8 @@ from rich.console import Console
 
 from ..io import files_sha256, locked, progress, replacing, usable_cores
 from .decoding import read
-from .reader import UnreadableVideoError, VideoFile
+from .frame_folder import open_video
+from .reader import UnreadableVideoError
 
 NAME = 'frames.bin'
 END = b'cvrl_mm frames 1'  # last bytes of a complete file
@@ -162,7 +163,7 @@ def _write(path: Path, names: list[str], about: dict, timeout_seconds: float | N
     index: dict[str, list] = {}
 
     def decode(results: dict) -> dict:
-        with VideoFile(results['filename']) as video:
+        with open_video(results['filename']) as video:
             video.prepare = lambda image: _reduced(image, about['short_side'])
             frames = np.stack(video.read(range(video.num_frames)))
             times = video.times if video.rate else np.zeros(len(frames))

@@ -5,6 +5,7 @@ import hashlib
 import os
 import os.path as osp
 import re
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
@@ -15,6 +16,7 @@ import numpy as np
 from mmengine.fileio import get
 
 from ..io import printable, replacing
+from .frame_folder import is_frame_folder
 
 VIDEO_SUFFIXES = (
     *('.3g2', '.3gp', '.asf', '.avi', '.divx', '.dv', '.f4v', '.flv', '.m2ts', '.m2v', '.m4v'),
@@ -253,20 +255,31 @@ def check_numbering(*ann_files: str) -> None:
 def find_videos(folder: Path) -> list[Path]:
     """List the videos in a folder and its subfolders, also those behind symbolic links.
 
+    A warning names the suffixes of all other files.
+
     Args:
         folder: An existing folder.
 
     Returns:
-        Sorted paths, which start with ``folder``, of the files with a suffix of video files.
+        Sorted paths, which start with ``folder``, of the files with a suffix of video files, and of
+        folders of frames (:class:`.frame_folder.FrameFolder`).
 
     Raises:
         OSError: A subfolder cannot be read.
     """
-    return sorted(path for path in walk(folder) if path.is_file())
+    others: Counter[str] = Counter()
+    found = sorted(path for path in walk(folder, others) if path.is_file() or path.is_dir())
+    if others:
+        kinds = ', '.join(f'{suffix} ({count})' for suffix, count in others.most_common(5))
+        what = f'{folder}: {others.total()} files that are no videos are left out: {kinds}'
+        warnings.warn(what, stacklevel=2)
+    return found
 
 
-def walk(folder: Path) -> Iterator[Path]:
+def walk(folder: Path, others: Counter[str] | None = None) -> Iterator[Path]:
     """Yield the files with a suffix of video files, including broken links, pipes and devices.
+
+    Folders of frames are yielded, too, unless there are videos beside the frames.
 
     Symbolic links to folders are followed at the end. Each folder is searched once, at its own
     place if that is below ``folder``, so that a loop of links ends. Files and folders whose names
@@ -274,6 +287,7 @@ def walk(folder: Path) -> Iterator[Path]:
 
     Args:
         folder: An existing folder.
+        others: Where to count the suffixes of all other files.
 
     Yields:
         Paths that start with ``folder``.
@@ -294,8 +308,14 @@ def walk(folder: Path) -> Iterator[Path]:
             folders[:] = sorted(kept)
             places = (osp.join(parent, name) for name in folders)
             pending += filter(osp.islink, places)  # os.walk does not follow them
-            paths = (Path(parent, name) for name in files if name[0] != '.')
-            yield from (path for path in paths if path.suffix.lower() in VIDEO_SUFFIXES)
+            paths = [Path(parent, name) for name in files if name[0] != '.']
+            videos = [path for path in paths if path.suffix.lower() in VIDEO_SUFFIXES]
+            yield from videos
+            if not videos and is_frame_folder(parent, files):
+                yield Path(parent)
+            elif others is not None:
+                suffixes = (path.suffix.lower() or 'none' for path in paths)
+                others.update(suffix for suffix in suffixes if suffix not in VIDEO_SUFFIXES)
 
 
 def _raise(error: OSError) -> None:

@@ -25,7 +25,8 @@ from ..convert.description import PREFIX, ClipInput, architecture_of, build_back
 from ..convert.export import extract_backbone
 from ..convert.files import locate_weights, save_weights
 from ..convert.inflate import INFLATED
-from ..datasets.reader import UnreadableVideoError, VideoFile
+from ..datasets.frame_folder import open_video
+from ..datasets.reader import UnreadableVideoError
 from ..datasets.sampling import ClipSample, varying_times
 from ..datasets.seeding import SeededBatches
 from ..io import one_line
@@ -207,7 +208,7 @@ class Encoder(nn.Module):
         load, sample, crop, decode, *pack = clip_pipeline(self.clip_input, num_clips)
         results: dict = dict(label=-1, start_index=0, modality='RGB')
         if isinstance(video, str | Path):
-            if not Path(video).is_file():
+            if not Path(video).exists():
                 raise FileNotFoundError(f'There is no video {video}.')
             results = decode(crop(sample(load(dict(results, filename=str(video))))))
         else:
@@ -249,9 +250,9 @@ class Encoder(nn.Module):
         """
         if not 0 < every_seconds < np.inf:
             raise ValueError(f'every_seconds must be a positive number, got {every_seconds!r}.')
-        if not Path(video).is_file():
+        if not Path(video).exists():
             raise FileNotFoundError(f'There is no video {video}.')
-        with VideoFile(video) as reader:
+        with open_video(video) as reader:
             if not reader.rate > 0:
                 raise UnreadableVideoError(str(video), 'its frame rate is unknown')
             times = varying_times(reader.times)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..datasets.frame_folder import open_video
 from ..datasets.lists import gather_videos, parse_line, walk
-from ..datasets.reader import UnreadableVideoError, VideoFile
+from ..datasets.reader import UnreadableVideoError
 from ..io import file_sha256, is_utf8, printable
 from ..preparation.check import find_faults
 
@@ -189,7 +190,7 @@ def probe(filename: str) -> tuple[int, int, int, float, bool] | str:
         or the reason in one line if the file cannot be used.
     """
     try:
-        with VideoFile(filename) as video:
+        with open_video(filename) as video:
             ends = video.read([0, video.num_frames - 1])
             if not video.rate > 0:
                 return 'its frame rate is unknown'
@@ -217,7 +218,7 @@ def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
     Returns:
         Copies, as ``{name: name of the first file with the same bytes}``.
     """
-    keys: dict[str, tuple] = {name: () for name in names}
+    keys: dict[str, tuple] = {name: () for name in names if (root / name).is_file()}
     for part in (getsize, _start, file_sha256):  # the next one only for files that are equal so far
         count = Counter(keys.values())
         keys = {n: (*k, part(root / n)) if count[k] > 1 else k for n, k in keys.items()}
@@ -245,7 +246,7 @@ def _irregular_files(sources: Iterable[str | Path]) -> Iterator[tuple[str, str]]
     """Yield broken links, pipes and devices with the suffix of a video, and the reasons."""
     for folder in (Path(source) for source in sources if Path(source).is_dir()):
         for path in sorted(walk(folder)):
-            if not path.is_file():
+            if not path.is_file() and not path.is_dir():  # of frames
                 broken = path.is_symlink() and not path.exists()
                 yield abspath(path), 'it is a broken link' if broken else 'it is not a regular file'
 

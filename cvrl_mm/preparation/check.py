@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from ..datasets.frame_folder import open_video
 from ..datasets.lists import read_lines, read_video_list
-from ..datasets.reader import REMUX, UnreadableVideoError, VideoFile
+from ..datasets.reader import REMUX, UnreadableVideoError
 from ..io import end_with_parent, file_stamp, journal, printable, read_journals, replacing
 
 NUM_FRAMES = 32
@@ -40,7 +41,7 @@ def find_fault(filename: str, strict: bool = True) -> str | None:
         Description of the fault in one line, or None.
     """
     try:
-        with VideoFile(filename, strict=strict) as video:
+        with open_video(filename, strict=strict) as video:
             if strict:
                 if video.is_truncated:
                     return f'it is truncated; {video.num_frames} frames are left'

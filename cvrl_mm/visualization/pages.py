@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from ..datasets import VideoFile
+from ..datasets.frame_folder import open_video
 from ..datasets.reader import UnreadableVideoError
 from ..io import evenly_spaced, printable, replacing
 
@@ -169,7 +169,7 @@ def pictures(video: str | Path, size: int = 128) -> tuple[str, str]:
         empty strings if the video cannot be read.
     """
     try:
-        with VideoFile(video) as reader:
+        with open_video(video) as reader:
             span = min(reader.num_frames, 4 * PREVIEW_FRAMES)  # a few seconds, so that motion shows
             start = (reader.num_frames - span) // 2
             frames = reader.read([start + i for i in evenly_spaced(span, PREVIEW_FRAMES)])

@@ -13,7 +13,7 @@ from mmengine.config import Config
 from cvrl_mm import load_encoder
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.convert.description import ClipInput
-from cvrl_mm.datasets.reader import UnreadableVideoError
+from cvrl_mm.datasets.reader import UnreadableVideoError, VideoFile
 from cvrl_mm.evaluation import encoder as encoder_module
 from cvrl_mm.evaluation.extraction import extract_over_time, over_time
 from cvrl_mm.models import R3DSlow
@@ -165,7 +165,7 @@ def test_large_frames_need_no_memory(tmp_path, net):
         assert tracemalloc.get_traced_memory()[1] < 4 * 1280 * 720 * 3  # of 40 chosen frames
     finally:
         tracemalloc.stop()
-    with encoder_module.VideoFile(path) as video:
+    with VideoFile(path) as video:
         frames = np.stack(video.read(range(40)))
     assert torch.equal(clips, encoder.transform(frames, num_clips=10))
 
@@ -240,19 +240,19 @@ def test_windows_are_clips_at_regular_times(tmp_path, net, monkeypatch, fps, bat
     encode(tmp_path / 'a.mp4', num_frames=50, size=(64, 48))  # 30 frames per second
     encoder = encoder_module.Encoder(net, ClipInput(4, 3, 32, fps=fps))
     converted = []
-    to_image = encoder_module.VideoFile.to_image
+    to_image = VideoFile.to_image
 
     def count(self, frame):
         converted.append(frame.pts)
         return to_image(self, frame)
 
-    monkeypatch.setattr(encoder_module.VideoFile, 'to_image', count)
+    monkeypatch.setattr(VideoFile, 'to_image', count)
     parts = list(encoder.windows(tmp_path / 'a.mp4', 4 / 30, batch_size=4))
     monkeypatch.undo()
     assert [len(clips) for clips, _ in parts] == batches
     assert len(converted) == len(set(converted))  # each frame once
     clips, times = (torch.cat([torch.as_tensor(p[i]) for p in parts]) for i in (0, 1))
-    with encoder_module.VideoFile(tmp_path / 'a.mp4') as video:
+    with VideoFile(tmp_path / 'a.mp4') as video:
         frames = np.stack(video.read(range(50)))
     single = encoder_module.Encoder(net, ClipInput(4, 1, 32))
     for clip, (start, end), first in zip(clips, times, range(0, 50, 4), strict=False):
@@ -263,7 +263,7 @@ def test_windows_are_clips_at_regular_times(tmp_path, net, monkeypatch, fps, bat
 
 def test_windows_of_videos_of_few_frames_per_second(tmp_path, net):
     encode(tmp_path / 'a.mp4', num_frames=20, size=(64, 48))  # 30 frames per second
-    with encoder_module.VideoFile(tmp_path / 'a.mp4') as video:
+    with VideoFile(tmp_path / 'a.mp4') as video:
         frames = np.stack(video.read(range(20)))
     encoder = encoder_module.Encoder(net, ClipInput(4, 3, 32, fps=120))
     parts = [clips for clips, _ in encoder.windows(tmp_path / 'a.mp4', 1 / 120, batch_size=3)]
@@ -277,7 +277,7 @@ def test_windows_of_videos_of_few_frames_per_second(tmp_path, net):
 def test_windows_of_uneven_and_damaged_files_are_regular(tmp_path, net):
     path = encode_exact(tmp_path / 'a.mp4', num_frames=60, uneven=True)
     encoder = encoder_module.Encoder(net, ClipInput(4, 2, 32, fps=20))
-    with encoder_module.VideoFile(path) as video:
+    with VideoFile(path) as video:
         images, seconds = np.stack(video.read(range(60))), video.times
         with av.open(str(path)) as container:
             packets = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
