@@ -20,7 +20,8 @@ CHECKPOINTS = 10  # written during a training
 MAX_LOG_INTERVAL = 10
 LINE = 100
 INIT = 'init.pth'  # a copy of the weights of --init
-INPUTS = 'inputs.json'  # what comes from outside; mmengine replaces some texts in a config
+INPUTS = 'inputs.json'  # what comes from outside
+REFUSED = ('{{', "'''", '\\')  # in the name of a folder
 JITTER = 'dict(_base_.{}, brightness=light, contrast=light)'
 COLOURS = dict(
     full=[JITTER.format('jitter'), '_base_.grayscale'],
@@ -34,14 +35,18 @@ TEMPLATE = Path(__file__).with_name('config.template')
 def write_inputs(folder: Path, root: Path, start: Network | None) -> None:
     """Write what the config takes from outside: paths and the architecture of ``--init``.
 
-    mmengine replaces ``{{$NAME:text}}`` in the text of a config before Python parses it, so that
-    such a name of a folder could be executed; a data file is only read.
-
     Args:
         folder: Output folder.
         root: The common folder of all videos.
         start: The encoder of ``--init``.
+
+    Raises:
+        ValueError: mmengine, which puts names into the text of configs, could take the name of a
+            folder for code.
     """
+    for path, texts in (folder, REFUSED), (root, REFUSED[:1]):
+        if found := [text for text in texts if text in str(path)]:
+            raise ValueError(f'{path} has {found[0]} in its name; rename this folder.')
     inputs: dict[str, dict] = dict(videos=dict(video=str(root)))
     if start is not None:
         inputs |= dict(backbone=start.backbone, data_preprocessor=start.preprocessor)

@@ -352,10 +352,8 @@ def choose_steps(
         steps = max(LOOKS, int(options.hours * 3600 * (1 - MEASURING_SHARE) / step_seconds))
         return Setting(steps, f'{options.hours:g} hours at {step_seconds:.2f} s per step')
     steps = max(min_steps, math.ceil(epochs * plan.samples / total_batch))
-    hours = steps * step_seconds / 3600
-    return Setting(
-        steps, f'the larger of {min_steps} steps and {epochs} epochs; about {hours:.1f} hours'
-    )
+    length = duration(steps * step_seconds)
+    return Setting(steps, f'the larger of {min_steps} steps and {epochs} epochs; about {length}')
 
 
 def remarks(
@@ -389,19 +387,27 @@ def remarks(
             f'{plan.samples} videos are few for training from scratch; --init CHECKPOINT starts '
             'from an encoder trained on more.'
         )
-    short_for = '' if options.hours is None else f' in {options.hours:g} hours'
-    if remark := too_short(plan['steps'], advised_steps, short_for):
-        minutes = advised_steps * step_seconds / 60
-        known = not math.isnan(minutes)
-        found.append(f'{remark} That is about {math.ceil(minutes)} minutes.' if known else remark)
+    if remark := too_short(plan['steps'], advised_steps, step_seconds):
+        found.append(remark)
     return found
 
 
-def too_short(steps: int, advised_steps: int = MIN_STEPS, note: str = '') -> str:
-    """Return a sentence on a training of few steps, with a note on them; '' on a longer one."""
+def too_short(steps: int, advised_steps: int = MIN_STEPS, step_seconds: float = math.nan) -> str:
+    """Return a sentence on a training of few steps; '' on a longer one."""
     if steps >= advised_steps:
         return ''
-    return f'{steps:,} steps{note}; at least {advised_steps:,} are advised.'
+    advice = 'give it more'
+    if not math.isnan(step_seconds):
+        advice = f'give it about {duration(advised_steps * step_seconds)}'
+    return f'{steps:,} of at least {advised_steps:,} steps: {advice}.'
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time in minutes, or from two hours on in hours."""
+    minutes = math.ceil(seconds / 60)
+    if minutes >= 120:
+        return f'{minutes / 60:.1f} hours'
+    return '1 minute' if minutes == 1 else f'{minutes} minutes'
 
 
 def _frame_interval(

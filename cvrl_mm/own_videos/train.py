@@ -59,9 +59,8 @@ from .plan import (
 ALONE_SECONDS = 7 * 24 * 3600  # rank 0 inspects and encodes all videos while the others wait
 MIN_TIMED_STEPS = 8
 UNTIMED_STEPS = 4  # first steps, during which the workers start
-REMEASURED_STEPS = 30  # of the training, after which the time per step is measured again
-SAME_STEPS = 0.1  # a smaller change of the number of steps is not worth the new start
 PLAIN_SECONDS = 30  # between two lines of progress if the output is not a terminal
+MOST_WAITING = 0.5  # share of the time, above which the training advises to repack the videos
 ADVICE = {
     'out of memory': 'Give a smaller --batch-size, --size or --encoder (or set it in config.py).',
     'DataLoader worker (pid': 'If memory was short, give fewer --workers (or set it in config.py).',
@@ -149,11 +148,10 @@ def run(
         shared: list[Any] = [chosen, found is not None]
         dist.broadcast_object_list(shared)
         try:
-            settle = None
             if shared[1]:
-                settle = _write_config(folder, found, start, shared[0], task)
+                _write_config(folder, found, start, shared[0], task)
             if not config_only:
-                _finish(folder, task, settle if shared[0].hours is not None else None)
+                _finish(folder, task)
         except RuntimeError as error:
             for text, advice in ADVICE.items():
                 if text in str(error):
@@ -189,13 +187,8 @@ def _copy_start(init: str | None, folder: Path) -> Network | None:
 
 def _write_config(
     folder: Path, found: Inspection | None, start: Network | None, options: Options, task: Task
-) -> Callable[[float], bool]:
-    """Choose the settings and write the config; only the main process has ``found``.
-
-    Returns:
-        A function of the seconds per step, which writes the config anew if the number of steps
-        changes much, and returns whether it does. All ranks must call it.
-    """
+) -> None:
+    """Choose the settings and write the config; only the main process has ``found``."""
     ranks, trial, config = dist.get_world_size(), folder / '.trial_config.py', folder / 'config.py'
     if found is not None:
         machine = Machine(cores_per_process(), ranks, torch.cuda.is_available())
@@ -203,39 +196,26 @@ def _write_config(
         write_inputs(folder, found.root, start)
         plan.settings['steps'] = Setting(1000, 'not known yet')
         trial.write_text(task.render(found, plan, options), encoding='utf-8')
-
-    def settle(seconds: float) -> bool:
-        changed = [False]
-        if found is not None:
-            before = plan['steps']
-            total, default = plan['batch_size'] * ranks, (task.epochs, task.min_steps)
-            steps = choose_steps(plan, options, total, seconds, *default)
-            changed[0] = abs(steps.value - before) > SAME_STEPS * before
-            if changed[0] or not config.exists():
-                plan.settings['steps'] = steps
-                with replacing(config) as part:
-                    part.write_text(task.render(found, plan, options), encoding='utf-8')
-                _say(*remarks(plan, options, task.min_steps, seconds))
-        dist.broadcast_object_list(changed)
-        return changed[0]
-
     _wait()
     seconds = math.nan
     if options.epochs is None and options.steps is None:
         _say('Measuring the time per step …')
         seconds = time_step(trial)
-    settle(seconds)
     if found is not None:
+        total, default = plan['batch_size'] * ranks, (task.epochs, task.min_steps)
+        plan.settings['steps'] = choose_steps(plan, options, total, seconds, *default)
+        with replacing(config) as part:
+            part.write_text(task.render(found, plan, options), encoding='utf-8')
         trial.unlink()
+        _say(*remarks(plan, options, task.min_steps, seconds))
         for name, setting in plan.settings.items():
             if setting.value is not None:
                 _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
         _say(f'Settings and their reasons: {config}')
     _wait()
-    return settle
 
 
-def _finish(folder: Path, task: Task, settle: Callable[[float], bool] | None) -> None:
+def _finish(folder: Path, task: Task) -> None:
     """Train to the end, and write the results if they are older than the last checkpoint."""
     config = folder / 'config.py'
     cfg = read_config(config, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
@@ -247,13 +227,13 @@ def _finish(folder: Path, task: Task, settle: Callable[[float], bool] | None) ->
             'another --out, or move this file away.'
         )
     if trained >= steps:
-        _say(f'The training is finished ({trained} steps).')
+        _say(f'The training is finished (step {trained}).')
     else:
-        _say(f'{"Continuing" if trained else "Starting"} the training of {steps} steps.')
+        _say(f'{"Continuing" if trained else "Starting"} the training (step {trained} of {steps}).')
         video_root(folder)
         if dist.is_main_process():
             report.unlink(missing_ok=True)  # even if it seems to be written in the future
-        cfg = train(config, settle)
+        cfg = train(config)
     if dist.is_main_process():
         # More steps than in config.py if that has been edited
         cfg.train_cfg.max_iters, checkpoint = last_checkpoint(cfg)
@@ -282,33 +262,14 @@ def last_checkpoint(cfg: Config) -> tuple[int, Path]:
     return max(found.items())
 
 
-def train(config_file: Path, settle: Callable[[float], bool] | None = None) -> Config:
-    """Train to the end, from the last checkpoint if there is one.
-
-    Args:
-        config_file: Config of the training.
-        settle: Called with the seconds per step after the first 30 steps, unless there is a
-            checkpoint by then. If it returns True, it has written the config anew, with which the
-            training starts again.
-
-    Returns:
-        The config of the training.
-    """
+def train(config_file: Path) -> Config:
+    """Train to the end, from the last checkpoint if there is one, and return the config."""
     cfg = _read(config_file)
     cfg.resume = last_checkpoint(cfg)[0] > 0
     runner = QuietRunner.from_cfg(cfg)
     runner.register_hook(ProgressHook())
-    remeasured = RemeasureHook(settle)
-    if settle and not cfg.resume and cfg.default_hooks.checkpoint.interval > REMEASURED_STEPS:
-        runner.register_hook(remeasured)
     runner.train()
-    if not remeasured.changed:
-        return cfg
-    del runner
-    gc.collect()  # ends the workers
-    cfg = _read(config_file)
-    _say(f'The time per step has changed: starting again with {cfg.train_cfg.max_iters} steps.')
-    return train(config_file)
+    return cfg
 
 
 def time_step(config_file: Path) -> float:
@@ -332,12 +293,13 @@ def time_step(config_file: Path) -> float:
         cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
         runner = QuietRunner.from_cfg(cfg)
         runner.train()
-        seconds = seconds_per_step(runner, timed)
+        seconds = [float(np.mean(runner.message_hub.get_scalar('train/time').data[0][-timed:]))]
+        dist.broadcast_object_list(seconds)
         del runner
         gc.collect()  # ends the workers
         for handler in MMLogger.get_current_instance().handlers:
             handler.close()  # the log file is deleted with the folder
-    return seconds
+    return seconds[0]
 
 
 def _read(config_file: Path) -> Config:
@@ -346,18 +308,6 @@ def _read(config_file: Path) -> Config:
     # Unique, because one process builds several runners
     cfg.experiment_name = f'own_videos_{uuid4().hex}'
     return cfg
-
-
-def seconds_per_step(runner: Runner, steps: int) -> float:
-    """Return the mean time of the last steps, the same on all ranks.
-
-    A pause, or a change of the clock, that is longer than all other steps does not count.
-    """
-    times = np.sort(np.abs(runner.message_hub.get_scalar('train/time').data[0][-steps:]))
-    is_pause = len(times) > 2 and times[-1] > times[:-1].sum()
-    seconds = [float(times[: -1 if is_pause else None].mean())]
-    dist.broadcast_object_list(seconds)
-    return seconds[0]
 
 
 class QuietRunner(Runner):
@@ -378,23 +328,6 @@ def _clean(record: logging.LogRecord) -> bool:
     return 'will be deprecated in future' not in record.msg
 
 
-class RemeasureHook(Hook):
-    """Measure the time per step after the first 30 steps; see :func:`train`."""
-
-    priority = 'LOWEST'  # after the hook that logs the time
-
-    def __init__(self, settle: Callable[[float], bool] | None) -> None:
-        self.settle = settle
-        self.changed = False
-
-    def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
-        """Stop the training if its number of steps has changed."""
-        if runner.iter + 1 == REMEASURED_STEPS and self.settle is not None:
-            timed = REMEASURED_STEPS - UNTIMED_STEPS
-            self.changed = self.settle(seconds_per_step(runner, timed))
-            runner.train_loop.stop_training = self.changed  # type: ignore[attr-defined]
-
-
 class ProgressHook(Hook):
     """Show steps, remaining time, loss, accuracy, speed and waiting time in one line.
 
@@ -408,7 +341,8 @@ class ProgressHook(Hook):
 
     def before_train(self, runner: Runner) -> None:
         """Start the clock."""
-        self.shown, self.in_notebook = time.monotonic(), notebook_line()
+        self.shown, self.advised = time.monotonic(), False
+        self.in_notebook = notebook_line()
 
     def after_train_iter(self, runner: Runner, *args: Any, **kwargs: Any) -> None:
         """Print a line if it is due."""
@@ -438,11 +372,18 @@ class ProgressHook(Hook):
         for part in parts:
             if not on_terminal or len(line) + len(part) + 2 < shutil.get_terminal_size().columns:
                 line += f'  {part}'
+        start, end = ('\r\x1b[K', '' if done < total else '\n') if on_terminal else ('', '\n')
         if self.in_notebook:
             self.in_notebook(done / total, line)
-            return
-        start, end = ('\r\x1b[K', '' if done < total else '\n') if on_terminal else ('', '\n')
-        print(f'{start}{line}', end=end, file=sys.stderr, flush=True)
+        else:
+            print(f'{start}{line}', end=end, file=sys.stderr, flush=True)
+        if waiting > MOST_WAITING * seconds and done > window and not self.advised:
+            self.advised, data = True, runner.cfg.train_dataloader.dataset
+            _say(
+                f'\nLoading the videos takes {waiting / seconds:.0%} of the time. Smaller copies '
+                f'load faster: cvrl repack {data.data_prefix.video} SMALLER --short-side '
+                f'{2 * runner.cfg.size}'
+            )
 
 
 def _say(*lines: str) -> None:

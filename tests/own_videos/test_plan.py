@@ -11,6 +11,7 @@ from cvrl_mm.own_videos.plan import (
     Setting,
     choose,
     choose_steps,
+    duration,
     remarks,
     split_watched,
 )
@@ -156,7 +157,7 @@ def test_steps(options: dict, seconds: float, steps: int):
     ('videos', 'steps', 'frames', 'options', 'named'),
     [
         (2000, 2000, 60, {}, []),
-        (100, 50, 60, {}, ['--init', '50 steps']),
+        (100, 50, 60, {}, ['--init', '50 of at least 2,000 steps']),
         (100, 2000, 60, dict(init='x'), []),
         (2000, 2000, 14, dict(frame_interval=2), ['1800 of the 1800']),
         (2000, 2000, 15, dict(frame_interval=2), []),
@@ -171,3 +172,11 @@ def test_what_limits_a_training_is_named(
     found = remarks(plan, Options(**options))
     assert len(found) == len(named)
     assert all(part in remark for part, remark in zip(named, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ('seconds', 'said'),
+    [(1, '1 minute'), (2400, '40 minutes'), (7199, '2.0 hours'), (36000, '10.0 hours')],
+)
+def test_lengths_of_time(seconds: float, said: str):
+    assert duration(seconds) == said
