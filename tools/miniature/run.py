@@ -15,14 +15,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-import numpy as np
 import torch
 from rich.console import Console
 
 from cvrl_mm.cli import exit_on_sigterm, plain_errors
-from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.lists import draw_subset
-from cvrl_mm.io import progress, replacing, usable_cores
+from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.synthetic.motion import write_motion_videos
 
 from report import write_report
@@ -124,27 +122,17 @@ def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
 
 
 def make_videos(out: Path, seed: int, videos: tuple[int, int] = VIDEOS) -> None:
-    """Write the videos of a seed, their decoded frames, and the lists that the configs name."""
+    """Write the videos of a seed, and the lists that the configs name."""
     for classes, share in (('motion', 1), ('transfer', 2)):
         train, test = (number // share for number in videos)
         root = out / f'videos/{classes}_seed{seed}'
         with progress(f'{classes} videos of seed {seed}', console) as on_progress:
             settings = dict(seed=seed, num_workers=CORES, on_progress=on_progress)
             write_motion_videos(root, train, test, classes=classes, **settings)
-        with ThreadPoolExecutor(CORES) as pool:
-            list(pool.map(decode, sorted((root / 'videos').glob('*.mp4'))))
         lines = (root / 'train.txt').read_text().splitlines()
         for percent in (1, 10, 25, 50):
             subset = draw_subset(lines, percent, seed)
             (root / f'train_{percent}pct.txt').write_text('\n'.join(subset) + '\n')
-
-
-def decode(video: Path) -> None:
-    """Write the decoded frames of a video beside it, unless they are there."""
-    frames = video.with_suffix('.npy')
-    if not frames.exists():
-        with VideoFile(video) as reader, replacing(frames) as part:
-            np.save(part, np.stack(reader.read(range(reader.num_frames))))
 
 
 def report(out: Path, runs: list[Run]) -> None:

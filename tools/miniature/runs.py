@@ -7,17 +7,12 @@ import subprocess
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import lru_cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
-import numpy as np
 import torch
-from mmaction.registry import TRANSFORMS
 from mmaction.utils import register_all_modules
-from mmcv.transforms import BaseTransform
 from mmengine.config import Config, ConfigDict
 from mmengine.device import get_device
 from mmengine.runner import Runner, find_latest_checkpoint
@@ -39,25 +34,6 @@ FINE_TUNING = {  # configs
     'labels_all': 'finetune_motion',
 }
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader', 'features_dataloader')
-
-
-@lru_cache(maxsize=4096)
-def mapped(path: Path) -> np.ndarray:
-    """Map an array file into memory; parsing its header takes longer than copying a clip."""
-    return np.asarray(np.load(path, mmap_mode='r'))
-
-
-@TRANSFORMS.register_module()
-class DecodedVideoInit(BaseTransform):
-    """Open decoded frames, ``video.npy`` in place of ``video.mp4``: (T, H, W, 3) uint8 RGB."""
-
-    reads_files = True
-
-    def transform(self, results: dict) -> dict:
-        """Add ``video_reader`` and ``total_frames``."""
-        frames = mapped(Path(results['filename']).with_suffix('.npy'))
-        reader = SimpleNamespace(read=lambda inds: list(frames[inds]), close=lambda: None)
-        return {**results, 'total_frames': len(frames), 'video_reader': reader}
 
 
 @dataclass(frozen=True)
@@ -150,7 +126,7 @@ class Run:
         for split in ('train', 'test'):
             loader = config.features_dataloader
             loader.dataset.ann_file = f'{split}.txt'
-            self._read_decoded(loader, classes)
+            self._read_videos(loader, classes)
             loaders.append(Runner.build_dataloader(loader))
         return model, loaders[0], loaders[1]
 
@@ -173,7 +149,7 @@ class Run:
         config.default_hooks.bad_videos.update(max_share=0, interval=1)
         for key in LOADERS:
             if key in config:
-                self._read_decoded(config[key])
+                self._read_videos(config[key])
         unit = 'max_iters' if 'max_iters' in config.train_cfg else 'max_epochs'
         config.train_cfg[unit] = max(1, round(self.budget * config.train_cfg[unit]))
         for scheduler in config.param_scheduler:
@@ -181,15 +157,11 @@ class Run:
                 scheduler.end = max(1, round(self.budget * scheduler.end))
         return config
 
-    def _read_decoded(self, loader: ConfigDict, classes: str = 'motion') -> None:
+    def _read_videos(self, loader: ConfigDict, classes: str = 'motion') -> None:
         dataset, data = loader.dataset, self.out / f'videos/{classes}_seed{self.seed}'
-        dataset.ann_file = str(data / Path(dataset.ann_file).name)
-        dataset.data_prefix = dict(video=str(data))
-        dataset.timeout_seconds = None  # arrays in memory do not hang
-        dataset.pipeline = [
-            dict(type='DecodedVideoInit') if step['type'] == 'VideoFileInit' else step
-            for step in dataset.pipeline
-        ]
+        videos = data / Path(dataset.ann_file).name
+        dataset.update(ann_file=str(videos), data_prefix=dict(video=str(data)))
+        dataset.cache = dict(folder=str(data / f'frames_{videos.stem}'))
         loader.num_workers = self.num_workers
         loader.persistent_workers = self.num_workers > 0
 
@@ -205,13 +177,9 @@ def origin() -> dict[str, str]:
     found = re.search(r'^model name\s*: (.*)', info.read_text() if info.is_file() else '', re.M)
     cpu = f'{found[1] if found else platform.machine()}, {usable_cores()} cores'
     git = ['git', '-C', str(REPOSITORY), 'describe', '--always', '--dirty']
-    try:
-        commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
-    except OSError:
-        commit = ''
     return {
         'date': str(datetime.now(timezone.utc).date()),
-        'commit': commit or 'not in a git repository',
+        'commit': subprocess.run(git, capture_output=True, text=True).stdout.strip(),
         'machine': torch.cuda.get_device_name() if torch.cuda.is_available() else cpu,
         'torch': torch.__version__,
     }
