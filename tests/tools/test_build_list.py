@@ -161,13 +161,8 @@ def test_contradictory_files_are_refused(name: str, text: str, seen: str, ucf101
     ('dataset', 'name', 'text'),
     [
         ('ucf101', 'classInd.txt', b'1 Archery\n2\n'),
-        ('ucf101', 'classInd.txt', b'\n'),
-        ('ucf101', 'classInd.txt', b'1 \xff\xfe\n'),
         ('hmdb51', 'wave_test_split1.txt', b'a.avi 1\nb.avi\n'),
-        ('hmdb51', 'wave_test_split1.txt', b'a.avi 3\n'),
         ('kinetics', 'train.csv', f'{CSV}surfing,AAAAAAAAAAA,1\n'.encode()),
-        ('kinetics', 'train.csv', f'{CSV}surfing,AAAAAAAAAAA,inf,11,x\n'.encode()),
-        ('kinetics', 'train.csv', f'{CSV}surfing,AAAAAAAAAAA,1,11,"x\n'.encode()),
         ('kinetics', 'train.csv', b'youtube_id,time_start,time_end,split\nAAAAAAAAAAA,0,9,x\n'),
     ],
 )
@@ -198,8 +193,6 @@ def test_class_folders_become_a_training_and_a_test_list(tmp_path: Path, build, 
         ([f'{s}/{c}/{c}.mp4' for s in ('train', 'val') for c in 'ab'], 'train, val'),
         (['a/1.mp4', 'a/2.mp4', 'b/1.mp4'], 'b'),  # it would be tested without training
         (['a/1.mp4', 'b/\n.mp4'], r'b/\\n\.mp4'),
-        (['a/1.mp4', 'b/\udcff.mp4'], r'b/\\udcff\.mp4'),
-        ([' a/1.mp4', 'b/2.mp4'], r' a/1\.mp4'),
     ],
 )
 def test_other_folders_are_refused(names: list[str], seen: str, tmp_path: Path, build):

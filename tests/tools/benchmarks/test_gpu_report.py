@@ -6,7 +6,6 @@ import multiprocessing
 import sys
 import time
 from pathlib import Path
-from subprocess import CompletedProcess
 from types import ModuleType
 from unittest.mock import Mock
 
@@ -53,43 +52,6 @@ def test_an_error_is_a_result(report: ModuleType):
     assert report.run_row(row) == dict(outcome='RuntimeError: first')
     row = report.Row('', fail, dict(text='FIND was unable to find an engine to execute this'))
     assert report.run_row(row) == dict(outcome='out of memory')  # of cuDNN
-
-
-def test_a_training_that_fails_says_why(
-    report: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    done = CompletedProcess([], 1, '', 'Traceback\nOutOfMemoryError: CUDA out of memory.\nmore\n')
-    monkeypatch.setattr(report.subprocess, 'run', lambda *args, **kwargs: done)
-    row = report.rows(report.Videos(tmp_path))[report.TRAINING]
-    assert report.run_row(row) == dict(outcome='out of memory')
-    done.stderr = 'a warning\ntrain: a wrong value\n'
-    assert report.run_row(row)['outcome'].endswith('train: a wrong value')
-
-
-@pytest.mark.parametrize(
-    ('most', 'least'), [(300, 240), (256, 240), (200, 186), (130, 120), (3, 3), (1, 1), (0, 0)]
-)
-def test_a_batch_that_fits_is_found(
-    most: int, least: int, report: ModuleType, monkeypatch: pytest.MonkeyPatch
-):
-    tried = []
-
-    def measure(self: object, videos: int, steps: int) -> dict:
-        tried.append(videos)
-        if videos > most:
-            raise RuntimeError('CUDA out of memory')
-        return dict(videos=videos)
-
-    monkeypatch.setattr(report.TrainingStep, 'measure', measure)
-    config = report.load_config(report.K400)
-    monkeypatch.setattr(report, 'load_config', lambda *args: config)
-    monkeypatch.setattr(report, 'ON_GPU', True)
-    result = report.largest_batch({})
-    assert least <= result.get('largest_batch', 0) <= min(most, 256) and len(tried) < 12
-    monkeypatch.setattr(report, 'SEARCH_SECONDS', 0)  # ends at the first batch that fits
-    assert report.largest_batch({}).get('largest_batch', 0) == max(
-        (videos for videos in (128, 64, 32, 16, 8, 4, 2, 1) if videos <= most), default=0
-    )
 
 
 def test_a_row_that_exceeds_its_limit_or_ends_its_process_stops_no_other(
@@ -140,22 +102,3 @@ def test_each_result_is_written_and_kept(
     with pytest.raises(SystemExit):
         run('--only', 'step')
     assert json.loads((tmp_path / 'results.json').read_text())['results'] == second
-
-
-def test_recommends_by_what_was_measured(report: ModuleType):
-    results = {
-        'step': dict(videos_per_second=200.0),
-        'step, 80 GB': dict(outcome='out of memory'),
-        'recomputed: none': dict(largest_batch=96),
-        'recomputed: layer1': dict(largest_batch=136),
-        'recomputed: all': dict(largest_batch=256),
-        'step, compiled': dict(videos_per_second=220.0),
-        'loader, original, 16 workers': dict(videos_per_second=290.0),
-        'loader, original, 8 workers': dict(videos_per_second=150.0),
-        report.TRAINING: dict(waiting_for_data=0.25),
-    }
-    text = report.advice(results)
-    for said in (': layer1.', 'compiled: 1.10 x', 'keeps up: original, 16', 'for data 25%'):
-        assert said in text
-    assert 'device augmentation' not in text  # was not measured
-    assert 'no setting' in report.advice({})
