@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 from mmengine.config import ConfigDict
 
 from tests.configs.parsed import LEAVES, load
@@ -29,6 +30,12 @@ def test_a_config_trains_validates_and_tests(path: Path, data: Path, tmp_path: P
     for node in nodes(cfg._cfg_dict):
         use_data(node, data)
     run_two_steps(cfg, tmp_path)
+    if (tmp_path / 'start.pth').exists():
+        (last,) = tmp_path.glob('*_[12].pth')
+        start, trained = (torch.load(p)['state_dict'] for p in (tmp_path / 'start.pth', last))
+        moved = [key for key, value in start.items() if not torch.equal(value, trained[key])]
+        frozen = cfg.model.backbone.get('frozen_stages') == 4
+        assert not moved if frozen else len(moved) > len(start) / 2
 
 
 def use_data(node: ConfigDict, data: Path) -> None:
