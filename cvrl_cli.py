@@ -192,6 +192,13 @@ def _add_training(parser: ArgumentParser, length: str, with_defaults: bool = Tru
     for name, (kind, help_text) in SETTINGS.items():
         shown = help_text if with_defaults else help_text.partition(' (')[0]
         settings.add_argument(f'--{name}', type=kind, help=shown)
+    settings.add_argument(
+        '--no-cache',
+        dest='cache',
+        action='store_false',
+        help='decode each sample from its file (by default decoded frames are stored in OUT until '
+        'the end of the training, where this pays)',
+    )
     augmentation = parser.add_argument_group('augmentation')
     for name, help_text in SWITCHES.items():
         augmentation.add_argument(f'--no-{name}', dest=name, action='store_false', help=help_text)

@@ -3,6 +3,8 @@
 import json
 import logging
 import math
+import re
+import shutil
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -149,6 +151,20 @@ def open_store(
         size = f'{store.num_bytes / 1e9:.2g} GB'
         print_log(f'Frames of {len(store)} of {len(names)} videos: {size} in {folder}', 'current')
         return store
+
+
+def free_bytes(folder: Path) -> float:
+    """Return the free bytes of a folder's disk or of the memory, whichever is less.
+
+    The memory is that of Linux and of the container.
+    """
+    free = [shutil.disk_usage(folder).free]
+    with suppress(OSError):
+        found = re.search(r'MemAvailable: *(\d+) kB', Path('/proc/meminfo').read_text())
+        free += [1024 * int(found[1])] if found else []
+    with suppress(OSError, ValueError):  # "max" without a limit
+        free.append(int(Path('/sys/fs/cgroup/memory.max').read_text()))
+    return min(free)
 
 
 def _current(path: Path, about: dict) -> FrameStore | None:

@@ -72,6 +72,10 @@ def shared_fields(plan: Plan, options: Options) -> dict[str, Any]:
         size_why=why('Frames', 'size'),
         batch_why=why('Batch', 'batch_size'),
         workers_why=why('Workers', 'workers'),
+        cache_why=why('Stored frames', 'cache'),
+        cache=f"dict(folder=folder + 'frames', short_side={plan['cache']})"
+        if plan['cache']
+        else None,
         length_why=why('Steps', 'steps'),
         lr_why=why('Learning rate', 'lr'),
         log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),

@@ -22,6 +22,8 @@ MIN_STEPS, EPOCHS = 2000, 100
 # Learning rates (AdamW) for a number of videos per step: of narrow encoders, and of those of full
 # width, which stay at the loss of chance with a higher one (docs/own_videos_measured.md)
 LR_VIDEOS, NARROW_LR, LR = 48, 4e-3, 5e-4
+DECODED_PIXELS = 5e7  # per second and core, about
+STORED_SIDES = 2  # short side of stored frames, in sides of the input (datasets/frame_store.py)
 LOOKS = 8  # evaluations on the watched videos during a training
 MEASURING_SHARE = 0.05  # share of the training time for these evaluations
 
@@ -136,6 +138,7 @@ class Options:
         colour: Jitter brightness, contrast, saturation and hue, and convert some clips to grey.
         zoom: Crop at least 30 or 40 % of the area; if False, at least 80 %.
         segment_seconds: Longer files count as several videos of this length.
+        cache: Decode each video once and store its frames, where this pays.
         seed: Seed of all random draws.
 
     Raises:
@@ -158,6 +161,7 @@ class Options:
     colour: bool = True
     zoom: bool = True
     segment_seconds: float = 30.0
+    cache: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -190,11 +194,13 @@ class Machine:
         cores: Processor cores per rank.
         ranks: Number of training processes.
         on_gpu: Whether the training runs on a GPU.
+        room: Number of bytes that decoded frames may take.
     """
 
     cores: int
     ranks: int = 1
     on_gpu: bool = False
+    room: float = 0
 
 
 @dataclass(frozen=True)
@@ -317,6 +323,7 @@ def choose(
         )
     take('lr', *_learning_rate(total, options.init is not None, network))
     take('workers', *_workers(machine))
+    chosen['cache'] = _cache(train, samples, chosen, options, machine)
     chosen['segment_seconds'] = Setting(
         options.segment_seconds if samples > len(train) else None,
         f'{len(train)} files count as {samples} videos of about {options.segment_seconds:g} s',
@@ -453,6 +460,31 @@ def _learning_rate(total_batch: int, trained_already: bool, network: Network) ->
     if trained_already:
         lr, rule = lr / 4, f'{rule}, a quarter of it because the weights are trained already'
     return float(f'{lr:.2g}'), rule
+
+
+def _cache(
+    train: list[Video],
+    samples: int,
+    chosen: dict[str, Setting],
+    options: Options,
+    machine: Machine,
+) -> Setting:
+    """Choose the short side of stored frames; None means that each sample is decoded anew."""
+    side, total = STORED_SIDES * chosen['size'].value, machine.ranks * chosen['batch_size'].value
+    pixels = [video.frames * video.width * video.height for video in train]
+    kept = [min(1, side / min(video.width, video.height)) ** 2 for video in train]
+    num_bytes = 3 * float(np.dot(pixels, kept))
+    clip_frames = (chosen['clip_len'].value - 1) * chosen['frame_interval'].value + 1
+    epochs = options.epochs or (options.steps or math.inf) * total / samples
+    seconds = sum(pixels) / (DECODED_PIXELS * machine.cores * machine.ranks)
+    frames = sum(video.frames for video in train) / samples
+    if not options.cache:
+        return Setting(None, 'as given')
+    if num_bytes > machine.room:
+        return Setting(None, f'{num_bytes / 1e9:.2g} GB do not fit into half of what is free')
+    if 2 * clip_frames * epochs < frames or seconds > 360 * (options.hours or math.inf):
+        return Setting(None, 'the training is too short to decode whole videos')
+    return Setting(side, f'short side of stored frames at most, {num_bytes / 1e9:.2g} GB')
 
 
 def _workers(machine: Machine) -> tuple[int, str]:

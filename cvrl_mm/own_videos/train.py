@@ -28,6 +28,7 @@ from mmengine.runner import Runner
 from rich.console import Console
 
 from ..cli import print_warnings_only, read_config
+from ..datasets.frame_store import free_bytes
 from ..datasets.lists import gather_videos
 from ..evaluation.encoder import load_encoder
 from ..io import (
@@ -191,7 +192,8 @@ def _write_config(
     """Choose the settings and write the config; only the main process has ``found``."""
     ranks, trial, config = dist.get_world_size(), folder / '.trial_config.py', folder / 'config.py'
     if found is not None:
-        machine = Machine(cores_per_process(), ranks, torch.cuda.is_available())
+        room = free_bytes(folder) / 2
+        machine = Machine(cores_per_process(), ranks, torch.cuda.is_available(), room)
         plan = task.choose(found, options, machine, folder, start)
         write_inputs(folder, found.root, start)
         plan.settings['steps'] = Setting(1000, 'not known yet')
@@ -209,7 +211,7 @@ def _write_config(
         trial.unlink()
         _say(*remarks(plan, options, task.min_steps, seconds))
         for name, setting in plan.settings.items():
-            if setting.value is not None:
+            if setting.value is not None or name == 'cache':
                 _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
         _say(f'Settings and their reasons: {config}')
     _wait()
@@ -242,6 +244,7 @@ def _finish(folder: Path, task: Task) -> None:
             _say(f'The report exists already; remove {report} to write it again.')
         else:
             task.write_results(folder, cfg, checkpoint, console)
+        shutil.rmtree(folder / 'frames', ignore_errors=True)  # the store of decoded frames
         _say(
             f'Open {folder / "index.html"} in a browser. The numbers are in report.md beside it.',
             f'In Python: {task.usage.format(str(folder))}',

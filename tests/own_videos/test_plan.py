@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,15 @@ def test_what_limits_a_training_is_named(
 )
 def test_lengths_of_time(seconds: float, said: str):
     assert duration(seconds) == said
+
+
+def test_frames_are_stored_where_this_pays():
+    videos = made(100, frames=300)  # of 256x128
+    roomy = replace(CPU, room=1e9)  # they take 0.52 GB
+
+    def side(machine: Machine = roomy, **options: Any) -> int | None:
+        return choose(videos, Options(size=32, batch_size=20, **options), machine)['cache']
+
+    assert side() == side(hours=1) == side(epochs=100) == side(steps=500) == 64
+    assert side(CPU) is None and side(cache=False) is None
+    assert side(epochs=1) is side(steps=4) is side(hours=0.01) is None
