@@ -102,13 +102,19 @@ def test_the_programs_of_the_documentation_run(onnx_file, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'encoder.onnx').symlink_to(onnx_file)
     export_encoder(encoder('symmetric'), tmp_path / 'encoder.pt2')
-    encode(tmp_path / 'video.mp4', num_frames=6, size=(64, 48))
+    encode(tmp_path / 'video.mp4', num_frames=90, size=(384, 288))
     programs = re.findall(r'```python\n(import (?:av|json)\n.*?)```', DOCS.read_text(), re.DOTALL)
     assert len(programs) == 2
     for program in programs:
-        assert 'cvrl' not in program and len(program.splitlines()) <= 15
-        exec(compile(program, DOCS, 'exec'), {})
+        assert 'cvrl' not in program
+        exec(compile(program, DOCS, 'exec'), names := {})
         assert capsys.readouterr().out.endswith('(1, 64)\n')
+    net = encoder('tf_same')  # the clips and features of the program for ONNX
+    clips = net.transform('video.mp4', num_clips=1)
+    seen = torch.from_numpy(names['clips'].astype('float32'))
+    assert (clips - seen).abs().mean() < 1
+    feats = torch.from_numpy(names['features'])
+    torch.testing.assert_close(feats, net.features(clips), rtol=0.01, atol=0.01)
 
 
 @needs_packages
