@@ -15,6 +15,7 @@ from contextlib import redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 
+started_as: str | None = None  # the command that runs a tool, such as "cvrl repack"
 INTERRUPTED, PREEMPTED = 130, 75  # exit status after Ctrl-C, and after SIGTERM in a training
 TOOLS = {
     'features': ('extract_features.py', 'write one feature vector per video to a file'),
@@ -86,6 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.argv = [command.prog, *given[1:]]
     # With a config in place of OUT, "probe" is the tool
     if given[0] not in COMMANDS or (given[0] in TOOLS and any(x.endswith('.py') for x in given)):
+        import cvrl_cli  # the one that the tool imports
+
+        cvrl_cli.started_as = command.prog
         tool = Path(__file__).with_name('cvrl_mm') / '.mim/tools' / TOOLS[given[0]][0]
         runpy.run_path(str(tool), run_name='__main__')  # which calls run_tool()
         return
@@ -355,6 +359,12 @@ COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = dict(
 )
 
 
+def tool_parser(description: str | None) -> ArgumentParser:
+    """Make the parser of a tool, whose help names the command that the user has given."""
+    kind = argparse.RawDescriptionHelpFormatter
+    return ArgumentParser(prog=started_as, description=description, formatter_class=kind)
+
+
 def run_tool(run: Callable[[Namespace], None], args: Namespace) -> None:
     """Run a tool after its arguments have been parsed.
 
@@ -375,8 +385,7 @@ def run_tool(run: Callable[[Namespace], None], args: Namespace) -> None:
 
 def evaluation_parser(description: str | None) -> ArgumentParser:
     """Make a parser with the common arguments of ``retrieval.py`` and ``linear_probe.py``."""
-    kind = argparse.RawDescriptionHelpFormatter
-    parser = ArgumentParser(description=description, formatter_class=kind)
+    parser = tool_parser(description)
     parser.add_argument('config', help='config of configs/linear, compare or miniature')
     parser.add_argument(
         'checkpoint', help='file with backbone weights, or "untrained" for random weights'

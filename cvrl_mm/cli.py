@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -48,6 +49,7 @@ def plain_errors(only_own: bool = False) -> Iterator[None]:
     Raises:
         SystemExit: An expected error; or (status 130) Ctrl-C.
     """
+    warnings.formatwarning = lambda message, *_, **__: f'{message}\n'  # without lines of code
     try:
         yield
         _end_process_group()

@@ -20,7 +20,7 @@ In Python:
 import argparse
 from os.path import realpath
 
-from cvrl_cli import run_tool
+from cvrl_cli import run_tool, tool_parser
 
 COMMANDS = dict(  # function of cvrl_mm.convert, and help
     tf=('convert_tf_checkpoint', 'a backbone that the authors released, prefix or .tar.gz'),
@@ -35,9 +35,7 @@ DTYPES = ('float32', 'float16', 'bfloat16')
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser(__doc__)
     commands = parser.add_subparsers(dest='command', required=True)
     texts = {name: text for name, (_, text) in COMMANDS.items()}
     texts['encoder'] = 'a weights file for cvrl_mm.load_encoder: .safetensors or .pth'

@@ -22,14 +22,12 @@ import argparse
 import dataclasses
 import os
 
-from cvrl_cli import run_tool
+from cvrl_cli import run_tool, tool_parser
 
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser(__doc__)
     checkpoint = 'a weights file, a checkpoint of a run, or "untrained" (with --config)'
     parser.add_argument('checkpoint', help=checkpoint)
     config = 'config of the clips, and of an architecture that is not in the checkpoint'

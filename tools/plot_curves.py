@@ -10,14 +10,12 @@ Example:
 import argparse
 from pathlib import Path
 
-from cvrl_cli import run_tool
+from cvrl_cli import run_tool, tool_parser
 
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser(__doc__)
     parser.add_argument(
         'work_dirs', nargs='+', type=Path, help='work folders of the runs, or OUT of cvrl pretrain'
     )

@@ -23,6 +23,7 @@ VIDEO_SUFFIXES = (
     *('.mkv', '.mod', '.mov', '.mp4', '.mpeg', '.mpg', '.mts', '.mxf', '.ogm', '.ogv', '.qt'),
     *('.rm', '.ts', '.vob', '.webm', '.wmv', '.wtv'),  # raw .h264 has no frame rate
 )
+TEXT_SUFFIXES = ('', '.csv', '.json', '.txt', '.xml')  # no warning says that these are left out
 # A line "path label" of which the label may be a word, and one with commas
 NAMED = rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))'
 LABELLED, COMMAS = (re.compile(NAMED + rest, re.I) for rest in (r'\s+(\S.*)', r'\s*[,;].*'))
@@ -271,7 +272,8 @@ def find_videos(folder: Path) -> list[Path]:
     found = sorted(path for path in walk(folder, others) if path.is_file() or path.is_dir())
     if others:
         kinds = ', '.join(f'{suffix} ({count})' for suffix, count in others.most_common(5))
-        what = f'{folder}: {others.total()} files that are no videos are left out: {kinds}'
+        number, place = others.total(), osp.abspath(folder)
+        what = f'{place}: {number} files that are no videos are left out: {kinds}'
         warnings.warn(what, stacklevel=2)
     return found
 
@@ -314,8 +316,8 @@ def walk(folder: Path, others: Counter[str] | None = None) -> Iterator[Path]:
             if not videos and is_frame_folder(parent, files):
                 yield Path(parent)
             elif others is not None:
-                suffixes = (path.suffix.lower() or 'none' for path in paths)
-                others.update(suffix for suffix in suffixes if suffix not in VIDEO_SUFFIXES)
+                suffixes = (path.suffix.lower() for path in {*paths} - {*videos})
+                others.update(suffix for suffix in suffixes if suffix not in TEXT_SUFFIXES)
 
 
 def _raise(error: OSError) -> None:
@@ -433,8 +435,11 @@ def write_lists(lists: Mapping[Path, Sequence[str]]) -> None:
     """
     contents = {path: '\n'.join([*lines, '']).encode() for path, lines in lists.items()}
     for path, content in contents.items():
-        if path.exists() and path.read_bytes() != content:
-            raise ValueError(f'{path} exists with other content; rename or remove it first.')
+        if path.exists() and (old := path.read_bytes()) != content:
+            before, now = (text.count(b'\n') for text in (old, content))
+            raise ValueError(
+                f'{path} exists with {before} other lines, now {now}; rename or remove it first.'
+            )
     for path, content in contents.items():
         with replacing(path) as part:
             part.write_bytes(content)

@@ -72,7 +72,7 @@ def probe_labels(
         )
     label_of = first | second
     copies = find_copies(
-        trained.lists.root, [x for x in label_of if (trained.lists.root / x).is_file()]
+        trained.lists.root, [x for x in label_of if (trained.lists.root / x).exists()]
     )
     if copies:
         copy, original = next(iter(copies.items()))
@@ -164,7 +164,7 @@ def _features(
     indices = [places[name] for name in known]
     feats = {BEFORE: trained.untrained[indices], AFTER: trained.feats[indices]}
     files = {name: trained.lists.root / name for name in names if name not in places}
-    paths = {name: str(file) for name, file in files.items() if file.is_file()}
+    paths = {name: str(file) for name, file in files.items() if file.exists()}
     lost = {name: 'there is no such video' for name in files if name not in paths}
     if paths:
         print_warnings_only()

@@ -109,9 +109,10 @@ def test_videos_are_found_by_their_suffix(tmp_path: Path):
     root = tmp_path / '.data'  # only names below the folder are skipped
     (root / 'b/c.mp4').mkdir(parents=True)  # a folder is no video
     found = ['a.avi', 'b/c.mp4/y.webm', 'b/x.MP4', 'd.MTS', 'e.m2ts']
-    touch(root, *found, 'b/notes.txt', 'mp4')
+    touch(root, *found, 'b/notes.txt', 'mp4', 'x.gif', 'y.GIF')
     touch(root, 'b/._x.mp4', '.trash/y.mp4', '__MACOSX/a/z.mp4', 'b/lost+found/x.mp4')
-    assert [path.relative_to(root).as_posix() for path in find_videos(root)] == found
+    with pytest.warns(UserWarning, match=r'2 files .*\.gif \(2\)'):
+        assert [path.relative_to(root).as_posix() for path in find_videos(root)] == found
 
 
 def test_links_to_folders_are_followed_once(tmp_path: Path):

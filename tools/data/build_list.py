@@ -25,14 +25,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from cvrl_cli import run_tool
+from cvrl_cli import run_tool, tool_parser
 
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser(__doc__)
     parser.add_argument('dataset', choices=('ucf101', 'hmdb51', 'kinetics', 'folders'))
     parser.add_argument('root', type=Path, help='folder of the data set')
     parser.add_argument(
@@ -63,7 +61,6 @@ def parse_args() -> argparse.Namespace:
 def run(args: argparse.Namespace) -> None:
     """Write the lists and report missing videos."""
     sys.path.insert(0, str(Path(__file__).parent))  # cvrl runs this file from elsewhere
-    from cvrl_mm.datasets.lists import write_lists
     from cvrl_mm.io import printable
 
     import official_lists as official
@@ -71,10 +68,7 @@ def run(args: argparse.Namespace) -> None:
     lists: dict[Path, Sequence[str]] = {}
     if args.dataset == 'folders':
         classes, train, test = official.split_class_folders(args.root, args.test_percent)
-        lists = {args.root / 'train.txt': train, args.root / 'test.txt': test}
-        write_lists({args.root / 'classes.txt': classes} | lists)
-        for path, lines in lists.items():
-            print(f'{path}: {len(lines)} videos, {len(classes)} classes')
+        write(classes, {args.root / 'train.txt': train, args.root / 'test.txt': test})
         return
     classes, splits = official.READERS[args.dataset](args.root / 'annotations')
     official.check_splits(classes, splits)
@@ -101,16 +95,25 @@ def run(args: argparse.Namespace) -> None:
         lines, missing = official.match_files(videos, classes, found)
         path = args.root / f'{args.root.resolve().name}_{split}_videos.txt'
         lists[path] = lines
-        print(f'{path}: {len(lines)} videos, {len(missing)} missing')
         report = path.with_suffix('.missing')
         report.unlink(missing_ok=True)  # of an earlier call
         if missing:
             report.write_text('\n'.join(missing) + '\n', encoding='utf-8')
-            print(f'  the first: {printable(", ".join(missing[:3]))}; all: {report}')
+            first = printable(', '.join(missing[:3]))
+            print(f'{split}: {len(missing)} videos are missing, such as {first}; all: {report}')
         num_missing += len(missing)
     if num_missing and not args.allow_missing:
         raise ValueError(f'{num_missing} videos are missing; --allow-missing leaves them out.')
-    write_lists({args.root / 'classes.txt': classes} | lists)
+    write(classes, lists)
+
+
+def write(classes: Sequence[str], lists: dict[Path, Sequence[str]]) -> None:
+    """Write the lists and the names of the classes beside them."""
+    from cvrl_mm.datasets.lists import write_lists
+
+    write_lists({next(iter(lists)).with_name('classes.txt'): classes} | lists)
+    for path, lines in lists.items():
+        print(f'{path}: {len(lines)} videos, {len(classes)} classes')
 
 
 if __name__ == '__main__':

@@ -20,14 +20,12 @@ import argparse
 import os
 import sys
 
-from cvrl_cli import run_tool
+from cvrl_cli import run_tool, tool_parser
 
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser(__doc__)
     parser.add_argument('list', help='lines of "path" or "path label"')
     parser.add_argument('--root', help='folder of the videos (folder of the list)')
     parser.add_argument('--out', help='the clean list (LIST.clean.txt)')

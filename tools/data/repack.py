@@ -14,7 +14,7 @@ repacks its share; the same command without them then writes the list:
 import argparse
 from pathlib import Path
 
-from cvrl_cli import run_tool
+from cvrl_cli import run_tool, tool_parser
 
 SETTINGS = dict(  # defaults of RepackSettings, and help
     short_side=(256, 'pixels of the shorter side'),
@@ -25,9 +25,7 @@ SETTINGS = dict(  # defaults of RepackSettings, and help
 
 def parse_args() -> argparse.Namespace:
     """Parse the arguments."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool_parser(__doc__)
     parser.add_argument('source', type=Path, help='list of videos, or a folder')
     parser.add_argument('target', type=Path, help='folder to write')
     parser.add_argument('--root', type=Path, help='folder of the videos (folder of the list)')
