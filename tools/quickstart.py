@@ -160,7 +160,7 @@ def report(
     console.print(table)
     console.print(
         f'{sum(seconds.values()):.0f} seconds. In {args.out}: results.json, curves.png, the videos '
-        'and the run.'
+        'and the run.\nOn your own videos: cvrl pretrain VIDEOS --out work_dirs/mine --hours 2'
     )
 
 
