@@ -160,6 +160,7 @@ def finetune(parser: ArgumentParser) -> None:
     Examples:
         cvrl finetune work_dirs/mine my_classes/ --out work_dirs/classifier
         cvrl finetune encoder.safetensors train.txt --val test.txt --frozen --out work_dirs/frozen
+        cvrl finetune untrained my_classes/ --out work_dirs/random    # random weights, to compare
         cvrl finetune --out work_dirs/classifier
     """
 
@@ -173,7 +174,7 @@ def finetune(parser: ArgumentParser) -> None:
 
     parser.set_defaults(run=run)
     _add_training(parser, '50 epochs and at least 300', with_defaults=False)
-    encoder = 'folder of a training by cvrl pretrain, or a weights file'
+    encoder = 'folder of a training by cvrl pretrain, a weights file, or "untrained"'
     parser.add_argument('encoder', nargs='?', default=None, help=encoder)
     parser.add_argument('videos', nargs='*', default=[], help='folders of class folders, or lists')
     parser.add_argument('--val', help='held-out videos (default: 30 %% of each class)')

@@ -35,7 +35,7 @@ def test_help_and_mistakes_import_nothing_heavy():
 def test_options_are_those_of_the_package():
     from dataclasses import fields
 
-    from cvrl_mm.own_videos.finetune import FinetuneOptions
+    from cvrl_mm.own_videos.classifier import FinetuneOptions
     from cvrl_mm.own_videos.plan import ENCODERS, Options
 
     def names(add_arguments) -> set[str]:

@@ -60,14 +60,15 @@ def finetune(
     A second call with the same folder continues the training where it stopped.
 
     Args:
-        encoder: As for :func:`cvrl_mm.load_encoder`. Leave it and ``videos`` empty to continue.
+        encoder: As for :func:`cvrl_mm.load_encoder`, or ``'untrained'`` for random weights. Leave
+            it and ``videos`` empty to continue.
         videos: Folders with one folder per class, or lists with lines ``path label``, in which the
             label is a name or a number.
         out: Output folder. It will contain ``config.py``, ``classifier.pth``, ``index.html``,
             ``confusion.png``, ``report.md`` and the checkpoints.
         val: Held-out videos; by default 30 % of the videos of each class.
         config_only: Write the config, and do not train.
-        options: Fields of :class:`.finetune.FinetuneOptions`.
+        options: Fields of :class:`.classifier.FinetuneOptions`.
 
     Returns:
         The output folder.
@@ -77,7 +78,7 @@ def finetune(
         ValueError: There are fewer than two classes, a class has too few videos, a held-out label
             or an option is unknown, or the folder contains another training.
     """
-    from .finetune import FineTuning  # not needed by `import cvrl_mm`
+    from .classifier import FineTuning  # not needed by `import cvrl_mm`
     from .train import run
 
     sources = [videos] if isinstance(videos, (str, Path)) else list(videos)

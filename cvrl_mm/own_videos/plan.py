@@ -409,12 +409,17 @@ def too_short(steps: int, advised_steps: int = MIN_STEPS, step_seconds: float = 
     return f'{steps:,} of at least {advised_steps:,} steps: {advice}.'
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number with a noun in the singular or plural."""
+    return f'{number:,} {what}{"s" if number != 1 else ""}'
+
+
 def duration(seconds: float) -> str:
     """Return a length of time in minutes, or from two hours on in hours."""
     minutes = math.ceil(seconds / 60)
     if minutes >= 120:
         return f'{minutes / 60:.1f} hours'
-    return '1 minute' if minutes == 1 else f'{minutes} minutes'
+    return counted(minutes, 'minute')
 
 
 def _frame_interval(

@@ -38,7 +38,7 @@ from .folder import (
     write_encoders,
 )
 from .page import write_feature_page
-from .plan import MIN_TO_HOLD_OUT, too_short
+from .plan import MIN_STEPS, MIN_TO_HOLD_OUT, counted, too_short
 
 TEMPLATE = Path(__file__).with_name('report.template')
 FOLDS = 5
@@ -106,7 +106,8 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         values = (old.value, new.value, *([new.chance] if labels else []))
         table.append([new.title, *('' if x is None else f'{x:.1f}' for x in values)])
     headline = verdict(measures[BEFORE], measures[AFTER])
-    headline = f'{headline} {too_short(cfg.train_cfg.max_iters)}'.rstrip()
+    seconds = np.median([*curves['training'].get('time', {0: math.nan}).values()])
+    headline = f'{headline} {too_short(cfg.train_cfg.max_iters, MIN_STEPS, seconds)}'.rstrip()
     accuracy = [*curves['training'].get('accuracy', {0: math.nan}).values()][-1]
     notes = _notes(cfg, folder, names, unseen, labels, failed, accuracy, measures[AFTER])
     write_feature_page(folder / 'index.html', headline, notes, table, Trained.read(folder))
@@ -319,7 +320,7 @@ def _notes(
     text = Template(TEMPLATE.read_text(encoding='utf-8')).substitute(
         videos=len(names),
         held=held,
-        steps=cfg.train_cfg.max_iters,
+        steps=counted(cfg.train_cfg.max_iters, 'step'),
         batch=cfg.train_dataloader.batch_size,
         started=printable(read_command(folder)['options']['init'] or 'random weights'),
         clips=NUM_CLIPS,

@@ -75,6 +75,7 @@ class Task:
     options: type[Options] = Options
     usage = 'encoder = cvrl_mm.load_encoder({!r})'
     folders_are_classes = True
+    random: str | None = None  # value of ``init`` for random weights
     epochs, min_steps = EPOCHS, MIN_STEPS
     render: Callable[[Inspection, Plan, Any], str] = staticmethod(render)
 
@@ -119,7 +120,7 @@ def run(
     if not str(out):
         raise ValueError('out must be the path of the output folder.')
     init = options.get('init')
-    if init is not None and '://' not in str(init):
+    if init not in (None, task.random) and '://' not in str(init):
         options['init'] = abspath(init)  # the command may be continued from another folder
     folder, chosen = Path(out).resolve(), task.options(**options)
     register_all_modules()
@@ -137,7 +138,8 @@ def run(
             given = any(value is not None for value in options.values())
             videos, chosen, has_config = claim(folder, sources, chosen, given)
             if not has_config:
-                start = _copy_start(chosen.init, folder)  # fails early, before videos are opened
+                if chosen.init != task.random:  # fails early, before videos are opened
+                    start = _copy_start(chosen.init, folder)
                 with progress('Opening videos', console) as on_progress:
                     found = task.inspect(videos, chosen, on_progress)
                 found.write(folder / 'videos.tsv')
@@ -161,10 +163,10 @@ def run(
     return folder
 
 
-def _copy_start(init: str | None, folder: Path) -> Network | None:
+def _copy_start(init: str | None, folder: Path) -> Network:
     """Copy the weights of ``--init`` to the path that the config uses, and describe the encoder."""
     if init is None:
-        return None
+        raise ValueError('Name the encoder to start from, or "untrained" for random weights.')
     try:
         encoder = load_encoder(init)
     except (OSError, ValueError) as error:

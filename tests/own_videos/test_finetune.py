@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 
 import cvrl_mm
-from cvrl_mm.own_videos.finetune import _as_arguments, read_classes
+from cvrl_mm.own_videos.classifier import _as_arguments, read_classes
 from cvrl_mm.own_videos.train import last_checkpoint
 from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.own_videos.folder import small_encoder
@@ -209,3 +209,19 @@ def test_another_encoder_is_refused(out: Path, root: Path, tmp_path: Path):
 def test_no_code_of_an_encoder_enters_the_config(backbone: dict):
     with pytest.raises(ValueError, match='description of the encoder'):
         _as_arguments(backbone)
+
+
+def test_random_weights_are_a_start_and_one_process_trains_several(root: Path, tmp_path: Path):
+    from cvrl_mm.own_videos import finetune  # not the module of a second import
+
+    options = QUICK | dict(size=32, clip_len=4)
+    outs = [
+        finetune('untrained', root / 'videos', tmp_path / str(seed), seed=seed, **options)
+        for seed in (0, 1)
+    ]
+    weights = [cvrl_mm.load_encoder(out / 'init.pth').backbone.conv1.conv.weight for out in outs]
+    assert not torch.equal(*weights)
+    assert Config.fromfile(outs[0] / 'config.py').model.backbone.width == 0.25
+    assert sum(cvrl_mm.load_classifier(outs[1])(next(root.rglob('*.mp4'))).values()) > 0.99
+    with pytest.raises(ValueError, match='untrained'):
+        finetune(None, root / 'videos', tmp_path / 'none', **QUICK)

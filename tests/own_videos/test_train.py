@@ -16,7 +16,7 @@ from mmengine.logging import MessageHub, print_log
 
 import cvrl_mm
 from cvrl_mm.own_videos import folder, train
-from cvrl_mm.own_videos.finetune import FinetuneOptions
+from cvrl_mm.own_videos.classifier import FinetuneOptions
 from cvrl_mm.own_videos.folder import claim
 from cvrl_mm.own_videos.plan import Options
 from cvrl_mm.own_videos.probe import probe_labels

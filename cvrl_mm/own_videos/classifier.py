@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from mmaction.registry import MODELS
 from mmengine.config import Config
 from rich.console import Console
 
-from ..convert.description import read_config_text
+from ..convert.description import ClipInput, read_config_text
 from ..convert.files import CLASSIFIER, load_weights
 from ..datasets.lists import check_sources, find_videos, read_labels, read_video_list
-from ..evaluation.encoder import load_encoder
+from ..evaluation.encoder import Encoder, load_encoder
+from ..evaluation.features import UNTRAINED
 from ..io import printable, progress, usable_cores
 from .config import INIT, WARMUP_SHARE, comment, shared_fields
 from .folder import read_command, video_root
@@ -115,6 +117,7 @@ class FineTuning(Task):
     options = FinetuneOptions
     usage = 'classifier = cvrl_mm.load_classifier({!r})'
     folders_are_classes = False  # the labels may be those of a list
+    random = UNTRAINED
     epochs, min_steps = 50, 300
 
     def inspect(
@@ -150,9 +153,9 @@ class FineTuning(Task):
         start: Network | None,
     ) -> Plan:
         """Split the videos, choose the settings, and write the lists."""
-        if start is None:
-            raise ValueError('A fine-tuning needs an encoder.')
         train, val = self._split(found, options)
+        if start is None:
+            start = _write_untrained(folder / INIT, found, options, machine, (train, val))
         clips = load_encoder(folder / INIT).clip_input
         given = {k: getattr(options, k) for k in ('clip_len', 'frame_interval', 'size')}
         filled = {k: getattr(clips, k) if v is None else v for k, v in given.items()}
@@ -170,7 +173,10 @@ class FineTuning(Task):
         if options.lr is None:
             lr, layers = (FROZEN_LR, 'the head') if options.frozen else (LR, 'all layers')
             plan.settings['lr'] = Setting(lr, f'for {layers}, with AdamW')
-        plan.settings['encoder'] = Setting('as given', 'with its architecture')
+        reason = 'with its architecture'
+        if options.init == self.random:
+            reason = 'random weights, the architecture of cvrl pretrain'
+        plan.settings['encoder'] = Setting('as given', reason)
         self.clips = clips
         count = Counter(self._label(found, video.name) for video in train)
         numbered = all(map(str.isdecimal, count))
@@ -276,6 +282,24 @@ class FineTuning(Task):
             training += FROM_CLASSIFIER
         labels = [label for _, label in videos]
         write_report(folder, training, root, classifier.classes, found, labels, console)
+
+
+def _write_untrained(
+    path: Path,
+    found: Inspection,
+    options: FinetuneOptions,
+    machine: Machine,
+    split: tuple[list[Video], list[Video]],
+) -> Network:
+    """Write an encoder with random weights, as ``cvrl pretrain`` would train it on the videos."""
+    plan = choose(found, replace(options, init=None, segment_seconds=1e7), machine, None, split)
+    backbone = dict(type='R3DSlow', **plan.network.backbone)
+    torch.manual_seed(options.seed)
+    network = MODELS.build(backbone)
+    network.init_weights()
+    clips = {name: plan[name] for name in ('clip_len', 'frame_interval', 'size', 'fps')}
+    Encoder(network, ClipInput(**clips), dict(backbone=backbone)).save(path)
+    return replace(plan.network, backbone=backbone)
 
 
 def _as_arguments(backbone: Mapping[str, Any]) -> str:
