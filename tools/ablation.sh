@@ -5,7 +5,7 @@
 #   tools/ablation.sh CONFIG RANKS_PER_NODE [key=value for the linear evaluation ...]
 #   tools/ablation.sh configs/ablations/interval_uniform.py 8
 #
-# Environment variables: those of dist_train.sh.
+# Environment variables: as for dist_train.sh.
 set -euo pipefail
 if [ $# -lt 2 ]; then
   sed -n '2,8s/^# \{0,1\}//p' "$0" >&2

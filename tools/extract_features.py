@@ -2,7 +2,7 @@
 
 With --every SECONDS, OUT is a folder with one file per video: the features over time, (T, C).
 
-The clips are those that the checkpoint or --config describes. Finished videos are kept in
+The checkpoint or --config describes the clips. Finished videos are kept in
 OUT.parts, so the same command continues an interrupted extraction. With torchrun, srun or a Slurm
 array, each process encodes its share of the videos, and the last one writes OUT.
 

@@ -4,7 +4,7 @@
 #   tools/train_and_test.sh CONFIG RANKS_PER_NODE [key=value to change in the config ...]
 #   tools/train_and_test.sh configs/linear/linear_k400.py 8
 #
-# Environment variables: WORK_DIR, and those of dist_train.sh.
+# Environment variables: WORK_DIR, and the ones of dist_train.sh.
 set -euo pipefail
 if [ $# -lt 2 ]; then
   sed -n '2,7s/^# \{0,1\}//p' "$0" >&2

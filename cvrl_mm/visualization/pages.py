@@ -35,7 +35,7 @@ class Neighbour:
     Attributes:
         video: Path of the video.
         label: Name of its class, or None if unknown.
-        similarity: Cosine similarity of its features with those of the query.
+        similarity: Cosine similarity of its features and the query's.
     """
 
     video: str

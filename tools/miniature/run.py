@@ -86,9 +86,9 @@ def make_runs(args: argparse.Namespace) -> list[Run]:
 
 
 def execute(args: argparse.Namespace, runs: list[Run]) -> list[str]:
-    """Execute the missing runs, several at a time, and return the messages of those that failed.
+    """Execute the missing runs, several at a time, and return the messages of the failed ones.
 
-    Each run is a process. On Ctrl-C and SIGTERM those that train write a checkpoint and end.
+    Each run is a process. On Ctrl-C and SIGTERM, a run that trains writes a checkpoint and ends.
     """
     failed, processes = [], []
 

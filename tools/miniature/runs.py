@@ -116,7 +116,7 @@ class Run:
     ) -> tuple[nn.Module, DataLoader, DataLoader]:
         """Build a network and the batches of the training and the test videos.
 
-        The statistics of batch norm of untrained weights are those of the training videos.
+        For untrained weights, the statistics of batch norm are computed on the training videos.
         """
         config = self._config('cvrl_motion')
         model = build_recognizer(config, str(weights) if weights else None).to(get_device())

@@ -186,7 +186,7 @@ SPATIAL, TEMPORAL, BOTH = (
     f'augment_{x}' for x in ('spatial_only', 'temporal_only', 'inconsistent')
 )
 UNIFORM, INCREASING = 'interval_uniform', 'interval_increasing_linear'
-# The directions are those of the paper. The list was made before the first table of the present
+# The directions come from the paper. The list was made before the first table of the present
 # videos; four of the comparisons were named controls after it.
 CLAIMS = (
     # The positive pair shares its motion, which is the class

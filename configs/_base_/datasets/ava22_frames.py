@@ -28,7 +28,7 @@ dataset = dict(
 train_dataloader = dict(
     batch_size=4,  # of 32 videos on 8 ranks (Sec. 4.1)
     num_workers=8,
-    timeout=500,  # seconds for a batch, below that of dist_cfg
+    timeout=500,  # seconds per batch, below the one of dist_cfg
     sampler=dict(type='DefaultSampler', shuffle=True),
     collate_fn=dict(type='pseudo_collate'),
     dataset=dict(

@@ -27,7 +27,7 @@ feature_pipeline = [open_video, sample_test, decode, short_side, center_crop, *p
 train_dataloader = dict(
     batch_size=128,  # of 1024 videos on 8 ranks (Sec. 4.1)
     num_workers=8,
-    timeout=500,  # seconds for a batch, below that of dist_cfg
+    timeout=500,  # seconds per batch, below the one of dist_cfg
     drop_last=True,
     sampler=dict(type='DefaultSampler', shuffle=True),
     collate_fn=dict(type='stack_collate'),  # one tensor per batch, in shared memory

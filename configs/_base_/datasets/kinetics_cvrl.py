@@ -7,7 +7,7 @@ open_video = dict(type='VideoFileInit')
 sample = dict(type='TemporalIntervalSample', clip_len=16, frame_interval=2, fps=25)
 decode = dict(type='VideoFileDecode')
 # Algorithm 1, with the strengths of jitter and blur of the released code. The paper does not state
-# the distribution of the crop, which is that of MMAction2 with the ranges of the released code
+# the distribution of the crop; this is MMAction2's, with the ranges of the released code
 crop = dict(type='RandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0))
 resize = dict(type='Resize', scale=(224, 224), keep_ratio=False)
 flip = dict(type='Flip', flip_ratio=0.5)
@@ -31,7 +31,7 @@ train_pipeline = [open_video, sample, decode, augment, *pack]
 train_dataloader = dict(
     batch_size=128,  # of 1024 videos on 8 ranks (Sec. 4.1)
     num_workers=12,
-    timeout=500,  # seconds for a batch, below that of dist_cfg
+    timeout=500,  # seconds per batch, below the one of dist_cfg
     drop_last=True,
     sampler=dict(type='DefaultSampler', shuffle=True),
     collate_fn=dict(type='stack_collate'),  # one tensor per batch, in shared memory

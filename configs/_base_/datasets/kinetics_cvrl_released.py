@@ -1,5 +1,5 @@
 # The augmentation of the released code: the first clip is always blurred, the second one with
-# probability 0.1, and the second one is solarised with probability 0.2. Crops are those of
+# probability 0.1, and the second one is solarised with probability 0.2. Crops are drawn as in
 # TensorFlow (docs/released_code.md).
 _base_ = './kinetics_cvrl.py'
 crop = dict(type='TFRandomResizedCrop', area_range=(0.3, 1.0), aspect_ratio_range=(0.5, 2.0))

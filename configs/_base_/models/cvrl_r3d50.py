@@ -3,7 +3,7 @@ model = dict(
     backbone=dict(type='R3DSlow', depth=50),  # Table 1
     cls_head=dict(
         type='InfoNCEHead',
-        # in_channels: those of the backbone
+        # in_channels: set to the backbone's
         hidden_channels=2048,
         num_hidden_layers=3,  # Table 6
         out_channels=128,  # Sec. 3.2

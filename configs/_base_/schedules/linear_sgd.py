@@ -1,4 +1,4 @@
-# Momentum, batch of 1024 and 5 epochs of warm-up are those of pre-training (Sec. 4.1).
+# Momentum, batch of 1024 and 5 epochs of warm-up as in pre-training (Sec. 4.1).
 _base_ = './cvrl_sgd.py'
 # Learning rate: Sec. 4.1; no weight decay: the released code
 optim_wrapper = dict(optimizer=dict(lr=32.0, weight_decay=0.0))

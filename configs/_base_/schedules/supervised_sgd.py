@@ -1,6 +1,6 @@
 # Like linear evaluation, but all layers are trained, from scratch (Sec. 4.1).
 _base_ = './linear_sgd.py'
-# Learning rate: Sec. 4.1. The paper gives no weight decay; 1e-4 is that of SlowFast, which it
+# Learning rate: Sec. 4.1. The paper gives no weight decay; 1e-4 is SlowFast's, which it
 # follows here. It applies only to kernels, as in pre-training.
 optim_wrapper = dict(optimizer=dict(lr=0.8, weight_decay=1e-4))
 train_cfg = dict(max_epochs=200)  # Sec. 4.1
