@@ -59,8 +59,34 @@ enter_environment() {
   fi
 }
 
-# install_once CONSTRAINTS ARGUMENTS...: "python -m pip install ARGUMENTS" in the active environment,
-# unless the same was installed before and what it depends on has not changed.
+# pip_install ARGUMENTS...: "python -m pip install" in the active environment. What it is doing is shown in one
+# line on a terminal, and all of it goes to install.log in the environment.
+pip_install() {
+  local log=$VIRTUAL_ENV/install.log status=0
+  (
+    set -o pipefail
+    python -m pip install --disable-pip-version-check "$@" 2>&1 | tee "$log" | {
+      packages=0
+      while read -r action what rest; do
+        case $action in
+          Collecting) packages=$((packages + 1)) ;;
+          Downloading | Building | Installing | Preparing) ;;
+          *) continue ;;
+        esac
+        [ ! -t 1 ] || printf '\r\033[K%.79s' "$packages packages: $action ${what##*/} $rest"
+      done
+      [ ! -t 1 ] || printf '\r\033[K'
+    }
+  ) || status=$?
+  if [ "$status" != 0 ]; then
+    tail -n 20 "$log" >&2
+    echo "The installation failed; its whole output is in $log." >&2
+  fi
+  return "$status"
+}
+
+# install_once CONSTRAINTS ARGUMENTS...: pip_install ARGUMENTS, unless the same was installed before and what it
+# depends on has not changed.
 install_once() {
   local constraints=$1 stamp state made=$VIRTUAL_ENV/made_by_install_sh
   shift
@@ -70,15 +96,13 @@ install_once() {
     if python -m pip show --quiet mmcv 2>/dev/null; then
       python -m pip uninstall --yes --quiet mmcv # of an earlier version of these scripts, for another torch
     fi
-    echo "Installing into $VIRTUAL_ENV. With PyPI's torch for Linux, which contains CUDA, it takes 6 GB and" \
-      "several minutes without output."
+    echo "Installing into $VIRTUAL_ENV, which takes minutes. With PyPI's torch for Linux, which contains CUDA, it" \
+      "takes 6 GB."
     [ ! -e "$made" ] || echo installing >"$made"
     case $(uname -sm) in # decord, which mmaction2 requires, has no wheels for these
-      'Darwin '* | *' aarch64' | *' arm64')
-        python -m pip install --disable-pip-version-check ./tools/no_decord
-        ;;
+      'Darwin '* | *' aarch64' | *' arm64') pip_install ./tools/no_decord ;;
     esac
-    python -m pip install --disable-pip-version-check --constraint "$constraints" "$@"
+    pip_install --constraint "$constraints" "$@"
     [ ! -e "$made" ] || echo complete >"$made"
     echo "$state" >"$stamp"
   fi
