@@ -10,17 +10,16 @@ import os
 import runpy
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 started_as: str | None = None  # the command that runs a tool, such as "cvrl repack"
 INTERRUPTED, PREEMPTED = 130, 75  # exit status after Ctrl-C, and after SIGTERM in a training
 TOOLS = {
     'features': ('extract_features.py', 'write one feature vector per video to a file'),
-    'probe': ('linear_probe.py', 'train a linear classifier on frozen features'),
-    'retrieval': ('retrieval.py', 'measure retrieval and k-NN with a config of lists'),
     'convert': ('convert_checkpoint.py', 'convert weights, or export an encoder to ONNX'),
     'curves': ('plot_curves.py', 'plot the curves of trainings'),
     'list': ('data/build_list.py', 'write lists of videos'),
@@ -44,6 +43,10 @@ SETTINGS: dict[str, tuple[type, str]] = {
     'workers': (int, 'processes per device that load videos, 0 for none (by the cores)'),
     'seed': (int, 'of all random draws (0)'),
 }
+GROUPS = (
+    'regular expression with one group: videos whose names have the same text there, such as a '
+    'person or a recording, are never in both parts'
+)
 SWITCHES = {
     'flip': 'do not mirror clips: where left and right matter',
     'colour': 'do not change colours or brightness: where they matter',
@@ -76,8 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         add_arguments(command)
     for name, (_, text) in TOOLS.items():
-        if name not in COMMANDS:
-            commands.add_parser(name, help=text, add_help=False)
+        commands.add_parser(name, help=text, add_help=False)
     if not given:
         parser.print_help()
         raise SystemExit(2)
@@ -85,8 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.parse_args(given)  # --help, --version or a mistake
     command = commands.choices[given[0]]
     sys.argv = [command.prog, *given[1:]]
-    # With a config in place of OUT, "probe" is the tool
-    if given[0] not in COMMANDS or (given[0] in TOOLS and any(x.endswith('.py') for x in given)):
+    if given[0] in TOOLS:
         import cvrl_cli  # the one that the tool imports
 
         cvrl_cli.started_as = command.prog
@@ -258,25 +259,112 @@ def neighbours(parser: ArgumentParser) -> None:
     parser.add_argument('--neighbours', type=int, default=5, help='of each (%(default)s)')
 
 
+def evaluate(parser: ArgumentParser) -> None:
+    """Evaluate the features of a frozen encoder by a protocol.
+
+    Protocols:
+        knn        weighted vote of the nearest training videos
+        retrieval  is one of the k nearest training videos of the same class? (R@k)
+        logistic   logistic regression, for small sets
+        linear     linear classifier with the paper's schedule and five learning rates
+        few_shot   5-way classification by prototypes of 1 and 5 videos, over 10,000 episodes
+
+    The videos are the training and test lists of a config, or those of --labels: a list with lines
+    "path label", a folder of class folders, or the folder of a training by cvrl pretrain (by
+    default ENCODER). Without --test each fifth of the videos is tested once.
+
+    Examples:
+        cvrl evaluate linear epoch_800.pth --config configs/linear/linear_k400.py
+        cvrl evaluate few_shot encoder.safetensors --labels my_classes/
+        cvrl evaluate knn encoder.safetensors --labels train.txt --test test.txt
+        cvrl evaluate logistic work_dirs/mine  # the folders of its videos are the classes
+    """
+
+    def run(args: Namespace) -> None:
+        if args.config is not None:
+            if args.labels or args.test or args.groups:
+                raise ValueError('--config names the videos; leave out --labels, --test, --groups.')
+            evaluate_by_config(args, args.protocol)
+        elif args.labels or Path(args.checkpoint).is_dir():
+            _evaluate_labels(args)
+        else:
+            raise ValueError('Name labelled videos (--labels), or a config with lists (--config).')
+
+    parser.set_defaults(run=run)
+    parser.add_argument('protocol', metavar='PROTOCOL', help='see above')
+    parser.add_argument('checkpoint', metavar='ENCODER', help='file, folder or address of weights')
+    parser.add_argument('--labels', help='labelled videos: see above')
+    parser.add_argument('--test', help='likewise; those of --labels are then for training')
+    parser.add_argument('--groups', metavar='PATTERN', help=GROUPS)
+    parser.add_argument('--num-clips', type=int, default=10, help='per video (%(default)s)')
+    parser.add_argument('--config', help='config of configs/linear, compare or miniature')
+    _add_config_options(parser.add_argument_group('with --config'))
+
+
+def evaluate_by_config(args: Namespace, *protocols: str) -> None:
+    """Evaluate a checkpoint on the lists of a config, and print the results."""
+    from mmengine.dist import is_main_process
+
+    from cvrl_mm.cli import print_warnings_only, start_evaluation
+    from cvrl_mm.evaluation.protocols import evaluate_config
+
+    cfg, out = start_evaluation(args, 'model', 'train_dataloader', 'test_dataloader')
+    print_warnings_only()
+    result = evaluate_config(protocols, cfg, args.checkpoint, out, args.train_views)
+    if is_main_process():
+        datasets = cfg.test_dataloader.dataset, cfg.train_dataloader.dataset
+        print('Test: {}, training: {}'.format(*(x.ann_file for x in datasets)))
+        _print_values(result, result['interval95'])
+
+
+def _evaluate_labels(args: Namespace) -> None:
+    from mmengine.device import get_device
+    from rich.console import Console
+
+    from cvrl_mm.cli import print_warnings_only
+    from cvrl_mm.evaluation.encoder import load_encoder
+    from cvrl_mm.evaluation.protocols import evaluate_labels, intervals, means
+    from cvrl_mm.io import printable, progress, usable_cores
+
+    print_warnings_only()
+    encoder = load_encoder(args.checkpoint).to(get_device())
+    source = args.labels or args.checkpoint
+    given = args.protocol, encoder, source, args.test, args.groups, args.num_clips
+    with progress('videos', Console(stderr=True)) as on_progress:
+        values, chance, notes = evaluate_labels(*given, min(4, usable_cores()), on_progress)
+    print(*map(printable, notes), sep='\n')
+    _print_values(means(values), intervals(values))
+    print(f'Always the most frequent class: {chance:.2%}')
+
+
+def _print_values(values: Mapping[str, Any], intervals: Mapping[str, float]) -> None:
+    """Print means with their 95 % intervals, and other numbers and texts."""
+    for name, value in values.items():
+        if name in intervals:
+            print(f'{name} {value:.2%} ± {100 * intervals[name]:.2f}')
+        elif name != 'interval95':
+            print(f'{name} {value:g}' if isinstance(value, float) else f'{name}: {value}')
+
+
 def probe(parser: ArgumentParser) -> None:
-    """Measure how well classes can be told from the features, before and after training.
+    """Measure how well classes can be told from the features, before and after a training.
 
     Examples:
         cvrl probe work_dirs/mine                      # the videos' folders are the classes
         cvrl probe work_dirs/mine --labels labels.txt  # lines "name label"
         cvrl probe work_dirs/mine --labels train.txt --test test.txt  # your own split
         cvrl probe work_dirs/mine --groups 'person([0-9]+)'  # test on other persons
-        cvrl probe CONFIG.py CHECKPOINT                # the lists of a config: linear_probe.py
 
-    Without --test each fifth of the videos is tested once. Videos of the lists that the training
-    has not used are encoded.
+    Without --test each fifth of the videos is tested once. If a list has videos that the training
+    has not used, its videos are encoded. cvrl evaluate does the same for one encoder, with more
+    protocols.
     """
 
     def run(args: Namespace) -> None:
         from cvrl_mm.io import printable
-        from cvrl_mm.own_videos.probe import probe_labels
+        from cvrl_mm.own_videos.report import probe
 
-        results, notes = probe_labels(**vars(args))
+        results, notes = probe(**vars(args))
         *notes, verdict = notes
         print(*map(printable, notes), sep='\n')
         for found in zip(*results.values(), strict=True):
@@ -290,12 +378,7 @@ def probe(parser: ArgumentParser) -> None:
     parser.add_argument('out', metavar='OUT', help='folder of a training by cvrl pretrain')
     parser.add_argument('--labels', help='list with lines "name label" (default: the folders)')
     parser.add_argument('--test', help='such a list of test videos; --labels are then for training')
-    parser.add_argument(
-        '--groups',
-        metavar='PATTERN',
-        help='regular expression with one group: videos whose names have the same text there, '
-        'such as a person or a recording, are never in both parts',
-    )
+    parser.add_argument('--groups', metavar='PATTERN', help=GROUPS)
 
 
 def push(parser: ArgumentParser) -> None:
@@ -354,7 +437,8 @@ COMMANDS: dict[str, tuple[str, Callable[[ArgumentParser], None]]] = dict(
     finetune=('train a classifier of your own classes, from an encoder', finetune),
     predict=('classify videos with such a classifier', predict),
     neighbours=('write a page of videos beside their nearest neighbours', neighbours),
-    probe=('train a linear classifier on frozen features', probe),
+    probe=('measure what such a training has learned, with labels', probe),
+    evaluate=('evaluate the features of an encoder', evaluate),
     push=('share an encoder on the Hugging Face hub', push),
     doctor=('check the installation', doctor),
 )
@@ -385,13 +469,25 @@ def run_tool(run: Callable[[Namespace], None], args: Namespace) -> None:
 
 
 def evaluation_parser(description: str | None) -> ArgumentParser:
-    """Make a parser with the common arguments of ``retrieval.py`` and ``linear_probe.py``."""
+    """Make the parser of ``retrieval.py`` and ``linear_probe.py``."""
     parser = tool_parser(description)
     parser.add_argument('config', help='config of configs/linear, compare or miniature')
     parser.add_argument(
         'checkpoint', help='file with backbone weights, or "untrained" for random weights'
     )
+    _add_config_options(parser)
+    return parser
+
+
+def _add_config_options(parser: Any) -> None:
+    """Add the options of evaluations by a config."""
     parser.add_argument('--out', type=Path, help='output folder (<checkpoint>_<config>)')
+    parser.add_argument(
+        '--train-views',
+        type=int,
+        default=2,
+        help='augmented clips per training video, for linear (%(default)s)',
+    )
     parser.add_argument(
         '--launcher',
         choices=('none', 'pytorch', 'slurm'),
@@ -406,7 +502,6 @@ def evaluation_parser(description: str | None) -> ArgumentParser:
         metavar='KEY=VALUE',
         help='changes of the config',
     )
-    return parser
 
 
 if __name__ == '__main__':

@@ -1,7 +1,7 @@
 """Plot the curves of pre-training (Figure 5) or of linear evaluation (Figure 6).
 
 Loss, accuracies, entropy, learning rate, regularization loss and k-NN accuracy are plotted if they
-were logged. RepresentationHook logs the k-NN accuracy.
+were logged. KNNMonitorHook logs the k-NN accuracy.
 
 Example:
     python tools/plot_curves.py work_dirs/pretrain_k400 work_dirs/pretrain_k600 --out curves.png

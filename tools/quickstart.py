@@ -15,16 +15,16 @@ from pathlib import Path
 import torch
 from mmaction.utils import register_all_modules
 from mmengine.config import Config
-from mmengine.runner import Runner, find_latest_checkpoint
+from mmengine.runner import find_latest_checkpoint
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from cvrl_mm.cli import plain_errors, print_warnings_only
-from cvrl_mm.evaluation.encoder import calibrate
-from cvrl_mm.evaluation.features import build_recognizer
-from cvrl_mm.evaluation.knn import NUM_NEIGHBOURS
-from cvrl_mm.evaluation.linear_probe import frozen_accuracy
+from cvrl_mm.evaluation.encoder import Encoder, build_recognizer, calibrate
+from cvrl_mm.evaluation.features import ListClips, batches_of
+from cvrl_mm.evaluation.neighbours import NUM_NEIGHBOURS
+from cvrl_mm.evaluation.protocols import frozen_accuracy
 from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.own_videos.train import ProgressHook, QuietRunner
 from cvrl_mm.synthetic.motion import CLASSES, write_motion_videos
@@ -126,8 +126,8 @@ def evaluate(config: Config, checkpoint: str) -> dict[str, dict[str, float]]:
     for split in ('train', 'test'):
         loader = config.features_dataloader.copy()
         loader.dataset.ann_file = str(Path(loader.dataset.ann_file).with_name(f'{split}.txt'))
-        clips = track(Runner.build_dataloader(loader), f'{split} clips', console=console)
-        batches[split] = list(clips)
+        clips = batches_of(ListClips(loader.dataset), loader.batch_size, loader.num_workers)
+        batches[split] = list(track(clips, f'{split} clips', console=console))
     untrained = build_recognizer(config)
     calibrate(config, untrained)
     networks = {
@@ -135,7 +135,7 @@ def evaluate(config: Config, checkpoint: str) -> dict[str, dict[str, float]]:
         'pre-trained by CVRL': build_recognizer(config, checkpoint),
     }
     return {
-        name: frozen_accuracy(network, batches['train'], batches['test'])
+        name: frozen_accuracy(Encoder.of(network).eval(), **batches)
         for name, network in networks.items()
     }
 

@@ -19,7 +19,7 @@ watched_loader = dict(
     collate_fn=dict(type='pseudo_collate'),
 )
 watched_dataset = dict(type='VideoListDataset', test_mode=True, max_missing=0.5)
-watch = dict(type='RepresentationHook', by_epoch=False)
+watch = dict(type='KNNMonitorHook', by_epoch=False)
 
 # Linear warm-up and a cosine to 0
 warmup = dict(type='LinearLR', start_factor=0.01, by_epoch=False)

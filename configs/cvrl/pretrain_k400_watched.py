@@ -25,5 +25,5 @@ dataloader = dict(
 )
 custom_hooks = [
     dict(type='RegularizationLossHook'),
-    dict(type='RepresentationHook', dataloader=dataloader, interval=10),
+    dict(type='KNNMonitorHook', dataloader=dataloader, interval=10),
 ]

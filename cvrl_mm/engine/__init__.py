@@ -6,13 +6,13 @@ with ``checkpoint.py`` and ``loops.py``.
 
 Loops: ``SeededEpochLoop``, ``SeededIterLoop``. Hooks of all configs: ``AtomicCheckpointHook``,
 ``ChecksHook``, ``BadVideosHook``, ``FiniteLossHook``; of pre-training ``RegularizationLossHook``;
-optional ``RepresentationHook``, the k-NN monitor.
+optional ``KNNMonitorHook``, the k-NN monitor.
 """
 
 from .bad_videos import BadVideosHook
 from .checkpoint import AtomicCheckpointHook
 from .checks import ChecksHook
-from .knn_monitor import RepresentationHook
+from .knn_monitor import KNNMonitorHook
 from .loops import SeededEpochLoop, SeededIterLoop
 from .loss import AutocastOptimWrapper, FiniteLossHook, RegularizationLossHook
 
@@ -22,8 +22,8 @@ __all__ = [
     'BadVideosHook',
     'ChecksHook',
     'FiniteLossHook',
+    'KNNMonitorHook',
     'RegularizationLossHook',
-    'RepresentationHook',
     'SeededEpochLoop',
     'SeededIterLoop',
 ]

@@ -4,17 +4,17 @@ import math
 
 import torch
 from mmaction.models import BaseRecognizer
-from mmengine.dist import collect_results
+from mmengine.dist import all_gather_object, get_rank, get_world_size, is_main_process
 from mmengine.hooks import Hook
 from mmengine.optim.scheduler.param_scheduler import LinearParamScheduler
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor
 
-from ..datasets.seeding import SampleIndex
 from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
-from ..evaluation.features import encode_clips
-from ..evaluation.knn import leave_one_out, nearest_neighbours, neighbour_hits, voters
+from ..evaluation.encoder import Encoder
+from ..evaluation.features import Features, ListClips, extract, join_features
+from ..evaluation.neighbours import leave_one_out, nearest_neighbours, recalls, vote, voters
 from .checkpoint import unwrapped_model
 from .loops import outlive_signals
 
@@ -25,7 +25,7 @@ MIN_RANK_SHARE = 0.02  # of the possible directions
 
 
 @HOOKS.register_module()
-class RepresentationHook(Hook):
+class KNNMonitorHook(Hook):
     """Measure a CVRL model on a small list of videos at regular intervals.
 
     Measures without labels: ``clip_retrieval`` is the share of videos for which the first clip is
@@ -70,7 +70,7 @@ class RepresentationHook(Hook):
         self.by_epoch = by_epoch
         self.warned = False
         self.narrow = 0  # measurements in a row that show a collapse
-        self._reported: set[str] = set()  # unreadable videos
+        self._reported: set[int] = set()  # unreadable videos
 
     def before_train(self, runner: Runner) -> None:
         """Build the loader.
@@ -78,16 +78,16 @@ class RepresentationHook(Hook):
         Raises:
             ValueError: The list is too short.
         """
-        self.loader = runner.build_dataloader(self.dataloader)
-        # VideoListDataset replaces unreadable videos and reports them only for seeded indices
-        batches = self.loader.batch_sampler
-        batches.sampler = [SampleIndex(i, seed=0, epoch=0) for i in batches.sampler]
-        outlive_signals(self.loader)
-        if len(self.loader.dataset) < MIN_VIDEOS:
+        self.videos = ListClips(self.dataloader['dataset'])
+        if len(self.videos) < MIN_VIDEOS:
             raise ValueError(
-                f'The list of RepresentationHook has {len(self.loader.dataset)} videos; it needs '
-                f'at least {MIN_VIDEOS}.'
+                f'The list of KNNMonitorHook has {len(self.videos)} videos; it needs at least '
+                f'{MIN_VIDEOS}.'
             )
+        share = range(get_rank(), len(self.videos), get_world_size())
+        how = dict(dataset=self.videos, sampler=share, collate_fn=list)
+        self.loader = runner.build_dataloader({**self.dataloader, **how})
+        outlive_signals(self.loader)
 
     def after_train_epoch(self, runner: Runner) -> None:
         """Measure after every ``interval`` epochs and after the last one."""
@@ -104,61 +104,54 @@ class RepresentationHook(Hook):
             self._measure(runner, runner.iter + 1, 'step')
 
     @torch.no_grad()
-    def represent(self, model: BaseRecognizer) -> list[tuple[Tensor, Tensor, int, list]] | None:
-        """Encode the videos of the list; each rank encodes its share.
+    def represent(self, model: BaseRecognizer) -> tuple[Features, Tensor]:
+        """Encode the videos of the list; each rank encodes its share, and all get all features.
 
         Args:
             model: A CVRL model in evaluation mode.
 
         Returns:
-            On the main process, for each video in the order of the list: features (2, C),
-            embeddings (2, D), label and, if the video cannot be read and these are of another one,
-            a list of pairs of a file and a reason, else an empty list. On other processes: None.
+            Features, (N, 2, C) of the N videos that can be read, and embeddings, (N, 2, D).
 
         Raises:
             ValueError: The loader does not yield two clips per video.
         """
-        results = []
-        for batch in self.loader:
-            feats = encode_clips(model, batch['inputs'])  # (N, 2, C)
-            if feats.shape[1] != 2:
-                raise ValueError(
-                    f'RepresentationHook needs two clips per video, got {feats.shape[1]}; '
-                    'sample with EvenClipSample(num_clips=2) and one crop.'
-                )
-            z = model.cls_head(feats.flatten(0, 1)).float().unflatten(0, (-1, 2))  # (N, 2, D)
-            for x, y, sample in zip(feats.cpu(), z.cpu(), batch['data_samples'], strict=True):
-                results.append((x, y, int(sample.gt_label), sample.get('unreadable', [])))
-        # 'gpu' uses the communication backend, 'cpu' uses files in the working directory
-        return collect_results(results, len(self.loader.dataset), device='gpu')
+        share = join_features(extract(Encoder.of(model).features, self.loader, check=False))
+        found = join_features(all_gather_object(share))
+        if not len(found.feats):
+            return found, found.feats
+        if (clips := found.feats.shape[1]) != 2:
+            raise ValueError(
+                f'KNNMonitorHook needs two clips per video, got {clips}; sample with '
+                'EvenClipSample(num_clips=2) and one crop.'
+            )
+        feats = found.feats.to(next(model.parameters()).device).flatten(0, 1)
+        return found, model.cls_head(feats).float().unflatten(0, (-1, 2)).cpu()
 
     def _measure(self, runner: Runner, count: int, unit: str) -> None:
         model = unwrapped_model(runner)
         model.eval()
-        results = self.represent(model)
+        found, z = self.represent(model)
         model.train()
-        if results is None:
+        if not is_main_process():
             return
-        # The first fault is that of the video itself, the others are those of its replacements
-        faults = dict(faults[0] for *_, faults in results if faults)
-        readable = [tensors for *tensors, faults in results if not faults]
-        if faults.keys() - self._reported:
+        if found.errors.keys() - self._reported:
+            index, reason = next(iter(found.errors.items()))
             runner.logger.warning(
-                f'{len(faults)} of the {len(results)} videos in the list of RepresentationHook '
-                f'cannot be read and are left out: {next(iter(faults.items()))}, ...'
+                f'{len(found.errors)} of the {len(found)} videos in the list of KNNMonitorHook '
+                f'cannot be read and are left out, such as {self.videos.path(index)}: {reason}'
             )
-            self._reported |= faults.keys()
-        if len(readable) < MIN_VIDEOS:
+            self._reported |= found.errors.keys()
+        if len(z) < MIN_VIDEOS:
             return
-        feats, z, labels = zip(*readable, strict=True)
-        scalars = measure(torch.stack(feats), torch.stack(z), torch.tensor(labels))
+        scalars = measure(found.feats, z, found.labels)
         text = '  '.join(f'{name}: {value:.4f}' for name, value in scalars.items())
         runner.logger.info(f'Representation after {unit} {count}: {text}')
         runner.visualizer.add_scalars(
             {f'representation/{name}': value for name, value in scalars.items()}, step=count
         )
         std, rank = scalars['embedding_std'], scalars['embedding_rank']
-        directions = min(len(z) - 1, z[0].shape[-1])
+        directions = min(len(z) - 1, z.shape[-1])
         few = len(z) < MIN_TO_WARN
         if self.warned or (math.isfinite(std) and (few or is_warming_up(runner))):
             return
@@ -195,8 +188,9 @@ def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
     if len(known.unique()) > 1:
         num_voters = voters(known)
         sims, indices = leave_one_out(x, min(max(*RECALLS, num_voters), len(x) - 1))
-        recalls = [k for k in RECALLS if k <= sims.shape[1]]
-        hits = neighbour_hits(sims, known[indices], known, recalls, num_voters)
+        nearest, ks = known[indices], [k for k in RECALLS if k <= sims.shape[1]]
+        hits = recalls(nearest, known, ks)
+        hits['knn_top1'] = vote(sims[:, :num_voters], nearest[:, :num_voters]) == known
         undefined = not x.isfinite().all()
         scalars |= {
             name: math.nan if undefined else hit.double().mean().item()

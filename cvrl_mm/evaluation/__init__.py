@@ -1,7 +1,6 @@
-"""Evaluation of trained encoders.
+"""Evaluation of trained encoders: one door for everything after training.
 
-In: weights and videos. Out: features, accuracies and nearest neighbours. Start with
-``features.py``, the one loop over videos; a protocol (``linear_probe.py``, ``knn.py``) is
-then a function of features and labels. ``encoder.py`` has what ``cvrl_mm.load_encoder`` returns,
-and ``extraction.py`` writes its features of video files.
+In: an encoder and videos. Out: features, and accuracies. Start with ``features.py``, the one loop
+over clips; ``protocols.py`` has functions of features, ``labelled.py`` reads the labels, and
+``encoder.py`` has what ``cvrl_mm.load_encoder`` returns.
 """

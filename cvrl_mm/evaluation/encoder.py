@@ -5,6 +5,7 @@
 >>> feats = encoder.features(clips).mean(0)   # (2048,)
 """
 
+import copy
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,15 +14,22 @@ from typing import Any
 import numpy as np
 import torch
 from mmaction.models import BaseRecognizer
-from mmaction.registry import TRANSFORMS
+from mmaction.registry import MODELS, TRANSFORMS
 from mmengine.config import Config
-from mmengine.logging import print_log
-from mmengine.runner import Runner
+from mmengine.logging import MMLogger, print_log
+from mmengine.registry import init_default_scope
+from mmengine.runner import Runner, set_random_seed
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import DataLoader
 
-from ..convert.description import PREFIX, ClipInput, architecture_of, build_backbone
+from ..convert.description import (
+    PREFIX,
+    ClipInput,
+    architecture_of,
+    build_backbone,
+    load_backbone,
+)
 from ..convert.export import extract_backbone
 from ..convert.files import locate_weights, save_weights
 from ..convert.inflate import INFLATED
@@ -31,7 +39,8 @@ from ..datasets.sampling import ClipSample, varying_times
 from ..datasets.seeding import SeededBatches
 from ..io import one_line
 from ..models.backbone import global_average_pool
-from .features import UNTRAINED, build_recognizer
+
+UNTRAINED = 'untrained'  # instead of a checkpoint: random weights with the config's seed
 
 CALIBRATION_STEPS = 20  # about as many as a running average with momentum 0.1 remembers
 
@@ -106,6 +115,34 @@ class Encoder(nn.Module):
 
     mean: Tensor
     std: Tensor
+
+    @classmethod
+    def of(cls, model: BaseRecognizer, meta: Mapping[str, Any] | None = None) -> 'Encoder':
+        """Wrap the backbone of a recognizer and the normalisation of its data preprocessor.
+
+        The backbone is not copied, and its device and mode are not changed. The length and size of
+        ``clip_input`` are the default ones, as a recognizer does not have them.
+
+        Args:
+            model: The recognizer.
+            meta: Origin of the weights.
+
+        Raises:
+            ValueError: The preprocessor swaps the channels; encoders take RGB.
+        """
+        pixels = model.data_preprocessor
+        if getattr(pixels, 'to_rgb', False):
+            raise ValueError('data_preprocessor.to_rgb swaps the channels; encoders take RGB.')
+        scale: dict[str, Any] = dict(mean=(0.0,) * 3, std=(1.0,) * 3)
+        scale |= {k: getattr(pixels, k).flatten().tolist() for k in scale if hasattr(pixels, k)}
+        device = next(model.parameters()).device
+        return cls(model.backbone, ClipInput(**scale), meta).to(device)
+
+    def __repr__(self) -> str:
+        """Return one line, also in a notebook."""
+        network = type(self.backbone).__name__
+        millions = sum(x.numel() for x in self.backbone.parameters()) / 1e6
+        return f'Encoder({network} of {millions:.1f} M weights, {self.clip_input})'
 
     @property
     def clip_len(self) -> int:
@@ -419,3 +456,67 @@ def calibrate(config: Config, *models: BaseRecognizer) -> None:
             model.extract_feat(inputs, stage='backbone')
     for norm, momentum in zip(norms, moments, strict=True):
         norm.eval().momentum = momentum
+
+
+def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> BaseRecognizer:
+    """Build the recognizer of a config, with a trained backbone or as at the start of training.
+
+    Args:
+        config: Config with ``model`` and, for untrained weights, ``randomness.seed``.
+        checkpoint: A checkpoint, as for :func:`load_encoder`, whose ``backbone.…`` weights replace
+            those of the config's ``init_cfg``, or ``'untrained'`` for random weights. All other
+            weights are initialised randomly.
+
+    Returns:
+        The recognizer on the CPU.
+
+    Raises:
+        CheckpointMisfitError: The checkpoint does not fit the backbone.
+        OSError, ValueError: See :func:`load_encoder`.
+    """
+    init_default_scope(config.get('default_scope', 'mmaction'))
+    set_random_seed(config.get('randomness', {}).get('seed'))
+    parts = copy.deepcopy(config.model)
+    if 'data_preprocessor' in config:  # as mmengine's runner does
+        parts.setdefault('data_preprocessor', config.data_preprocessor)
+    weights = None
+    if checkpoint is not None:
+        # read before the network is built, so that a wrong file is reported immediately
+        if str(checkpoint) != UNTRAINED:
+            weights = extract_backbone(locate_weights(checkpoint))
+        for key in ('init_cfg', 'pretrained'):
+            if key in parts.backbone:
+                parts.backbone[key] = None
+    model = MODELS.build(parts)
+    logger = MMLogger.get_current_instance()
+    level = logger.level
+    logger.setLevel(logging.WARNING)  # mmengine logs the initialisation of each parameter
+    model.init_weights()
+    logger.setLevel(level)
+    if weights is not None:
+        load_backbone(model.backbone, weights, str(checkpoint))
+        _compare_clips(config, weights['meta'].get('input'), str(checkpoint))
+    return model
+
+
+def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> None:
+    """Warn if the config samples other clips than those for which the encoder was trained.
+
+    Longer and larger clips are not reported, as the paper trains on 16 frames of 224x224 and
+    evaluates on 32 frames of 256x256 (Section 4.1).
+    """
+    if described is None:
+        return
+    trained, given = ClipInput.from_dict(described), ClipInput.from_config(config)
+    equal = ('frame_interval', 'mean', 'std', *(['fps'] if trained.fps else []))
+    pairs = {n: (getattr(trained, n), getattr(given, n) or 0) for n in equal}
+    differing = [n for n, pair in pairs.items() if not np.allclose(*pair, 1e-3)]
+    differing += [n for n in ('clip_len', 'size') if getattr(given, n) < getattr(trained, n)]
+    changes = [f'{name}={getattr(given, name)}, not {getattr(trained, name)}' for name in differing]
+    if changes:
+        print_log(
+            f'The config samples other clips than those that {checkpoint} was trained on: '
+            f'{"; ".join(changes)}. The features may be worse; adapt the pipelines of the config.',
+            logger='current',
+            level=logging.WARNING,
+        )

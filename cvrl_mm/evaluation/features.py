@@ -1,195 +1,321 @@
-"""Features of videos from frozen networks: how they are computed, stored and written to files.
+"""Features of videos from frozen encoders: how they are computed, stored and written to files.
 
-:class:`FeatureStore` is the one loop over many videos. It keeps what is computed in a folder, which
-several processes can fill and an interrupted job continues::
+:func:`extract` is the one loop over clips. What it yields is used at once, or kept in a
+:class:`FeatureStore`, a folder that several processes can fill and an interrupted job continues::
 
-    meta.json                what the features depend on, and the number of videos
-    feats_000000000.npz      a block of n videos: feats.NAME (n, V, C) for each encoder,
-    feats_000000064.npz ...  indices (n,), labels (n,), errors; named by its first video
+    meta.json                what the features depend on
+    feats_000000000.npz      a block of n videos: feats (n, V, C), indices (n,), labels (n,) and
+    feats_000000064.npz ...  errors; named by its first video
 """
 
-import copy
 import hashlib
 import json
-import logging
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from os.path import abspath, commonpath
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
-from mmaction.models import BaseRecognizer
-from mmaction.registry import DATASETS, MODELS
-from mmengine.config import Config, ConfigDict
-from mmengine.dataset import BaseDataset
-from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
-from mmengine.logging import print_log
-from mmengine.registry import init_default_scope
-from mmengine.runner import set_random_seed
+from mmaction.registry import DATASETS
 from safetensors.torch import save
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from ..convert.description import ClipInput, load_backbone
-from ..convert.export import extract_backbone
-from ..convert.files import locate_weights
-from ..datasets.lists import video_list
+from ..convert.description import ClipInput
+from ..datasets.decoding import read, reads_files
+from ..datasets.reader import UnreadableVideoError
 from ..datasets.seeding import seeded_draws
 from ..io import (
     check_target,
+    claim_folder,
+    file_stamp,
     files_sha256,
+    is_current,
     is_utf8,
+    journal,
+    locked,
+    one_line,
     printable,
-    progress,
-    read_json,
+    read_journals,
     replacing,
 )
-from ..models.backbone import global_average_pool
 from ..models.weights import is_counter
+from .encoder import Encoder, clip_pipeline
 
-UNTRAINED = 'untrained'  # instead of a checkpoint: random weights with the config's seed
 BLOCK_VIDEOS = 64  # per file of the store, rounded up to whole batches: what a kill may cost
-Encode = Callable[[Tensor], Mapping[str, Tensor]]
+Encode = Callable[[Tensor], Tensor]  # clips, (M, C, T, H, W), to features, (M, D)
+OnProgress = Callable[[int, int], None]  # takes the number of finished videos and of all videos
 
 
-def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> BaseRecognizer:
-    """Build the recognizer of a config, with a trained backbone or as at the start of training.
-
-    Args:
-        config: Config with ``model`` and, for untrained weights, ``randomness.seed``.
-        checkpoint: A checkpoint, as for :func:`load_encoder`, whose ``backbone.…`` weights replace
-            those of the config's ``init_cfg``, or ``'untrained'`` for random weights. All other
-            weights are initialised randomly.
-
-    Returns:
-        The recognizer on the CPU.
-
-    Raises:
-        CheckpointMisfitError: The checkpoint does not fit the backbone.
-        OSError, ValueError: See :func:`load_encoder`.
-    """
-    init_default_scope(config.get('default_scope', 'mmaction'))
-    set_random_seed(config.get('randomness', {}).get('seed'))
-    parts = copy.deepcopy(config.model)
-    if 'data_preprocessor' in config:  # as mmengine's runner does
-        parts.setdefault('data_preprocessor', config.data_preprocessor)
-    weights = None
-    if checkpoint is not None:
-        # read before the network is built, so that a wrong file is reported immediately
-        if str(checkpoint) != UNTRAINED:
-            weights = extract_backbone(locate_weights(checkpoint))
-        for key in ('init_cfg', 'pretrained'):
-            if key in parts.backbone:
-                parts.backbone[key] = None
-    model = MODELS.build(parts)
-    model.init_weights()
-    if weights is not None:
-        load_backbone(model.backbone, weights, str(checkpoint))
-        _compare_clips(config, weights['meta'].get('input'), str(checkpoint))
-    return model
+def no_progress(done: int, total: int) -> None:
+    """Show nothing."""
 
 
-def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> None:
-    """Warn if the config samples other clips than those for which the encoder was trained.
-
-    Longer and larger clips are not reported, as the paper trains on 16 frames of 224x224 and
-    evaluates on 32 frames of 256x256 (Section 4.1).
-    """
-    if described is None:
-        return
-    trained, given = ClipInput.from_dict(described), ClipInput.from_config(config)
-    equal = ('frame_interval', 'mean', 'std', *(['fps'] if trained.fps else []))
-    pairs = {n: (getattr(trained, n), getattr(given, n) or 0) for n in equal}
-    differing = [n for n, pair in pairs.items() if not np.allclose(*pair, 1e-3)]
-    differing += [n for n in ('clip_len', 'size') if getattr(given, n) < getattr(trained, n)]
-    changes = [f'{name}={getattr(given, name)}, not {getattr(trained, name)}' for name in differing]
-    if changes:
-        print_log(
-            f'The config samples other clips than those that {checkpoint} was trained on: '
-            f'{"; ".join(changes)}. The features may be worse; adapt the pipelines of the config.',
-            logger='current',
-            level=logging.WARNING,
-        )
-
-
-def extract_features(model: BaseRecognizer, batches: Iterable[dict]) -> tuple[Tensor, Tensor]:
-    """Compute the backbone's pooled features, averaged over the clips of each video.
+class VideoClips(Dataset):
+    """Evenly spaced clips of video files that may be unreadable (Section 4.1: 10 clips per video).
 
     Args:
-        model: A recognizer; it is run in evaluation mode.
-        batches: Batches of a data loader, with any number of clips per video.
-
-    Returns:
-        Features, (N, C) float32, and labels, (N,), both on the CPU and in the order of the videos.
+        paths: Paths of the videos.
+        clip_input: Length, frame interval and size of the clips.
+        num_clips: Number of clips per video.
+        labels: Labels of the videos; by default -1 for all.
+        timeout_seconds: Longest time for opening or decoding one file.
     """
-    was_training = model.training
-    model.eval()
-    feats, labels = [], []
-    for batch in batches:
-        feats.append(encode_clips(model, batch['inputs']).mean(1).cpu())
-        labels += [int(sample.gt_label) for sample in batch['data_samples']]
-    model.train(was_training)
-    return torch.cat(feats), torch.tensor(labels)
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        clip_input: ClipInput,
+        num_clips: int = 10,
+        labels: Sequence[int] | None = None,
+        timeout_seconds: float = 60,
+    ) -> None:
+        self.paths, self.labels = paths, labels
+        self.timeout_seconds = timeout_seconds
+        self.pipeline = clip_pipeline(clip_input, num_clips)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> dict:
+        """Load the clips of a video.
+
+        Returns:
+            A dict with the ``index`` and the ``path`` of the video, ``inputs``, (V, C, T, H, W)
+            uint8, and ``label``; or, for an unreadable video, ``index``, ``path`` and ``error``,
+            the reason in one line.
+        """
+        path, label = str(self.paths[index]), -1 if self.labels is None else self.labels[index]
+        about = dict(index=index, path=path)
+        results = dict(filename=path, label=label, start_index=0, modality='RGB')
+        try:
+            for transform in self.pipeline:
+                if reads_files(transform):
+                    results = read(transform, results, self.timeout_seconds)
+                else:
+                    results = transform(results)
+        except UnreadableVideoError as error:
+            return dict(about, error=error.reason)
+        except Exception as error:  # transforms raise many kinds of errors for unusual frames
+            return dict(about, error=one_line(error))
+        return dict(about, inputs=results['inputs'], label=label)
 
 
-@torch.no_grad()
-def encode_clips(model: BaseRecognizer, clips: Tensor | Sequence[Tensor]) -> Tensor:
-    """Compute the backbone's pooled features of clips.
+class ListClips(Dataset):
+    """Clips of the videos of a config's list, as the config's pipeline makes them.
 
     Args:
-        model: A recognizer; its mode is not changed.
-        clips: N videos of V clips, (N, V, C, T, H, W), or a sequence of N tensors.
-
-    Returns:
-        Features, (N, V, C') float32 on the model's device.
+        config: Config of the dataset.
+        views: Number of runs of the pipeline per video. The draws depend on the index of the video
+            and the number of the run alone.
     """
-    data = dict(inputs=list(clips), data_samples=None)
-    inputs = model.data_preprocessor(data, training=False)['inputs']  # (N, V, C, T, H, W)
-    feats, _ = model.extract_feat(inputs, stage='backbone')  # (N * V, C', T', H', W')
-    return global_average_pool(feats).float().unflatten(0, inputs.shape[:2])
+
+    def __init__(self, config: Mapping[str, Any], views: int = 1) -> None:
+        self.dataset, self.views = DATASETS.build(config), views
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> dict:
+        """Load the clips of a video, as :class:`VideoClips` does."""
+        about = dict(index=index, path=self.path(index))
+        runs = []
+        try:
+            for view in range(self.views):
+                with seeded_draws(0, index, view):
+                    runs.append(self.dataset[index])
+        except UnreadableVideoError as error:
+            return dict(about, error=error.reason)
+        label = int(runs[0]['data_samples'].gt_label)
+        return dict(about, inputs=torch.cat([run['inputs'] for run in runs]), label=label)
+
+    def path(self, index: int) -> str:
+        """Return the path of a video."""
+        return str(self.dataset.get_data_info(index)['filename'])
+
+
+def batches_of(
+    videos: Dataset,
+    batch_size: int = 2,
+    num_workers: int = 0,
+    indices: Sequence[int] | None = None,
+) -> Iterable[list[dict]]:
+    """Return a loader of the videos of a dataset, or of some of them, for :func:`extract`."""
+    chosen = videos if indices is None else Subset(videos, indices)
+    return DataLoader(chosen, batch_size, num_workers=num_workers, collate_fn=list)
+
+
+def windows(encoder: Encoder, paths: Sequence[str], every_seconds: float) -> Iterator[list[dict]]:
+    """Yield clips at regular times of videos for :func:`extract`; see :meth:`Encoder.windows`."""
+    for index, path in enumerate(paths):
+        about, error = dict(index=index, path=path), 'it is shorter than a clip'
+        try:
+            for clips, times in encoder.windows(path, every_seconds):
+                error = ''
+                yield [dict(about, inputs=clips, label=-1, times=torch.from_numpy(times))]
+        except UnreadableVideoError as unreadable:
+            error = unreadable.reason
+        except FileNotFoundError:
+            error = 'it does not exist'
+        if error:
+            yield [dict(about, error=error)]
 
 
 @dataclass
 class Features:
-    """Features of the N videos that could be read, in the order of the dataset.
+    """Features of the N videos that could be read.
 
     Attributes:
-        feats: Features by name of the encoder, (N, V, C) for V clips per video.
-        indices: Indices of the videos in the dataset, (N,).
+        feats: Features, (N, V, C) for V clips per video.
         labels: Labels, (N,).
-        errors: Why the other videos could not be read, by index in the dataset.
+        indices: Indices of the videos in their list, (N,).
+        errors: Why the other videos could not be read, by index in the list.
+        times: Start and end of each clip in seconds, (N, V, 2), if they are at regular times.
     """
 
-    feats: dict[str, Tensor]
-    indices: Tensor
+    feats: Tensor
     labels: Tensor
+    indices: Tensor
     errors: dict[int, str] = field(default_factory=dict)
+    times: Tensor | None = None
 
     def __len__(self) -> int:
+        """Return the number of videos, including those that could not be read."""
         return len(self.indices) + len(self.errors)
+
+    @property
+    def vectors(self) -> Tensor:
+        """The means over the clips, (N, C) float32."""
+        return self.feats.float().mean(1)
+
+    def take(self, rows: Tensor) -> 'Features':
+        """Return the features of some of the N videos."""
+        return Features(self.feats[rows], self.labels[rows], self.indices[rows])
+
+
+def extract(
+    encode: Encode,
+    batches: Iterable[list[dict]],
+    average: bool = False,
+    dtype: torch.dtype = torch.float32,
+    check: bool = True,
+) -> Iterator[Features]:
+    """Compute the features of clips: the one loop.
+
+    Args:
+        encode: :meth:`Encoder.features`, or another function of clips.
+        batches: Batches of videos as :class:`VideoClips` gives them, such as from
+            :func:`batches_of`. The videos of a batch have the same number of clips.
+        average: Whether to average over the clips of a video; V is then 1.
+        dtype: Data type of the results.
+        check: Whether to refuse features that are not finite.
+
+    Yields:
+        The features of each batch, on the CPU.
+
+    Raises:
+        ValueError: Features are not finite.
+    """
+    for samples in batches:
+        good = [sample for sample in samples if 'error' not in sample]
+        feats = torch.empty(0, 1, 0)
+        if good:
+            clips = torch.stack([sample['inputs'] for sample in good])  # (N, V, C, T, H, W)
+            feats = encode(clips.flatten(0, 1)).unflatten(0, clips.shape[:2])
+            feats = feats.mean(1, keepdim=True) if average else feats
+            feats = feats.to(dtype).cpu()
+            if check:
+                finite(feats, good[0]['path'])
+        times = [sample['times'] for sample in good if 'times' in sample]
+        yield Features(
+            feats,
+            torch.tensor([sample['label'] for sample in good], dtype=torch.long),
+            torch.tensor([sample['index'] for sample in good], dtype=torch.long),
+            {sample['index']: sample['error'] for sample in samples if 'error' in sample},
+            torch.stack(times) if times else None,
+        )
 
 
 def join_features(parts: Iterable[Features]) -> Features:
     """Concatenate features and sort them by index; of several for one video, keep the first.
 
-    A video that one of two processes could not read has features, and no error.
+    If one process could read a video and another could not, the video has features and no error.
     """
     parts = list(parts)
-    read = [part for part in parts if len(part.indices)]
+    none = torch.empty(0).long()
+    read = [x for x in parts if len(x.indices)] or [Features(torch.empty(0, 1, 0), none, none)]
     errors = {i: reason for part in parts for i, reason in part.errors.items()}
-    if not read:
-        return Features({}, torch.empty(0).long(), torch.empty(0).long(), errors)
     indices = torch.cat([part.indices for part in read])
     places = torch.from_numpy(np.unique(indices.numpy(), return_index=True)[1])
-    feats = {name: torch.cat([part.feats[name] for part in read]) for name in read[0].feats}
-    labels = torch.cat([part.labels for part in read])
-    feats = {name: x[places] for name, x in feats.items()}
+    feats, labels = (torch.cat([getattr(x, k) for x in read])[places] for k in ('feats', 'labels'))
     indices = indices[places]
-    errors = {i: errors[i] for i in sorted(errors.keys() - set(indices.tolist()))}
-    return Features(feats, indices, labels[places], errors)
+    errors = {i: errors[i] for i in sorted(errors.keys() - {*indices.tolist()})}
+    return Features(feats, labels, indices, errors)
+
+
+def tracked(
+    parts: Iterable[Features], total: int, on_progress: OnProgress, done: int = 0
+) -> Iterator[Features]:
+    """Yield features, and report the number of videos that are done and the total."""
+    on_progress(done, total)
+    for part in parts:
+        yield part
+        done += len(part)
+        on_progress(done, total)
+
+
+def describe_lost(errors: Mapping[str, str]) -> list[str]:
+    """Say in a line how many videos are left out and why the first one is; [] if there are none."""
+    for name, reason in errors.items():
+        return [f'{len(errors)} videos are left out, such as {name}: {reason}']
+    return []
+
+
+def over_time(
+    encode: Encode, encoder: Encoder, paths: Sequence[str], every_seconds: float
+) -> Iterator[Features]:
+    """Apply a function to clips at regular times of videos; see :meth:`Encoder.windows`.
+
+    Args:
+        encode: :meth:`Encoder.features`, or another function of clips.
+        encoder: The encoder whose clips are taken.
+        paths: Paths of the videos.
+        every_seconds: Distance between the starts of two clips.
+
+    Yields:
+        The results for each video, (1, V, C), with their ``times``, (1, V, 2); or its error.
+
+    Raises:
+        ValueError: Results are not finite.
+    """
+    found = extract(encode, windows(encoder, paths, every_seconds))
+    for _, group in groupby(found, key=lambda part: [*part.indices.tolist(), *part.errors][0]):
+        *parts, last = group
+        if not last.errors and parts:
+            both = ((getattr(x, k) for x in (*parts, last)) for k in ('feats', 'times'))
+            last.feats, last.times = (torch.cat([*values], dim=1) for values in both)
+        yield last
+
+
+def finite(feats: Tensor, name: str) -> Tensor:
+    """Return features if all of them are finite.
+
+    Raises:
+        ValueError: They are not.
+    """
+    if not feats.isfinite().all():
+        raise ValueError(
+            f'The features of {printable(name)} are not finite. If the training has diverged, use '
+            'an earlier checkpoint, or train anew with a lower learning rate. Half precision can '
+            'overflow.'
+        )
+    return feats
 
 
 class FeatureStore:
@@ -197,32 +323,33 @@ class FeatureStore:
 
     Args:
         folder: The folder; created if it does not exist.
-        meta: All that the features depend on (weights, videos, clips), as JSON can represent it.
+        about: All that the features depend on (weights, videos, clips), as JSON can represent it.
     """
 
-    def __init__(self, folder: str | Path, meta: Mapping[str, Any]) -> None:
-        self.folder, self.note = Path(folder), Path(folder, 'meta.json')
-        self.meta: dict = json.loads(json.dumps(meta))  # in the form in which it is read back
+    def __init__(self, folder: str | Path, about: Mapping[str, Any]) -> None:
+        self.folder, self.about = Path(folder), dict(about)
 
     def fill(
         self,
-        dataset: Dataset,
         encode: Encode,
-        batch_size: int,
-        num_workers: int,
+        videos: Dataset,
+        batch_size: int = 2,
+        num_workers: int = 0,
+        average: bool = True,
+        dtype: torch.dtype = torch.float32,
         rank: int = 0,
         size: int = 1,
-        on_progress: Callable[[int, int], None] = lambda done, total: None,
+        on_progress: OnProgress = no_progress,
     ) -> None:
         """Compute the features that are missing in this process's share of the videos.
 
         Args:
-            dataset: ``dataset[i]`` is a dict with ``inputs``, (V, C, T, H, W), and
-                ``data_samples`` with ``gt_label``; or with ``error``, why the video cannot be read.
-            encode: Computes the features of clips, (N, V, C, T, H, W), by name of the encoder,
-                (N, V, C'), or (N, 1, C') if it averages over the clips.
+            encode: See :func:`extract`.
+            videos: ``videos[i]`` is as :class:`VideoClips` gives it.
             batch_size: Number of videos per batch.
             num_workers: Number of processes that load videos.
+            average: See :func:`extract`.
+            dtype: See :func:`extract`.
             rank: Rank of this process; it encodes every ``size``-th video.
             size: Number of processes that share the videos.
             on_progress: Called with the number of finished videos and the number of all videos of
@@ -231,23 +358,18 @@ class FeatureStore:
         Raises:
             ValueError: The folder holds other features, or features are not finite.
         """
-        num_videos = self.meta['num_videos'] = len(dataset)  # type: ignore[arg-type]
-        if not self.note.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with replacing(self.note) as note:
-                note.write_text(json.dumps(self.meta))
-        self._compare()
-        parts, share = map(_read, self._blocks()), range(rank, num_videos, size)
-        finished = {i for part in parts for i in (*part.indices.tolist(), *part.errors)}
+        num_videos = self.about['num_videos'] = len(videos)  # type: ignore[arg-type]
+        claim_folder(self.folder, 'meta.json', self.about)
+        finished = {
+            i for part in map(_read, self._blocks()) for i in (*part.indices.tolist(), *part.errors)
+        }
+        share = range(rank, num_videos, size)
         left = [i for i in share if i not in finished]
-        done = len(share) - len(left)
-        on_progress(done, len(share))
+        parts = extract(encode, batches_of(videos, batch_size, num_workers, left), average, dtype)
         block: list[Features] = []
         try:
-            for part in _encode(dataset, left, encode, batch_size, num_workers):
+            for part in tracked(parts, len(share), on_progress, len(share) - len(left)):
                 block.append(part)
-                done += len(part)
-                on_progress(done, len(share))
                 if sum(map(len, block)) >= BLOCK_VIDEOS:
                     self._write(block)
                     block.clear()
@@ -260,11 +382,10 @@ class FeatureStore:
 
         Raises:
             FileNotFoundError: Features of some videos are missing.
-            ValueError: The folder holds other features, or a file is damaged.
+            ValueError: A file is damaged.
         """
-        self._compare()
         found = join_features(map(_read, self._blocks()))
-        if (missing := self.meta['num_videos'] - len(found)) > 0:
+        if (missing := self.about['num_videos'] - len(found)) > 0:
             raise FileNotFoundError(
                 f'{self.folder} lacks the features of {missing} videos; run the extraction again, '
                 'which computes only these.'
@@ -277,164 +398,36 @@ class FeatureStore:
             path.unlink()
         shutil.rmtree(self.folder)
 
-    def _compare(self) -> None:
-        """Refuse the folder if its features depend on other things than the wanted ones."""
-        written = read_json(self.note)
-        if differing := [k for k in written | self.meta if written.get(k) != self.meta.get(k)]:
-            raise ValueError(
-                f'{self.folder} holds features with other {", ".join(differing)}; finish that run, '
-                'remove the folder, or choose another output.'
-            )
-
     def _blocks(self) -> list[Path]:
         return sorted(self.folder.glob('feats_*.npz'))
 
     def _write(self, parts: Sequence[Features]) -> None:
         block = join_features(parts)
-        arrays: dict[str, Any] = {f'feats.{name}': x.numpy() for name, x in block.feats.items()}
-        arrays |= dict(indices=block.indices.numpy(), labels=block.labels.numpy())
+        arrays = {k: getattr(block, k).numpy() for k in ('feats', 'labels', 'indices')}
         first = min([*block.indices.tolist(), *block.errors])
         with replacing(self.folder / f'feats_{first:09d}.npz') as part:
             np.savez(part, errors=np.array(json.dumps(block.errors)), **arrays)
 
 
-def _encode(
-    dataset: Dataset, indices: Sequence[int], encode: Encode, batch_size: int, num_workers: int
-) -> Iterator[Features]:
-    """Encode some videos of a dataset; yield the features of each batch."""
-    loader = DataLoader(
-        Subset(dataset, indices), batch_size, num_workers=num_workers, collate_fn=list
-    )
-    places = iter(indices)
-    for samples in loader:
-        numbered = [(next(places), sample) for sample in samples]
-        read = {i: sample for i, sample in numbered if 'error' not in sample}
-        labels = [int(sample['data_samples'].gt_label) for sample in read.values()]
-        feats: Mapping[str, Tensor] = {}
-        if read:
-            feats = encode(torch.stack([sample['inputs'] for sample in read.values()]))
-        yield Features(
-            {name: finite(x, name).cpu() for name, x in feats.items()},
-            torch.tensor(list(read), dtype=torch.long),
-            torch.tensor(labels, dtype=torch.long),
-            {i: sample['error'] for i, sample in numbered if 'error' in sample},
-        )
-
-
-def finite(feats: Tensor, name: str) -> Tensor:
-    """Return features if all of them are finite.
-
-    Raises:
-        ValueError: They are not.
-    """
-    if not feats.isfinite().all():
-        raise ValueError(
-            f'The features of {name} are not finite. If the training has diverged, use an earlier '
-            'checkpoint, or train anew with a lower learning rate. Half precision can overflow.'
-        )
-    return feats
-
-
-def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
-    """Read a file of ``np.savez``, which may come from elsewhere, into memory of about its size.
-
-    Raises:
-        ValueError: The file is compressed or claims more than it holds, or has Python objects.
-        BadZipFile, EOFError, MemoryError: The file is damaged.
-    """
-    with ZipFile(path) as archive:
-        size = Path(path).stat().st_size
-        if sum(item.file_size for item in archive.infolist()) > size:
-            raise ValueError('it is compressed, or claims more than it holds')
-    with np.load(path, allow_pickle=False) as data:
-        arrays = {name: data[name] for name in data}
-    if any(x.size > size for x in arrays.values()):  # of items without a size
-        raise ValueError('it claims more than it holds')
-    return arrays
-
-
 def _read(path: Path) -> Features:
     """Read a file of the store."""
     try:
-        arrays = read_arrays(path)
-        errors = {int(i): str(why) for i, why in json.loads(str(arrays.pop('errors'))).items()}
-        tensors = {name: torch.from_numpy(x) for name, x in arrays.items()}
-        indices, labels = tensors.pop('indices'), tensors.pop('labels')
-        if any(len(x) != len(indices) for x in (labels, *tensors.values())):
-            raise ValueError('its arrays are of different numbers of videos')
-    except (ValueError, TypeError, KeyError, EOFError, BadZipFile, MemoryError) as error:
+        with np.load(path, allow_pickle=False) as arrays:
+            tensors = {k: torch.from_numpy(arrays[k]) for k in ('feats', 'labels', 'indices')}
+            errors = {int(i): why for i, why in json.loads(str(arrays['errors'])).items()}
+    except (ValueError, TypeError, KeyError, EOFError, BadZipFile) as error:
         raise ValueError(f'{path} is damaged ({error}); remove it and run again.') from error
-    feats = {name.removeprefix('feats.'): x for name, x in tensors.items()}
-    return Features(feats, indices, labels, errors)
+    return Features(**tensors, errors=errors)
 
 
-class _SeededViews(Dataset):
-    """Run the pipeline of a dataset several times over each video, with reproducible draws."""
-
-    def __init__(self, dataset: BaseDataset, views: int) -> None:
-        self.dataset, self.views = dataset, views
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, index: int) -> dict:
-        runs = []
-        for view in range(self.views):
-            with seeded_draws(0, index, view):
-                runs.append(self.dataset[index])
-        return {**runs[0], 'inputs': torch.cat([run['inputs'] for run in runs])}
-
-
-def list_features(
-    model: BaseRecognizer,
-    cfg: Config,
-    loader: ConfigDict,
-    folder: Path,
-    views: int = 1,
-    average: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """Compute the features of a data loader's list, or read them from a store.
-
-    All ranks must call this function: each one encodes its share, and all read all features.
-
-    Args:
-        model: A recognizer on its device, in evaluation mode.
-        cfg: The config of the recognizer.
-        loader: Config of a data loader.
-        folder: Folder of the :class:`FeatureStore`.
-        views: Number of runs of the pipeline per video.
-        average: Whether to store the mean over the clips of a video instead of each clip.
-
-    Returns:
-        Features, (N, V, C) float16, and labels, (N,), on the model's device.
-
-    Raises:
-        ValueError: The folder holds other features.
-    """
-    data = loader.dataset
-    backbone = {k: v for k, v in cfg.model.backbone.items() if k not in ('init_cfg', 'pretrained')}
-    meta = dict(
-        backbone=backbone,
-        weights_sha256=weights_sha256(model.backbone),
-        data_preprocessor=cfg.model.data_preprocessor,
-        list_sha256=hashlib.sha256(Path(data.ann_file).read_bytes()).hexdigest(),
-        files_sha256=files_sha256(video['filename'] for video in video_list(data)),
-        pipeline=data.pipeline,
-        views=views,
-        average=average,
+def described(encoder: Encoder, **more: Any) -> dict[str, Any]:
+    """Return what features of an encoder depend on, for the note of their folder."""
+    return dict(
+        backbone=encoder.meta.get('backbone'),  # equal weights fit networks of other padding
+        weights_sha256=weights_sha256(encoder.backbone),
+        clips=encoder.clip_input.to_dict(),
+        **more,
     )
-    videos, how = _SeededViews(DATASETS.build(data), views), (loader.batch_size, loader.num_workers)
-    store = FeatureStore(folder, meta)
-
-    def encode(clips: Tensor) -> dict[str, Tensor]:
-        feats = encode_clips(model, clips)
-        return dict(backbone=(feats.mean(1, keepdim=True) if average else feats).half())
-
-    with progress(f'Features of {data.ann_file}', disable=not is_main_process()) as on_progress:
-        store.fill(videos, encode, *how, get_rank(), get_world_size(), on_progress)
-    barrier()
-    found, device = store.load(), next(model.parameters()).device
-    return found.feats['backbone'].to(device), found.labels.to(device)
 
 
 def weights_sha256(network: nn.Module) -> str:
@@ -442,6 +435,144 @@ def weights_sha256(network: nn.Module) -> str:
     # cloned, because safetensors does not accept tensors that share memory
     state = {k: v.cpu().contiguous().clone() for k, v in network.state_dict().items()}
     return hashlib.sha256(save({k: v for k, v in state.items() if not is_counter(k)})).hexdigest()
+
+
+def extract_to_file(
+    encoder: Encoder,
+    paths: Sequence[str],
+    out: str | Path,
+    num_clips: int = 10,
+    batch_size: int = 2,
+    num_workers: int = 4,
+    rank: int = 0,
+    size: int = 1,
+    on_progress: OnProgress = no_progress,
+) -> dict[str, str] | None:
+    """Write one feature vector per video, the mean over its clips.
+
+    Finished videos are kept in the folder ``OUT.parts``, so that another call with the same
+    arguments continues an interrupted one. Videos that cannot be read, or at which the decoder
+    hangs, are left out. The process that finds all videos finished writes the file.
+
+    Args:
+        encoder: The encoder, on the device to compute on.
+        paths: Paths of the videos.
+        out: A file name that ends in ``.npz`` or ``.parquet``.
+        num_clips: Number of clips per video.
+        batch_size: Number of videos per batch.
+        num_workers: Number of decoding processes.
+        rank: Rank of this process; it encodes every ``size``-th video.
+        size: Number of processes that share the list.
+        on_progress: Called with the number of finished videos and the number of all videos of
+            this process.
+
+    Returns:
+        The unreadable videos, as ``{path: reason}``; None if another process has not finished its
+        videos or writes the file.
+
+    Raises:
+        ValueError: ``out`` has another suffix or cannot contain a path, ``OUT.parts`` holds other
+            features, no video could be read, or features are not finite.
+    """
+    out = Path(out)
+    check_features_path(out, paths)
+    about = described(encoder, num_clips=num_clips, files_sha256=files_sha256(paths))
+    store = FeatureStore(out.with_name(f'{out.name}.parts'), about)
+    videos, how = VideoClips(paths, encoder.clip_input, num_clips), (batch_size, num_workers)
+    share: dict[str, Any] = dict(rank=rank, size=size, on_progress=on_progress)
+    try:
+        store.fill(encoder.features, videos, *how, **share)
+    except FileNotFoundError:
+        if not out.exists():
+            raise
+        return None  # the same command has finished meanwhile, and removed the store
+    try:
+        with locked(store.folder):
+            found = store.load()
+            if len(found.feats):
+                write_features(out, [paths[i] for i in found.indices.tolist()], found.vectors)
+            store.remove()
+    except (BlockingIOError, FileNotFoundError):  # another process is at work, or has joined
+        return None
+    failed = {paths[i]: reason for i, reason in found.errors.items()}
+    if not len(found.feats):
+        first = ': '.join(next(iter(failed.items())))
+        raise ValueError(f'None of the videos can be read; the first one: {printable(first)}')
+    return failed
+
+
+def extract_over_time(
+    encoder: Encoder,
+    paths: Sequence[str],
+    folder: str | Path,
+    every_seconds: float,
+    rank: int = 0,
+    size: int = 1,
+    on_progress: OnProgress = no_progress,
+) -> dict[str, str]:
+    """Write the features over time of each video, (T, C) float32, to a file of its own.
+
+    ``FOLDER/feats/NAME.npy`` has the features and ``FOLDER/times/NAME.npy`` the start and end of
+    each clip in seconds, (T, 2). NAME is the path below the folder that all videos share, without
+    suffix. The same call continues an interrupted one: the files of a video are kept unless it has
+    been modified or replaced since.
+
+    Args:
+        encoder: The encoder, on the device to compute on.
+        paths: Paths of the videos.
+        folder: Output folder.
+        every_seconds: Distance between the starts of two clips.
+        rank: Rank of this process; it encodes every ``size``-th video.
+        size: Number of processes that share the list.
+        on_progress: Called with the number of finished videos and the number of all videos of
+            this process.
+
+    Returns:
+        The videos of this process that are left out, as ``{path: reason}``.
+
+    Raises:
+        ValueError: Two videos have the same NAME, or the folder holds other files or features, or
+            features are not finite.
+    """
+    folder = Path(folder)
+    files = [Path(abspath(path)) for path in paths]
+    root = Path(commonpath([file.parent for file in files]))
+    names = [file.relative_to(root).with_suffix('').as_posix() for file in files]
+    double, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise ValueError(
+            f'Two videos have the name {double} without suffix; extract them into two folders.'
+        )
+    about = described(encoder, every_seconds=every_seconds, root=str(root))
+    claim_folder(folder, 'about.json', about)
+    made_from = read_journals(folder / '.finished')
+    share = list(zip(paths, names, strict=True))[rank::size]
+    stamps = {name: file_stamp(path) for path, name in share}
+    targets = {
+        name: [folder / kind / f'{name}.npy' for kind in ('feats', 'times')] for _, name in share
+    }
+    left = [
+        (path, name)
+        for path, name in share
+        if not all(is_current(x, stamps[name], made_from.get(name)) for x in targets[name])
+    ]
+    failed = {}
+    found = over_time(encoder.features, encoder, [path for path, _ in left], every_seconds)
+    found = tracked(found, len(share), on_progress, len(share) - len(left))
+    with journal(folder / '.finished') as remember:
+        for (path, name), part in zip(left, found, strict=True):
+            for target, values in zip(targets[name], (part.feats, part.times), strict=True):
+                if values is None or part.errors:
+                    target.unlink(missing_ok=True)  # of an earlier state of the video
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with replacing(target) as file:
+                    np.save(file, values[0].numpy())
+            if part.errors:
+                failed[path] = part.errors.popitem()[1]
+            else:
+                remember(name, stamps[name])
+    return failed
 
 
 def check_features_path(path: str | Path, names: Iterable[str] = ()) -> None:

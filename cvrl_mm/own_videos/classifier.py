@@ -2,9 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from os.path import abspath
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,13 @@ from rich.console import Console
 
 from ..convert.description import ClipInput, read_config_text
 from ..convert.files import CLASSIFIER, load_weights
-from ..datasets.lists import check_sources, find_videos, read_labels, read_video_list
-from ..evaluation.encoder import Encoder, load_encoder
-from ..evaluation.features import UNTRAINED
+from ..datasets.lists import read_video_list
+from ..evaluation.encoder import UNTRAINED, Encoder, load_encoder
+from ..evaluation.labelled import read_labelled
 from ..io import printable, progress, usable_cores
 from .config import INIT, WARMUP_SHARE, comment, shared_fields
 from .folder import read_command, video_root
-from .inspect import Inspection, Video, class_folders, inspect
+from .inspect import Inspection, Video, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
 from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
 from .train import Task
@@ -62,55 +61,6 @@ class FinetuneOptions(Options):
     frozen: bool = False
 
 
-def read_classes(sources: Iterable[str | Path]) -> dict[str, str]:
-    """Read the class of each video: its folder below the source, or its label in a list.
-
-    A video that lies directly in a source is of the class with the name of that folder.
-
-    Args:
-        sources: Folders and lists.
-
-    Returns:
-        Labels by absolute path.
-
-    Raises:
-        FileNotFoundError: A source does not exist.
-        ValueError: A video has no label or two, a label has a line break, a folder holds both
-            training and test videos, or videos beside class folders; or see :func:`.read_labels`.
-    """
-    labels: dict[str, str] = {}
-    sources = list(sources)
-    check_sources(sources)
-    for source in map(Path, sources):
-        if source.is_dir():
-            paths = find_videos(source)
-            below = [path.relative_to(source) for path in paths]
-            folders = class_folders([path.as_posix() for path in below])
-            splits = {path.parts[0] for path in below if len(path.parts) > 1} - {*folders}
-            if len(splits) > 1:
-                raise ValueError(
-                    f'{source} holds {" and ".join(sorted(splits))}, which would be mixed; give '
-                    'the folder for training, and that of held-out videos by --val.'
-                )
-            if '' in folders and any(folders):
-                loose = paths[folders.index('')]
-                raise ValueError(f'{loose} is in none of the class folders of {source}; move it.')
-            found = [
-                (path, folder or source.absolute().name)
-                for path, folder in zip(paths, folders, strict=True)
-            ]
-        else:
-            found = [(source.parent / name, label) for name, label in read_labels(source)]
-            if lacking := [path for path, label in found if not label]:
-                raise ValueError(f'{source}: {str(lacking[0])!r:.200} has no label.')
-        for path, label in found:
-            if '\n' in label or '\r' in label:
-                raise ValueError(f'The class name {label!r} has a line break; rename its folder.')
-            if labels.setdefault(abspath(path), label) != label:
-                raise ValueError(f'{path} has the labels {labels[abspath(path)]} and {label}.')
-    return labels
-
-
 class FineTuning(Task):
     """The task of ``cvrl finetune``."""
 
@@ -127,13 +77,16 @@ class FineTuning(Task):
         on_progress: Callable[[int, int], None],
     ) -> Inspection:
         """Read the labels, and open all videos."""
-        labels, held = read_classes(sources), read_classes([options.val] if options.val else [])
-        if both := labels.keys() & held.keys():
+        given = read_labelled(sources), read_labelled([options.val] if options.val else [])
+        if both := [video.name for path, video in given[0].items() if path in given[1]]:
             raise ValueError(
                 f'{len(both)} videos are both for training and in {options.val}, such as '
-                f'{min(both)}; held-out videos must not be trained on.'
+                f'{both[0]}; held-out videos must not be trained on.'
             )
-        self.labels, self.held = labels | held, held.keys()
+        labels, self.held = ({x.path: x.label for x in videos.values()} for videos in given)
+        self.labels = labels | self.held
+        if lacking := [path for path, label in self.labels.items() if not label]:
+            raise ValueError(f'{printable(lacking[0])} has no label.')
         found = inspect([*self.labels], usable_cores(), on_progress)
         for names in found.copies.items():
             first, second = (self._label(found, name) for name in names)

@@ -4,24 +4,22 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from hashlib import sha256
 from itertools import count
 from os import fsencode
-from os.path import abspath, getsize, isfile, realpath
+from os.path import abspath, getsize, isfile
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+import numpy as np
 import torch
 from mmengine.config import Config
+from mmengine.device import get_device
 from mmengine.logging import print_log
 from torch import Tensor
 
 from ..convert.files import NAMES
 from ..datasets.lists import gather_videos, read_lines, read_video_list
-from ..evaluation.encoder import Encoder, calibrate, load_encoder
-from ..evaluation.extraction import VideoClips
-from ..evaluation.features import FeatureStore, build_recognizer, read_arrays
+from ..evaluation.encoder import Encoder, build_recognizer, calibrate, load_encoder
 from ..io import file_sha256, file_stamp, printable, read_json, replacing
 from .config import INPUTS
 from .plan import Options
@@ -248,7 +246,8 @@ class Trained:
         if not path.is_file():
             raise FileNotFoundError(f'There is no {path}. {again}')
         try:
-            data = read_arrays(path)
+            with np.load(path, allow_pickle=False) as arrays:
+                data = dict(arrays)
             names = data['names'].tolist()
             both = [torch.from_numpy(data[key]).float() for key in ('feats', 'feats_untrained')]
             for x in both:
@@ -275,11 +274,6 @@ class Trained:
     def path(self, index: int) -> str:
         """Return the path of a video."""
         return str(self.lists.root / self.names[index])
-
-    @cached_property
-    def name_of_file(self) -> dict[str, str]:
-        """The names by the resolved path of the video."""
-        return {realpath(self.path(i)): name for i, name in enumerate(self.names)}
 
     def class_of(self, index: int) -> str | None:
         """Return the name of the class of a video, or None."""
@@ -322,42 +316,11 @@ def read_encoders(folder: Path) -> dict[str, Encoder]:
     return {when: load_encoder(folder / name) for when, name in ENCODERS.items()}
 
 
-def encode_videos(
-    encoders: Mapping[str, Encoder],
-    paths: Sequence[str],
-    store: FeatureStore | None = None,
-    num_workers: int = 0,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Encode videos with several encoders; each video is decoded once.
+def jointly(encoders: Mapping[str, Encoder]) -> Callable[[Tensor], Tensor]:
+    """Return a function of clips, (M, C, T, H, W), that gives the features of several encoders.
 
-    Args:
-        encoders: Encoders by name, which take the same clips.
-        paths: Paths of the videos.
-        store: Keeps the features, so that an interrupted computation can continue.
-        num_workers: Number of decoding processes.
-        on_progress: Called with the number of finished videos and the number of all videos.
-
-    Returns:
-        Features by name of the encoder, (V, C) float32 on the CPU, the means over the clips of
-        the V videos that could be read; and the others as ``{path: reason}``.
-
-    Raises:
-        ValueError: No video can be read.
+    The features lie side by side, (M, D): ``chunk(len(encoders), dim=1)`` divides them. The
+    encoders are moved to the GPU if there is one.
     """
-    device = 'cuda' if torch.cuda.is_available() else 'cpu'
-
-    def encode(clips: Tensor) -> dict[str, Tensor]:  # (N, V, C, T, H, W)
-        feats = {k: x.to(device).features(clips.flatten(0, 1)) for k, x in encoders.items()}
-        return {k: x.unflatten(0, clips.shape[:2]).mean(1, True) for k, x in feats.items()}
-
-    videos = VideoClips(paths, next(iter(encoders.values())).clip_input, NUM_CLIPS)
-    with TemporaryDirectory() as folder:
-        store = store or FeatureStore(folder, {})
-        store.fill(videos, encode, BATCH_VIDEOS, num_workers, on_progress=on_progress)
-        found = store.load()
-        failed = {paths[i]: reason for i, reason in found.errors.items()}
-        if not found.feats:
-            store.remove()  # the videos may be available later
-            raise ValueError(describe_failed(failed, len(paths)))
-    return {name: x[:, 0] for name, x in found.feats.items()}, failed
+    networks = [encoder.to(get_device()) for encoder in encoders.values()]
+    return lambda clips: torch.cat([network.features(clips) for network in networks], dim=1)

@@ -1,11 +1,10 @@
 """Inspect a user's videos before the training: properties, unusable files and exact copies."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
-from os.path import abspath, commonpath, getsize, relpath
+from os.path import abspath, commonpath, relpath
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +12,12 @@ import numpy as np
 from ..datasets.frame_folder import open_video
 from ..datasets.lists import gather_videos, parse_line, walk
 from ..datasets.reader import UnreadableVideoError
-from ..io import file_sha256, is_utf8, printable
+from ..evaluation.labelled import MIN_CLASS_VIDEOS, class_folders, find_copies
+from ..io import is_utf8, printable
 from ..preparation.check import find_faults
 
 TIMEOUT_SECONDS = 60
 BYTE_ORDER_MARK = '\ufeff'
-MIN_CLASS_VIDEOS = 5  # per folder that counts as a class
-SPLITS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing')
 MAX_PIXELS = 1280 * 720  # larger frames make decoding the bottleneck
 GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, from 0 to 255
 
@@ -48,17 +46,6 @@ class Video:
     def seconds(self) -> float:
         """Length in seconds."""
         return self.frames / self.rate
-
-
-def class_folders(names: Sequence[str]) -> list[str]:
-    """Return the first folder of each name; '' if there is none.
-
-    If the first folders are all splits such as train, the folders below them count, if any.
-    """
-    folders = [name.split('/')[:-1] for name in names]
-    if all(x[0].lower() in SPLITS for x in folders if x) and any(len(x) > 1 for x in folders):
-        folders = [x[1:] for x in folders]
-    return [x[0] if x else '' for x in folders]
 
 
 @dataclass(frozen=True)
@@ -206,29 +193,6 @@ def is_grey(frame: np.ndarray) -> bool:
     """Return whether a frame, (H, W, 3) uint8, has no colours."""
     values = frame.astype(np.int16)
     return float((values.max(-1) - values.min(-1)).mean()) < GREY_TOLERANCE
-
-
-def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
-    """Find files with the same bytes as an earlier file.
-
-    Args:
-        root: The folder to which the names are relative.
-        names: Names of the files.
-
-    Returns:
-        Copies, as ``{name: name of the first file with the same bytes}``.
-    """
-    keys: dict[str, tuple] = {name: () for name in names if (root / name).is_file()}
-    for part in (getsize, _start, file_sha256):  # the next one only for files that are equal so far
-        count = Counter(keys.values())
-        keys = {n: (*k, part(root / n)) if count[k] > 1 else k for n, k in keys.items()}
-    first: dict[tuple, str] = {}
-    return {n: first[k] for n, k in keys.items() if first.setdefault(k, n) != n}
-
-
-def _start(path: Path) -> bytes:
-    with path.open('rb') as file:
-        return sha256(file.read(1 << 20)).digest()
 
 
 def _name_fault(root: Path, name: str) -> str | None:

@@ -6,12 +6,14 @@ from string import Template
 
 import numpy as np
 import torch.nn.functional as F
+from mmengine.device import get_device
 from sklearn.manifold import TSNE
 from torch import Tensor
 
 from ..datasets.lists import gather_videos
 from ..evaluation.encoder import load_encoder
-from ..evaluation.knn import nearest_neighbours
+from ..evaluation.features import VideoClips, batches_of, extract, join_features
+from ..evaluation.neighbours import nearest_neighbours
 from ..io import evenly_spaced, printable
 from ..visualization.pages import (
     HEAD,
@@ -24,7 +26,7 @@ from ..visualization.pages import (
     text,
     write_neighbour_page,
 )
-from .folder import Trained, encode_videos, video_root
+from .folder import BATCH_VIDEOS, NUM_CLIPS, Trained, describe_failed, video_root
 
 TEMPLATE = Path(__file__).with_name('page.html')
 # Colours that can be distinguished with colour-blindness (Okabe & Ito)
@@ -161,9 +163,14 @@ def show_neighbours(
     if videos:
         paths = gather_videos(videos)
         paths = [str(Path(paths[i]).absolute()) for i in evenly_spaced(len(paths), rows)]
-        feats, failed = encode_videos({'': load_encoder(trained.folder)}, paths)
-        read = [path for path in paths if path not in failed]
-        queries = _queries(trained, read, [None] * len(read), feats[''], neighbours)
+        encoder = load_encoder(trained.folder).to(get_device())
+        batches = batches_of(VideoClips(paths, encoder.clip_input, NUM_CLIPS), BATCH_VIDEOS)
+        found = join_features(extract(encoder.features, batches, average=True))
+        failed = {paths[i]: reason for i, reason in found.errors.items()}
+        if not len(found.feats):
+            raise ValueError(describe_failed(failed, len(paths)))
+        read = [paths[i] for i in found.indices]
+        queries = _queries(trained, read, [None] * len(read), found.vectors, neighbours)
         what = 'other videos'
     else:
         queries = _held_out(trained, rows, neighbours)

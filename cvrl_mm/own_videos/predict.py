@@ -12,14 +12,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
 from ..convert.description import ClipInput, build_backbone, read_config_text
 from ..convert.export import extract_backbone
 from ..convert.files import CLASSIFIER, load_weights, locate_weights, save_weights
 from ..evaluation.encoder import Encoder
-from ..evaluation.extraction import VideoClips, over_time
-from ..evaluation.features import finite
+from ..evaluation.features import VideoClips, batches_of, extract, finite, over_time
 
 NUM_CLIPS = 4  # per video, evenly spaced
 HEADS = ('LinearProbeHead', 'I3DHead')  # a linear layer fc_cls on pooled features
@@ -184,20 +182,16 @@ def predict(
     Yields:
         One prediction per video, in order.
     """
-    encoder, none = classifier.encoder, torch.empty(0, len(classifier.classes))
+    encoder, encode = classifier.encoder, classifier.probabilities
     if every_seconds is None:
         clips = VideoClips(videos, encoder.clip_input, NUM_CLIPS)
-        loader = DataLoader(clips, batch_size=1, num_workers=num_workers, collate_fn=list)
-        for video, (sample,) in zip(videos, loader, strict=True):
-            if 'error' in sample:
-                yield Prediction(video, none, error=sample['error'])
-            else:
-                probs = classifier.probabilities(sample['inputs'])
-                yield Prediction(video, probs.mean(0, keepdim=True))
-        return
-    for video in videos:
-        found = over_time(encoder, classifier.probabilities, video, every_seconds)
-        if isinstance(found, str):
-            yield Prediction(video, none, error=found)
+        found = extract(encode, batches_of(clips, 1, num_workers), average=True)
+    else:
+        found = over_time(encode, encoder, videos, every_seconds)
+    for video, part in zip(videos, found, strict=True):
+        if part.errors:
+            none = torch.empty(0, len(classifier.classes))
+            yield Prediction(video, none, error=part.errors.popitem()[1])
         else:
-            yield Prediction(video, torch.from_numpy(found[0]), found[1])
+            times = None if part.times is None else part.times[0].numpy()
+            yield Prediction(video, part.feats[0], times)

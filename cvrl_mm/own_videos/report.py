@@ -5,6 +5,7 @@ import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from os.path import exists, realpath
 from pathlib import Path
 from string import Template
 
@@ -13,25 +14,35 @@ import torch
 import torch.nn.functional as F
 from mmengine.config import Config
 from rich.console import Console
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from torch import Tensor
 
+from ..cli import print_warnings_only
 from ..evaluation.collapse import effective_rank
 from ..evaluation.encoder import Encoder
-from ..evaluation.features import FeatureStore
-from ..evaluation.knn import knn_classify, voters
-from ..evaluation.linear_probe import linear_predictions
+from ..evaluation.features import (
+    Features,
+    FeatureStore,
+    VideoClips,
+    batches_of,
+    describe_lost,
+    extract,
+    join_features,
+)
+from ..evaluation.labelled import Folds, read_split, split, split_in_folds
+from ..evaluation.neighbours import voters
+from ..evaluation.protocols import across_folds, chance
 from ..io import evenly_spaced, files_sha256, printable, progress, replacing
 from ..visualization.curves import PANELS, plot_curves, read_curves
 from .folder import (
     AFTER,
+    BATCH_VIDEOS,
     BEFORE,
     FEATURES,
     NUM_CLIPS,
     Lists,
     Trained,
     describe_failed,
-    encode_videos,
+    jointly,
     read_command,
     read_encoders,
     video_root,
@@ -41,7 +52,6 @@ from .page import write_feature_page
 from .plan import MIN_STEPS, MIN_TO_HOLD_OUT, counted, too_short
 
 TEMPLATE = Path(__file__).with_name('report.template')
-FOLDS = 5
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
 EASY = 90.0  # accuracy before the training in percent, above which little can be gained
 MAX_RANKED = 1000  # videos, for time
@@ -64,7 +74,6 @@ WITHOUT_LABELS = (
     'accuracies.'
 )
 UNCLEAR = 'Not clear yet'
-Folds = Sequence[tuple[Tensor, Tensor]]
 
 
 def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
@@ -151,9 +160,12 @@ def encode(
             the others would look like one of a smaller folder. Or features are not finite.
     """
     paths = [str(lists.root / name) for name in lists.names]
-    feats, unread = encode_videos(encoders, paths, store, num_workers, on_progress)
-    failed = {n: unread[p] for n, p in zip(lists.names, paths, strict=True) if p in unread}
-    names = [name for name in lists.names if name not in failed]
+    clips = VideoClips(paths, next(iter(encoders.values())).clip_input, NUM_CLIPS)
+    how = BATCH_VIDEOS, num_workers
+    store.fill(jointly(encoders), clips, *how, on_progress=on_progress)
+    found = store.load()
+    failed = {lists.names[i]: reason for i, reason in found.errors.items()}
+    names = [lists.names[i] for i in found.indices]
     none_held_out = lists.held_out(lists.names) and not lists.held_out(names)
     if none_held_out or len(failed) >= len(names):
         store.remove()  # the videos may be available later
@@ -162,6 +174,7 @@ def encode(
             f'{describe_failed(failed, len(paths))}{which} No report was written. Make them '
             'available again, and start the same command again.'
         )
+    feats = dict(zip(encoders, found.vectors.chunk(len(encoders), dim=1), strict=True))
     return feats, names, failed
 
 
@@ -204,7 +217,7 @@ def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> li
     folds: Folds = [(torch.nonzero(~is_test)[:, 0], torch.nonzero(is_test)[:, 0])]
     if not is_test.any() or len(classes[~is_test].unique()) < 2:
         folds = split_in_folds(classes)
-    return [*classify(feats[known], classes, folds), *found]
+    return [*accuracies(feats[known], classes, folds), *found]
 
 
 def rank_me(feats: np.ndarray) -> float:
@@ -212,7 +225,7 @@ def rank_me(feats: np.ndarray) -> float:
     return effective_rank(torch.from_numpy(feats), centred=False)
 
 
-def classify(feats: Tensor, labels: Tensor, folds: Folds) -> list[Measure]:
+def accuracies(feats: Tensor, labels: Tensor, folds: Folds) -> list[Measure]:
     """Measure linear and k-NN accuracy; the level of chance is the most frequent class's share.
 
     Args:
@@ -224,41 +237,77 @@ def classify(feats: Tensor, labels: Tensor, folds: Folds) -> list[Measure]:
         Linear accuracy, k-NN accuracy with k of at most 20 and half the smallest class of the
         training videos, and 1-NN accuracy.
     """
-    unit = F.normalize(feats, dim=1)
+    unit = Features(F.normalize(feats, dim=1)[:, None], labels, torch.arange(len(labels)))
     ks = {min(voters(labels[train]) for train, _ in folds), 1}
-    hits: dict[str, list[float]] = {
-        name: [] for name in ('linear', *(f'{k}-NN' for k in sorted(ks, reverse=True)))
-    }
-    for train, test in folds:
-        predicted = {'linear': linear_predictions(unit[train], labels[train], unit[test])}
-        for k in ks:
-            predicted[f'{k}-NN'] = knn_classify(unit[test], unit[train], labels[train], k)
-        for name, classes in predicted.items():
-            hits[name] += (classes == labels[test]).double().tolist()
-    tested = labels[torch.cat([test for _, test in folds])]
-    chance = 100 * int(tested.unique(return_counts=True)[1].max()) / len(tested)
+    hits = dict(linear=across_folds('logistic', unit, folds)['top1'])
+    for k in sorted(ks, reverse=True):
+        hits[f'{k}-NN'] = across_folds('knn', unit, folds, k=k)['knn_top1']
+    level = 100 * chance(labels[torch.cat([test for _, test in folds])])
     return [
-        Measure(f'{name} accuracy (%)', float(100 * np.mean(found)), chance, np.array(found))
-        for name, found in hits.items()
+        Measure(f'{name} accuracy (%)', 100 * x.double().mean().item(), level, x.double().numpy())
+        for name, x in hits.items()
     ]
 
 
-def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds:
-    """Split videos at random into at most five parts, each tested with the others for training.
+def probe(
+    out: str | Path,
+    labels: str | Path | None = None,
+    test: str | Path | None = None,
+    groups: str | None = None,
+) -> tuple[dict[str, list[Measure]], list[str]]:
+    """Measure accuracies on the features before and after a training (``cvrl probe OUT``).
 
     Args:
-        labels: Labels, (V,); each part has its share of each class.
-        groups: Group of each video; a group is never divided.
+        out: Output folder of the training.
+        labels: A list with lines ``name label`` or a folder of class folders; see
+            :func:`read_labelled`. Names in a list are relative to its folder or to that of the
+            training's videos. By default, the folders of the training's videos are the classes.
+        test: Likewise, the test videos. The classifiers are then fitted to the videos of
+            ``labels``; by default the videos are split at random.
+        groups: See :func:`.labelled.split`.
+
+    Returns:
+        Linear and k-NN accuracy, by ``'before training'`` and ``'after training'``; and lines of
+        text about the videos and the result.
 
     Raises:
-        ValueError: There are fewer than two groups.
+        FileNotFoundError: ``out`` does not hold a finished training, or there is no list.
+        ValueError: A file is damaged, or ``test`` is given without ``labels``; or see
+            :func:`read_split` and :func:`.labelled.split`.
     """
-    apart = None if groups is None else np.unique(groups, return_inverse=True)[1]
-    largest = int(labels.unique(return_counts=True)[1].max())
-    number = min(FOLDS, largest, FOLDS if apart is None else apart.max() + 1)
-    kind = StratifiedKFold if apart is None else StratifiedGroupKFold  # which is slow
-    found = kind(number, shuffle=True, random_state=0).split(labels, labels, apart)
-    return [(torch.from_numpy(train), torch.from_numpy(test)) for train, test in found]
+    if test is not None and labels is None:
+        raise ValueError('--test needs --labels, the videos to fit to.')
+    trained = Trained.read(out)
+    train, tested, notes = read_split(labels or out, test, trained.lists.root)
+    places = {realpath(trained.path(i)): i for i in range(len(trained.names))}
+    files = {video: realpath(video.path) for video in (*train, *tested)}
+    videos = [x for x, path in files.items() if path in places or (labels and exists(path))]
+    if labels:
+        notes += describe_lost({x.name: 'no such video' for x in files if x not in videos})
+    if not videos:
+        raise ValueError(f'{notes[-1]}. Names are such as {trained.names[0]}.')
+    num_train = None if test is None else sum(x in videos for x in train)
+    known = [places.get(files[video]) for video in videos]
+    if None in known:  # all are encoded anew, since other devices and libraries round differently
+        print_warnings_only()
+        encoders = read_encoders(trained.folder)
+        clips = VideoClips([x.path for x in videos], encoders[AFTER].clip_input, NUM_CLIPS)
+        found = join_features(
+            extract(jointly(encoders), batches_of(clips, BATCH_VIDEOS), average=True)
+        )
+        notes += [f'{known.count(None)} videos are not of the training: all are encoded']
+        notes += describe_lost({videos[i].name: why for i, why in found.errors.items()})
+        read = found.indices.tolist()
+        feats = dict(zip(encoders, found.vectors.chunk(len(encoders), dim=1), strict=True))
+    else:
+        read = [*range(len(videos))]
+        feats = {BEFORE: trained.untrained[known], AFTER: trained.feats[known]}
+    num_train = num_train and sum(i < num_train for i in read)
+    targets, folds, note = split([videos[i] for i in read], num_train, groups)
+    results = {when: accuracies(x, targets, folds) for when, x in feats.items()}
+    if test is None and groups is None:
+        note = f'{note}. {caution(results[AFTER])}'
+    return results, [*notes, note, verdict(results[BEFORE], results[AFTER])]
 
 
 def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:

@@ -294,7 +294,7 @@ def time_step(config_file: Path) -> float:
         timed = workers * max(2, math.ceil(MIN_TIMED_STEPS / workers))
         untimed = UNTIMED_STEPS + 2 * workers
         cfg.merge_from_dict({'train_cfg.max_iters': untimed + timed, 'work_dir': folder})
-        cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'RepresentationHook']
+        cfg.custom_hooks = [h for h in cfg.custom_hooks if h.type != 'KNNMonitorHook']
         cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
         runner = QuietRunner.from_cfg(cfg)
         runner.train()

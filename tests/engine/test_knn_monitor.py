@@ -13,10 +13,8 @@ from mmengine.runner import Runner
 from torch import nn
 
 from cvrl_mm.engine import knn_monitor
-from cvrl_mm.engine.knn_monitor import (
-    RepresentationHook,
-    measure,
-)
+from cvrl_mm.engine.knn_monitor import KNNMonitorHook, measure
+from cvrl_mm.evaluation.features import Features
 from cvrl_mm.visualization.curves import plot_curves, read_curves
 from tests.ranks import run_ranks
 
@@ -52,7 +50,7 @@ def runner(motion_set: Path, watch_list: Path, work_dir: Path, interval: int | N
         }
     )
     hook = cfg.custom_hooks.pop()
-    assert hook.type == 'RepresentationHook'
+    assert hook.type == 'KNNMonitorHook'
     loader = hook.dataloader
     loader.update(batch_size=5, num_workers=0, persistent_workers=False)
     loader.dataset.update(ann_file=str(watch_list), data_prefix=dict(video=str(motion_set)))
@@ -60,7 +58,7 @@ def runner(motion_set: Path, watch_list: Path, work_dir: Path, interval: int | N
     loader.dataset.pipeline[3].scale = (-1, 32)
     loader.dataset.pipeline[4].crop_size = 32
     if interval:
-        cfg.custom_hooks.append(dict(type='RepresentationHook', dataloader=loader, interval=2))
+        cfg.custom_hooks.append(dict(type='KNNMonitorHook', dataloader=loader, interval=2))
     return Runner.from_cfg(cfg)
 
 
@@ -89,20 +87,24 @@ def test_reports_and_leaves_training_as_it_was(motion_set, watch_list, tmp_path:
     )
 
 
-def _represent(motion_set: Path, watch_list: Path, work_dir: Path) -> list | None:
+def _represent(motion_set: Path, watch_list: Path, work_dir: Path) -> tuple:
     register_all_modules()
     run = runner(motion_set, watch_list, work_dir, interval=2)
     hook = hook_of(run)
     hook.before_train(run)
-    return hook.represent(run.model.eval())
+    found, z = hook.represent(run.model.eval())
+    return found.labels.tolist(), found.feats.shape, z.shape
 
 
 def test_ranks_share_the_list(motion_set, watch_list, tmp_path: Path):
-    first, second = run_ranks(_represent, 2, tmp_path, motion_set, watch_list, tmp_path / 'run')
-    assert second is None
     labels = [int(line.split()[-1]) for line in watch_list.read_text().splitlines()]
-    assert [int(label) for _, _, label, _ in first] == labels
-    assert {(feats.shape, z.shape) for feats, z, *_ in first} == {((2, 64), (2, 128))}
+    found = run_ranks(_represent, 2, tmp_path, motion_set, watch_list, tmp_path / 'run')
+    assert found == [(labels, (32, 2, 64), (32, 2, 128))] * 2
+
+
+def given(z: torch.Tensor, labels: torch.Tensor) -> tuple[Features, torch.Tensor]:
+    """What a hook measures, with features equal to the embeddings."""
+    return Features(z, labels, torch.arange(len(z))), z
 
 
 def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypatch):
@@ -124,7 +126,7 @@ def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypat
         run.param_schedulers[0].step()
     hook.after_train_epoch(run)
     with monkeypatch.context() as patched:  # the embedding widens again
-        wide = [(x, x, -1, []) for x in torch.randn(32, 2, 8)]
+        wide = given(torch.randn(32, 2, 8), torch.full((32,), -1))
         patched.setattr(hook, 'represent', lambda model: wide)
         hook.after_train_epoch(run)
     hook.after_train_epoch(run)
@@ -143,8 +145,7 @@ def test_features_that_are_not_finite_are_warned_of(
     run = runner(motion_set, watch_list, tmp_path, interval=2)
     run._train_loop = run.build_train_loop(run._train_loop)
     hook = hook_of(run)
-    feats = torch.full((4, 2, 8), math.inf)
-    results = [(x, x, i % 2, []) for i, x in enumerate(feats)]
+    results = given(torch.full((4, 2, 8), math.inf), torch.arange(4) % 2)
     monkeypatch.setattr(hook, 'represent', lambda model: results)
     warnings = []
     monkeypatch.setattr(run.logger, 'warning', warnings.append)
@@ -158,8 +159,8 @@ def test_features_that_are_not_finite_are_warned_of(
     assert (tmp_path / 'curves.png').stat().st_size > 1000
 
 
-def hook_of(run: Runner) -> RepresentationHook:
-    return next(h for h in run.hooks if isinstance(h, RepresentationHook))
+def hook_of(run: Runner) -> KNNMonitorHook:
+    return next(h for h in run.hooks if isinstance(h, KNNMonitorHook))
 
 
 def test_unreadable_videos_are_left_out(motion_set, tmp_path: Path, monkeypatch):
@@ -180,8 +181,7 @@ def test_unreadable_videos_are_left_out(motion_set, tmp_path: Path, monkeypatch)
     logged: list[dict] = []
     monkeypatch.setattr(run.visualizer, 'add_scalars', lambda x, step: logged.append(x))
     hook.before_train(run)
-    results = hook.represent(run.model.eval())
-    assert [bool(faults) for *_, faults in results] == [i == 1 for i in range(8)]
+    assert list(hook.represent(run.model.eval())[0].errors) == [1]
     for _ in range(2):
         hook._measure(run, 2, 'epoch')
     found = [text for text in warnings if 'collapse' not in text]

@@ -15,10 +15,9 @@ from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.datasets.reader import UnreadableVideoError, VideoFile
 from cvrl_mm.evaluation import encoder as encoder_module
-from cvrl_mm.evaluation.extraction import extract_over_time, over_time
 from cvrl_mm.models import R3DSlow
 from tests.encoding import encode as encode_exact
-from tests.videos import encode, turn
+from tests.videos import encode
 
 ROOT = Path(__file__).parents[2]
 TF = ROOT / 'tests' / 'data' / 'released_backbone' / 'r3d_50_w0.125_backbone-1'
@@ -294,51 +293,3 @@ def test_windows_of_uneven_and_damaged_files_are_regular(tmp_path, net):
         assert torch.equal(clip, single.transform(images[shown], num_clips=1)[0])
     with pytest.raises(UnreadableVideoError, match='frame 2'):
         list(encoder.windows(path, 0.1))
-
-
-def test_features_over_time_are_files_that_a_second_call_keeps(tmp_path, net):
-    for name, frames in (('x/a.mp4', 30), ('x/y/b.mp4', 12), ('x/short.mp4', 3)):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        encode(tmp_path / name, num_frames=frames, size=(32, 32))
-    encode(tmp_path / 'x/tilted.mp4', num_frames=12, size=(32, 32))
-    turn(tmp_path / 'x/tilted.mp4', 45)
-    names = ('a.mp4', 'y/b.mp4', 'short.mp4', 'tilted.mp4', 'gone.mp4')
-    paths = [str(tmp_path / 'x' / name) for name in names]
-    encoder, out = encoder_module.Encoder(net, ClipInput(4, 2, 32)).eval(), tmp_path / 'out'
-    for folder in (tmp_path / 'x', tmp_path / 'x/y'):
-        with pytest.raises(ValueError, match=f'{folder} holds other files'):  # of the same names
-            extract_over_time(encoder, paths, folder, 0.2)
-    failed = extract_over_time(encoder, paths, out, 0.2)
-    assert list(failed) == paths[2:] and 'shorter' in failed[paths[2]]
-    feats, times = np.load(out / 'feats/a.npy'), np.load(out / 'times/a.npy')
-    assert feats.shape == (len(times), 64) and times.shape[1] == 2
-    parts = [encoder.features(clips) for clips, _ in encoder.windows(paths[0], 0.2)]
-    np.testing.assert_allclose(feats, torch.cat(parts), rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match=r'a\.mp4 are not finite'):
-        over_time(encoder, lambda clips: torch.full((len(clips), 1), torch.nan), paths[0], 0.2)
-    assert np.load(out / 'feats/y/b.npy').ndim == 2
-    before = (out / 'feats/a.npy').stat().st_mtime_ns
-    encode(tmp_path / 'x/y/b.mp4', num_frames=30, size=(32, 32))  # replaced
-    extract_over_time(encoder, paths, out, 0.2)
-    assert (out / 'feats/a.npy').stat().st_mtime_ns == before
-    assert len(np.load(out / 'feats/y/b.npy')) == len(feats)
-    (tmp_path / 'x/y').rename(tmp_path / 'z')
-    (tmp_path / 'x/y').mkdir()
-    (tmp_path / 'x/a.mp4').rename(tmp_path / 'x/y/b.mp4')  # older than its file
-    (tmp_path / 'x/a.mp4').write_bytes(b'damaged')
-    failed = extract_over_time(encoder, paths, out, 0.2)
-    assert paths[0] in failed and not (out / 'feats/a.npy').exists()
-    np.testing.assert_array_equal(np.load(out / 'feats/y/b.npy'), feats)
-    other = encoder_module.Encoder(net, encoder.clip_input, dict(backbone=dict(padding='x'))).eval()
-    for changed, every in ((encoder, 0.3), (other, 0.2)):
-        with pytest.raises(ValueError, match='another'):
-            extract_over_time(changed, paths, out, every)
-    with pytest.raises(ValueError, match='a without'):
-        extract_over_time(encoder, [*paths, f'{tmp_path}/x/a.avi'], out, 0.2)
-    encode(tmp_path / 'x/y/b.avi', num_frames=12, size=(32, 32))
-    with pytest.raises(ValueError, match='y/b without'):  # an earlier call's
-        extract_over_time(encoder, [paths[0], f'{tmp_path}/x/y/b.avi'], out, 0.2)
-    np.testing.assert_array_equal(np.load(out / 'feats/y/b.npy'), feats)
-    (tmp_path / 'x/y/b.mp4').unlink()  # converted
-    extract_over_time(encoder, [paths[0], f'{tmp_path}/x/y/b.avi'], out, 0.2)
-    assert len(np.load(out / 'feats/y/b.npy')) < len(feats)

@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 
 import cvrl_mm
-from cvrl_mm.own_videos.classifier import _as_arguments, read_classes
+from cvrl_mm.own_videos.classifier import _as_arguments
 from cvrl_mm.own_videos.train import last_checkpoint
 from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.own_videos.folder import small_encoder
@@ -130,36 +130,6 @@ def test_a_frozen_encoder_stays_as_it_is(root: Path, tmp_path: Path):
     for key, value in cvrl_mm.load_encoder(start).backbone.state_dict().items():
         assert torch.equal(state[key], value) or key.endswith('tracked'), key
     assert cvrl_mm.load_encoder(out).size == 40  # the same weights, as an encoder
-
-
-def test_labels_of_folders_and_lists(tmp_path: Path):
-    for name in ('train/a/1.mp4', 'val/a/2.MP4', 'train/b b/deep/3.avi', '4.mkv'):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    with pytest.raises(ValueError, match='train and val'):  # the user's own split
-        read_classes([tmp_path])
-    (tmp_path / '4.mkv').rename(tmp_path / 'train/4.mkv')
-    with pytest.raises(ValueError, match=r'4\.mkv is in none'):
-        read_classes([tmp_path / 'train'])
-    (tmp_path / 'train/4.mkv').rename(tmp_path / 'train/a/4.mkv')
-    found = {Path(k).name: v for k, v in read_classes([tmp_path / 'train']).items()}
-    assert found == {'1.mp4': 'a', '3.avi': 'b b', '4.mkv': 'a'}
-    assert set(read_classes([tmp_path / 'val/a', tmp_path / 'train/a']).values()) == {'a'}
-    (tmp_path / 'list.txt').write_text('my.avi 1/a.mp4 draw circle\nx.mp4\t3\n\n')
-    found = {Path(k).name: v for k, v in read_classes([tmp_path / 'list.txt']).items()}
-    assert found == {'a.mp4': 'draw circle', 'x.mp4': '3'}
-    (tmp_path / 'classes.txt').write_text('a\n\nc\nd e\n\n')
-    assert set(read_classes([tmp_path / 'list.txt']).values()) == {'draw circle', 'd e'}
-    (tmp_path / 'list.txt').write_text('x.mp4 3\ny.mp4 4\n')
-    with pytest.raises(ValueError, match=r'label 4.*classes\.txt'):
-        read_classes([tmp_path / 'list.txt'])
-    shutil.rmtree(tmp_path / 'val')
-    (tmp_path / 'list.txt').write_text('x.mp4 -1\ny.mp4 4\n')
-    with pytest.raises(ValueError, match=r'x\.mp4.* has no label'):
-        read_classes([tmp_path / 'list.txt'])
-    (tmp_path / 'train/b b').rename(tmp_path / 'train/b\nb')
-    with pytest.raises(ValueError, match=r"'b\\nb'"):
-        read_classes([tmp_path])
 
 
 @pytest.mark.parametrize(

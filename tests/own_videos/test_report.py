@@ -10,12 +10,11 @@ from cvrl_mm.own_videos.report import (
     BELOW_CHANCE,
     UNCLEAR,
     Measure,
+    accuracies,
     caution,
-    classify,
     encode,
     measure,
     rank_me,
-    split_in_folds,
     verdict,
 )
 from tests import videos
@@ -124,20 +123,7 @@ def test_chance_is_that_of_the_test_videos():
     """Features that are all equal give this accuracy and no other."""
     labels = torch.tensor([0] * 5 + [1] * 10 + [0, 1, 1, 1])
     folds = [(torch.arange(15), torch.arange(15, 19))]
-    assert {(m.value, m.chance) for m in classify(torch.ones(19, 4), labels, folds)} == {(75, 75)}
-
-
-def test_folds_keep_classes_in_balance_and_groups_together():
-    labels = torch.tensor([0] * 20 + [1] * 10)
-    folds = split_in_folds(labels)
-    tested = torch.cat([test for _, test in folds])
-    assert sorted(tested.tolist()) == list(range(30))
-    assert all(labels[test].bincount().tolist() == [4, 2] for _, test in folds)
-    assert len(split_in_folds(labels[16:24])) == 4  # of 4 videos per class
-    groups = np.arange(30) % 3
-    folds = split_in_folds(labels, [str(group) for group in groups])
-    assert len(folds) == 3
-    assert not [1 for train, test in folds if {*groups[train]} & {*groups[test]}]
+    assert {(m.value, m.chance) for m in accuracies(torch.ones(19, 4), labels, folds)} == {(75, 75)}
 
 
 def test_labels_need_two_classes_among_the_videos_that_can_be_read():

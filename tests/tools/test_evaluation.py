@@ -1,37 +1,57 @@
-"""The tools that evaluate an encoder by a config: linear_probe and retrieval."""
+"""Commands that evaluate an encoder by a config or by labelled videos."""
 
 from pathlib import Path
 from unittest.mock import create_autospec
 
 import pytest
 
+import cvrl_cli
 from cvrl_cli import evaluation_parser
 from cvrl_mm.cli import start_evaluation
-from cvrl_mm.evaluation.knn import retrieval
-from cvrl_mm.evaluation.linear_probe import cached_linear_probe
+from cvrl_mm.evaluation.protocols import evaluate_config
+from tests.own_videos.folder import small_encoder
 from tests.script import run_script
 
 CONFIG = str(Path(__file__).parents[2] / 'configs/miniature/linear_motion.py')
 
 
-def test_linear_probe(tmp_path: Path, monkeypatch, capsys):
-    scores = dict(top1=0.25, top5=0.5)
-    result = dict(protocol='cached', train=scores, val=scores, lr=8.0, held_out_top1={'8.0': 0.75})
-    probe = create_autospec(cached_linear_probe, return_value=result)
-    monkeypatch.setattr('cvrl_mm.evaluation.linear_probe.cached_linear_probe', probe)
-    options = ['--train-views', 3, '--out', tmp_path]
-    run_script(monkeypatch, 'linear_probe.py', CONFIG, 'untrained', *options)
+@pytest.mark.parametrize(
+    ('command', 'protocols'),
+    [
+        (('linear_probe.py', CONFIG, 'untrained'), ('linear',)),
+        (('retrieval.py', CONFIG, 'untrained'), ('retrieval', 'knn')),
+        (('evaluate', 'few_shot', 'untrained', '--config', CONFIG), ('few_shot',)),
+    ],
+)
+def test_results_are_printed(tmp_path: Path, monkeypatch, capsys, command, protocols):
+    result = {'checkpoint': 'x', 'R@1': 0.25, 'lr': 8.0, 'interval95': {'R@1': 0.125}}
+    evaluate = create_autospec(evaluate_config, return_value=result)
+    monkeypatch.setattr('cvrl_mm.evaluation.protocols.evaluate_config', evaluate)
+    name, *given = *command, '--train-views', '3', '--out', str(tmp_path)
+    if name.endswith('.py'):
+        run_script(monkeypatch, name, *given)
+    else:
+        cvrl_cli.main([name, *given])
     shown = capsys.readouterr().out
-    assert '25.00%' in shown and '50.00%' in shown and '75.00%' in shown
-    assert probe.call_args.args[1:] == ('untrained', tmp_path, 3)
+    assert 'R@1 25.00% ± 12.50\nlr 8\n' in shown
+    assert evaluate.call_args.args[0] == protocols
+    assert evaluate.call_args.args[2:] == ('untrained', tmp_path, 3)
 
 
-def test_retrieval(tmp_path: Path, monkeypatch, capsys):
-    found = create_autospec(retrieval, return_value={'checkpoint': 'untrained', 'R@1': 0.5})
-    monkeypatch.setattr('cvrl_mm.evaluation.knn.retrieval', found)
-    run_script(monkeypatch, 'retrieval.py', CONFIG, 'untrained', '--out', tmp_path)
-    assert 'R@1 50.00%' in capsys.readouterr().out
-    assert found.call_args.args[1:] == ('untrained', tmp_path)
+def test_labelled_folders_are_evaluated(motion_set: Path, tmp_path: Path, monkeypatch, capsys):
+    videos = sorted((motion_set / 'videos').iterdir())
+    for i, video in enumerate(videos[:20]):
+        folder = tmp_path / 'ab'[i % 2]
+        folder.mkdir(exist_ok=True)
+        (folder / video.name).symlink_to(video)
+    small_encoder().save(tmp_path / 'encoder.safetensors')
+    given = [str(tmp_path / 'encoder.safetensors'), '--labels', str(tmp_path)]
+    cvrl_cli.main(['evaluate', 'knn', *given])
+    shown = capsys.readouterr().out
+    assert '20 videos of 2 classes' in shown and 'knn_top1' in shown and '50.00%' in shown
+    for wrong in (['evaluate', 'k-nn', *given], ['evaluate', 'knn', given[0]]):
+        with pytest.raises(SystemExit, match=r'few_shot|--labels'):
+            cvrl_cli.main(wrong)
 
 
 @pytest.mark.parametrize(

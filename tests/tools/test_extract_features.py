@@ -7,7 +7,7 @@ import torch
 
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.evaluation.encoder import load_encoder
-from cvrl_mm.evaluation.linear_probe import linear_probe
+from cvrl_mm.evaluation.linear import logistic_predictions
 from tests.script import run_script
 
 TF = Path(__file__).parents[1] / 'data/released_backbone/r3d_50_w0.125_backbone-1'
@@ -24,7 +24,7 @@ def extract(monkeypatch: pytest.MonkeyPatch):
     return lambda *args: run_script(monkeypatch, 'extract_features.py', *args)
 
 
-def test_released_checkpoint_to_linear_probe(tmp_path, extract, checkpoint, motion_set):
+def test_released_checkpoint_to_logistic_regression(tmp_path, extract, checkpoint, motion_set):
     """Converted from TensorFlow, run over videos, probed."""
     probed = []
     for split in ('train', 'test'):
@@ -37,8 +37,9 @@ def test_released_checkpoint_to_linear_probe(tmp_path, extract, checkpoint, moti
             torch.from_numpy(data['feats']),
             torch.tensor([int(label) for _, label in lines]),
         ]
-    assert linear_probe(*probed[:2], *probed[:2]) == 1  # 16 videos in 256 dimensions
-    assert linear_probe(*probed) < 1  # the weights are random: 1/16 by chance
+    x, y, test_x, test_y = probed
+    assert (logistic_predictions(x, y, x) == y).all()  # 16 videos in 256 dimensions
+    assert (logistic_predictions(x, y, test_x) != test_y).any()  # random weights: 1/16 by chance
 
 
 def test_unreadable_videos_are_left_out_and_listed(

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean
 
 from cvrl_mm.cli import plain_errors
-from cvrl_mm.own_videos.probe import probe_labels
+from cvrl_mm.own_videos.report import probe
 
 PRETRAIN = Path(__file__).parents[1] / 'pretrain_videos.py'
 
@@ -45,7 +45,7 @@ def main() -> None:
         out = args.out / f'seed{seed}'
         command = [sys.executable, PRETRAIN, args.train, '--out', out, '--seed', str(seed)]
         subprocess.run([*command, *options], check=True)
-        measured, notes = probe_labels(out, args.train, args.test)
+        measured, notes = probe(out, args.train, args.test)
         print(*notes, sep='\n')
         before, after = measured.values()
         for old, new in zip(before, after, strict=True):

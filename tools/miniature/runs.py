@@ -5,6 +5,7 @@ import platform
 import re
 import subprocess
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,13 +17,11 @@ from mmaction.utils import register_all_modules
 from mmengine.config import Config, ConfigDict
 from mmengine.device import get_device
 from mmengine.runner import Runner, find_latest_checkpoint
-from torch import nn
-from torch.utils.data import DataLoader
 
 from cvrl_mm.convert.inflate import inflate_weights
-from cvrl_mm.evaluation.encoder import calibrate
-from cvrl_mm.evaluation.features import build_recognizer
-from cvrl_mm.evaluation.linear_probe import frozen_accuracy
+from cvrl_mm.evaluation.encoder import Encoder, build_recognizer, calibrate
+from cvrl_mm.evaluation.features import ListClips, batches_of
+from cvrl_mm.evaluation.protocols import frozen_accuracy
 from cvrl_mm.io import replacing, usable_cores
 
 from tables import FROZEN
@@ -113,8 +112,8 @@ class Run:
 
     def _frozen(
         self, weights: Path | None, classes: str
-    ) -> tuple[nn.Module, DataLoader, DataLoader]:
-        """Build a network and the batches of the training and the test videos.
+    ) -> tuple[Encoder, Iterable[list[dict]], Iterable[list[dict]]]:
+        """Build an encoder and the batches of the training and the test videos.
 
         For untrained weights, the statistics of batch norm are computed on the training videos.
         """
@@ -127,8 +126,9 @@ class Run:
             loader = config.features_dataloader
             loader.dataset.ann_file = f'{split}.txt'
             self._read_videos(loader, classes)
-            loaders.append(Runner.build_dataloader(loader))
-        return model, loaders[0], loaders[1]
+            videos = ListClips(loader.dataset)
+            loaders.append(batches_of(videos, loader.batch_size, loader.num_workers))
+        return Encoder.of(model).eval(), loaders[0], loaders[1]
 
     def _train_labelled(self, config: Config, folder: Path) -> float:
         config.train_cfg.val_begin = config.train_cfg.max_epochs + 1  # only after the training

@@ -1,39 +1,35 @@
-import copy
 import re
 from pathlib import Path
 
 import pytest
 import torch
-from mmaction.structures import ActionDataSample
 from mmengine.config import ConfigDict
 
-from cvrl_mm.evaluation import features
-from cvrl_mm.evaluation.features import build_recognizer, extract_features
+from cvrl_mm.evaluation import encoder as encoder_module
+from cvrl_mm.evaluation.encoder import Encoder, build_recognizer
 from tests.tiny import recognizer_config
 
 CONFIG = recognizer_config(seed=3)
 
 
-def batch(num: int, clips: int, seed: int) -> dict:
-    torch.manual_seed(seed)
-    inputs = [torch.randint(256, (clips, 3, 4, 16, 16), dtype=torch.uint8) for _ in range(num)]
-    samples = [ActionDataSample().set_gt_label(10 * seed + i) for i in range(num)]
-    return dict(inputs=inputs, data_samples=samples)
+def test_an_encoder_of_a_recognizer_normalises_as_it_does():
+    config = recognizer_config(seed=3)
+    config.model.data_preprocessor.update(mean=[10.0, 20, 30], std=[2.0, 3, 4])
+    model = build_recognizer(config).eval()
+    clips = torch.randint(256, (2, 3, 4, 16, 16), dtype=torch.uint8)
+    inputs = model.data_preprocessor(dict(inputs=clips[None], data_samples=None))['inputs']
+    expected, _ = model.extract_feat(inputs, stage='backbone')
+    encoder = Encoder.of(model)
+    torch.testing.assert_close(encoder.features(clips), expected.mean((2, 3, 4)), rtol=0, atol=0)
+    assert encoder.backbone is model.backbone and '\n' not in repr(encoder)
+    model.data_preprocessor.to_rgb = True
+    with pytest.raises(ValueError, match='to_rgb'):
+        Encoder.of(model)
 
 
-def test_features_are_means_over_clips_in_the_order_of_the_loader():
-    model = build_recognizer(CONFIG).train()
-    before = copy.deepcopy(model.state_dict())
-    batches = [batch(3, clips=2, seed=1), batch(1, clips=2, seed=2)]
-    feats, labels = extract_features(model, batches)
-    assert labels.tolist() == [10, 11, 12, 20]
-    assert feats.shape == (4, 64)
-    assert model.training and all(torch.equal(x, before[k]) for k, x in model.state_dict().items())
-    model.eval()
-    videos = [video for each in batches for video in each['inputs']]
-    for video, feat in zip(videos, feats, strict=True):
-        by_clip = [model.backbone(clip[None] / 255).mean((0, 2, 3, 4)) for clip in video]
-        torch.testing.assert_close(feat, (by_clip[0] + by_clip[1]) / 2, rtol=1e-4, atol=1e-6)
+def test_no_page_of_initialisation_is_printed(new_logger, capfd):
+    build_recognizer(CONFIG, 'untrained')
+    assert 'conv' not in ''.join(capfd.readouterr())
 
 
 @pytest.mark.parametrize('checkpoint', [None, 'untrained'])
@@ -70,7 +66,7 @@ def test_clips_that_the_encoder_was_not_trained_on_are_reported(
     clips: dict, seen: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     lines: list[str] = []
-    monkeypatch.setattr(features, 'print_log', lambda line, **kwargs: lines.append(line))
+    monkeypatch.setattr(encoder_module, 'print_log', lambda line, **kwargs: lines.append(line))
     described = dict(clip_len=8, frame_interval=2, size=32) | clips
     state = build_recognizer(CONFIG).state_dict()
     torch.save(dict(state_dict=state, meta=dict(input=described)), tmp_path / 'encoder.pth')

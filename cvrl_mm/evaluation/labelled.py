@@ -1,0 +1,369 @@
+"""The one reader of labels: lists, class folders, folders of a training, and configs.
+
+:func:`read_labelled` reads the videos of lists and folders, :func:`read_split` those for training
+and for testing, and :func:`split` decides which ones are tested by which. :func:`config_features`
+gives the features of the two lists of a config.
+"""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from os.path import abspath, getsize, normpath, realpath
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from mmengine.config import Config, ConfigDict
+from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
+from mmengine.logging import print_log
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from torch import Tensor
+
+from ..datasets.lists import (
+    check_labels,
+    check_numbering,
+    check_sources,
+    find_videos,
+    read_labels,
+    video_list,
+)
+from ..io import file_sha256, files_sha256, printable, progress, read_json
+from .encoder import Encoder
+from .features import Features, FeatureStore, ListClips, described
+
+MIN_CLASS_VIDEOS = 5
+SPLITS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing')
+FOLDS = 5
+TRAINED = 'lists/all.txt'  # in the folder of a training by cvrl pretrain
+Folds = Sequence[tuple[Tensor, Tensor]]
+
+
+class LabelledVideo(NamedTuple):
+    """A video and its label.
+
+    Attributes:
+        path: Absolute path.
+        name: The path as a list has it, or relative to the folder that was given.
+        label: The name of the class; '' if there is none.
+    """
+
+    path: str
+    name: str
+    label: str
+
+
+def read_labelled(
+    sources: Iterable[str | Path], root: str | Path | None = None
+) -> dict[str, LabelledVideo]:
+    """Read the class of each video: its folder, or its label in a list.
+
+    Args:
+        sources: Lists with lines ``path label`` (see :func:`.read_labels`); folders of class
+            folders, in which a video that lies directly in the folder is of the class with its
+            name; and folders of a training by ``cvrl pretrain``, which have the classes of its
+            videos.
+        root: Where a path of a list that is not a file beside the list is looked for.
+
+    Returns:
+        The videos by the path of the file after links; the first name of each file.
+
+    Raises:
+        FileNotFoundError: A source does not exist.
+        ValueError: A video has two labels, a label has a line break, a folder holds both training
+            and test videos, or videos beside class folders; or see :func:`.read_labels`.
+    """
+    videos: dict[str, LabelledVideo] = {}
+    sources = list(sources)
+    check_sources(sources)
+    for source in map(Path, sources):
+        if (source / TRAINED).is_file():
+            base = read_json(source / 'inputs.json')['videos']['video']
+            found = [(Path(base, x), x, label) for x, label in read_labels(source / TRAINED)]
+        elif source.is_dir():
+            found = [(source / name, name, label) for name, label in _folder_labels(source)]
+        else:
+            found = [(source.parent / x, x, label) for x, label in read_labels(source)]
+            if root is not None:
+                found = [(p if p.exists() else root / Path(x), x, y) for p, x, y in found]
+        for path, name, label in found:
+            if '\n' in label or '\r' in label:
+                raise ValueError(f'The class name {label!r} has a line break; rename its folder.')
+            video = LabelledVideo(abspath(path), name, label)
+            if (known := videos.setdefault(realpath(path), video)).label != label:
+                raise ValueError(f'{name} has the labels {known.label} and {label or "none"}.')
+    return videos
+
+
+def _folder_labels(source: Path) -> list[tuple[str, str]]:
+    """Return the names of the videos below a folder, and their classes."""
+    names = [path.relative_to(source).as_posix() for path in find_videos(source)]
+    folders = class_folders(names)
+    splits = {name.split('/')[0] for name in names if '/' in name} - {*folders}
+    if len(splits) > 1:
+        raise ValueError(
+            f'{source} holds {" and ".join(sorted(splits))}, which would be mixed; give the '
+            'folder for training, and that of the test videos separately (--val or --test).'
+        )
+    if '' in folders and any(folders):
+        loose = source / names[folders.index('')]
+        raise ValueError(f'{loose} is in none of the class folders of {source}; move it.')
+    own = source.absolute().name
+    return [(name, folder or own) for name, folder in zip(names, folders, strict=True)]
+
+
+def class_folders(names: Sequence[str]) -> list[str]:
+    """Return the first folder of each name; '' if there is none.
+
+    If the first folders are all splits such as train, the folders below them count, if any.
+    """
+    folders = [name.split('/')[:-1] for name in names]
+    if all(x[0].lower() in SPLITS for x in folders if x) and any(len(x) > 1 for x in folders):
+        folders = [x[1:] for x in folders]
+    return [x[0] if x else '' for x in folders]
+
+
+def read_split(
+    source: str | Path, test: str | Path | None = None, root: str | Path | None = None
+) -> tuple[list[LabelledVideo], list[LabelledVideo], list[str]]:
+    """Read labelled videos for training and for testing.
+
+    Videos without a label and exact copies of earlier ones are left out.
+
+    Args:
+        source: See :func:`read_labelled`.
+        test: Likewise, the test videos; None if there is no split.
+        root: See :func:`read_labelled`.
+
+    Returns:
+        The videos of ``source``, those of ``test``, and lines about what is left out.
+
+    Raises:
+        FileNotFoundError: A source does not exist.
+        ValueError: A source has no labels, or both have a video; or see :func:`read_labelled`.
+    """
+    both: list[dict[str, LabelledVideo]] = [{}, {}]
+    for videos, given in zip(both, (source, test), strict=True):
+        if given is not None:
+            found = read_labelled([given], root)
+            videos |= {path: video for path, video in found.items() if video.label}
+            if not videos:
+                raise ValueError(
+                    f'{given} has no labels. A list has lines "path label"; a folder has two or '
+                    'more folders of videos, which are the classes.'
+                )
+    if shared := [both[1][path].name for path in both[1] if path in both[0]]:
+        raise ValueError(
+            f'{len(shared)} of the videos in {test} are also in {source}, such as {shared[0]}; '
+            'test videos must not be used for fitting.'
+        )
+    copies = find_copies(Path(), [*both[0], *both[1]])
+    notes = []
+    if copies:
+        name, original = ((both[0] | both[1])[path].name for path in next(iter(copies.items())))
+        notes.append(f'{len(copies)} exact copies are left out, such as {name} of {original}')
+    train, tested = ([x for path, x in part.items() if path not in copies] for part in both)
+    return train, tested, notes
+
+
+def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
+    """Find files with the same bytes as an earlier file.
+
+    Args:
+        root: The folder to which the names are relative.
+        names: Names of the files.
+
+    Returns:
+        Copies, as ``{name: name of the first file with the same bytes}``.
+    """
+    keys: dict[str, tuple] = {name: () for name in names if (root / name).is_file()}
+    for part in (getsize, _start, file_sha256):  # the next one only for files that are equal so far
+        count = Counter(keys.values())
+        keys = {n: (*k, part(root / n)) if count[k] > 1 else k for n, k in keys.items()}
+    first: dict[tuple, str] = {}
+    return {n: first[k] for n, k in keys.items() if first.setdefault(k, n) != n}
+
+
+def _start(path: Path) -> bytes:
+    with path.open('rb') as file:
+        return sha256(file.read(1 << 20)).digest()
+
+
+def split(
+    videos: Sequence[LabelledVideo], num_train: int | None = None, groups: str | None = None
+) -> tuple[Tensor, Folds, str]:
+    """Decide which videos are tested by classifiers that are fitted to which others.
+
+    Args:
+        videos: The N videos. Their first ``num_train`` are fitted to and the others are tested, or
+            by default, each is tested once by what is fitted to the others.
+        num_train: See above.
+        groups: A regular expression with one group, which is the person or the recording in the
+            name of a video. Videos that are fitted to and tested videos then never have the same.
+
+    Returns:
+        Numbers of the classes, (N,); pairs of indices of videos to fit to and to test; and a line
+        about them.
+
+    Raises:
+        ValueError: There are too few classes, videos of a class or groups, or ``groups`` is no
+            such expression or is given for a split.
+    """
+    labels = [video.label for video in videos]
+    count = Counter(labels[:num_train])
+    if len(count) < 2 or (num_train is None and min(count.values()) < MIN_CLASS_VIDEOS):
+        raise ValueError(
+            f'Two or more classes are needed, of at least {MIN_CLASS_VIDEOS} videos each if there '
+            f'are no separate test videos; videos per class: {dict(count)}.'
+        )
+    if lacking := {*labels} - {*count}:
+        raise ValueError(f'The class {min(lacking)} has test videos and none to fit to.')
+    classes = sorted(count)
+    targets = torch.tensor([classes.index(label) for label in labels])
+    if num_train is not None:
+        if groups is not None:
+            raise ValueError('--groups splits the videos; with --test, they are split already.')
+        fitted, tested = torch.arange(len(videos)).tensor_split([num_train])
+        of = f'of {len(classes)} classes'
+        note = f'fitted to {len(fitted)} videos {of}, tested on {len(tested)} videos'
+        return targets, [(fitted, tested)], note
+    apart = None if groups is None else _groups(groups, [video.name for video in videos])
+    folds = split_in_folds(targets, apart)
+    for fitted, tested in folds:
+        if alone := {*targets[tested].tolist()} - {*targets[fitted].tolist()}:
+            raise ValueError(
+                f'--groups {groups!r}: all videos of the class {classes[min(alone)]} are in one '
+                'part, so that there is none to fit to; a class needs several groups.'
+            )
+    note = (
+        f'{len(videos)} videos of {len(classes)} classes in {len(folds)} parts; each is tested '
+        'with classifiers that are fitted to the others'
+    )
+    return targets, folds, note
+
+
+def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds:
+    """Split videos at random into at most five parts, each tested with the others for training.
+
+    Args:
+        labels: Labels, (V,); each part has its share of each class.
+        groups: Group of each video; a group is never divided.
+
+    Raises:
+        ValueError: There are fewer than two groups.
+    """
+    apart = None if groups is None else np.unique(groups, return_inverse=True)[1]
+    largest = int(labels.unique(return_counts=True)[1].max())
+    number = min(FOLDS, largest, FOLDS if apart is None else apart.max() + 1)
+    kind = StratifiedKFold if apart is None else StratifiedGroupKFold  # which is slow
+    found = kind(number, shuffle=True, random_state=0).split(labels, labels, apart)
+    return [(torch.from_numpy(train), torch.from_numpy(test)) for train, test in found]
+
+
+def _groups(pattern: str, names: Sequence[str]) -> list[str]:
+    """Return the group of each video."""
+    try:
+        found = [re.search(pattern, name) for name in names]
+    except re.error as error:
+        raise ValueError(f'--groups {pattern!r} is no regular expression: {error}.') from error
+    groups = [match[1] for match in found if match and match.re.groups == 1]
+    groups = [group for group in groups if group is not None]
+    if len(groups) < len(names) or len({*groups}) < 2:
+        raise ValueError(
+            f'--groups {pattern!r} finds {len({*groups})} groups in {len(groups)} of {len(names)} '
+            'names; it needs one group that is in each name, such as "person([0-9]+)".'
+        )
+    return groups
+
+
+def check_config(cfg: Config, num_classes: int | None = None) -> None:
+    """Check the labels of a config's training and test videos; warn of what makes results wrong.
+
+    Args:
+        cfg: Config with ``train_dataloader`` and ``test_dataloader``.
+        num_classes: Number of classes; None accepts any label.
+
+    Raises:
+        ValueError: A video has no label or one out of range, the lists number the classes
+            differently, or the training videos are of one class.
+    """
+    train, test = cfg.train_dataloader.dataset, cfg.test_dataloader.dataset
+    classes, tested = (check_labels(dataset, num_classes) for dataset in (train, test))
+    check_numbering(train.ann_file, test.ann_file)
+    if len(classes) == 1:
+        raise ValueError(
+            f'All videos of {train.ann_file} have the label {min(classes)}; a classifier needs '
+            'training videos of at least two classes.'
+        )
+    if lacking := tested - classes:
+        _warn(
+            f'{train.ann_file} has no videos of {len(lacking)} of the {len(tested)} tested '
+            f'classes, such as {min(lacking)}; none of their videos can be classified.'
+        )
+    paths = [{normpath(v['filename']) for v in video_list(dataset)} for dataset in (train, test)]
+    if shared := paths[0] & paths[1]:
+        _warn(
+            f'{len(shared)} of {len(paths[1])} videos of {test.ann_file} are also in '
+            f'{train.ann_file}, such as {printable(min(shared))}. The results are too high.'
+        )
+
+
+def _warn(text: str) -> None:
+    print_log(text, logger='current', level=logging.WARNING)
+
+
+def config_features(
+    encoder: Encoder, loader: ConfigDict, folder: Path, views: int = 1, average: bool = False
+) -> Features:
+    """Compute the features of a data loader's list, or read them from a store.
+
+    All ranks must call this function: each one encodes its share, and all read all features.
+    Videos that cannot be read are left out, with a warning.
+
+    Args:
+        encoder: The encoder on its device, in evaluation mode.
+        loader: Config of a data loader.
+        folder: Folder of the :class:`FeatureStore`.
+        views: Number of runs of the pipeline per video.
+        average: Whether to store the mean over the clips of a video instead of each clip.
+
+    Returns:
+        Features in float16 and labels, on the encoder's device.
+
+    Raises:
+        ValueError: The folder holds other features, or none of the videos can be read.
+    """
+    data = loader.dataset
+    paths = [video['filename'] for video in video_list(data)]
+    about = described(
+        encoder,
+        list_sha256=file_sha256(data.ann_file),
+        files_sha256=files_sha256(paths),
+        pipeline=data.pipeline,
+        views=views,
+        average=average,
+    )
+    store = FeatureStore(folder, about)
+    with progress(f'Features of {data.ann_file}', disable=not is_main_process()) as on_progress:
+        store.fill(
+            encoder.features,
+            ListClips(data, views),
+            loader.batch_size,
+            loader.num_workers,
+            average=average,
+            dtype=torch.float16,
+            rank=get_rank(),
+            size=get_world_size(),
+            on_progress=on_progress,
+        )
+    barrier()
+    found, device = store.load(), encoder.mean.device
+    if found.errors:
+        index, reason = next(iter(found.errors.items()))
+        which = f'{len(found.errors)} of {len(found)} videos of {data.ann_file} cannot be read'
+        if not len(found.feats):
+            raise ValueError(f'{which}: {printable(paths[index])}: {reason}')
+        _warn(f'{which} and are left out, such as {printable(paths[index])}: {reason}')
+    return Features(found.feats.to(device), found.labels.to(device), found.indices, found.errors)
