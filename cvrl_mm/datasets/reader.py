@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 
 import av
 import numpy as np
+from av.bitstream import BitStreamFilterContext
 from av.stream import Disposition
 from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
@@ -39,6 +40,9 @@ SEEK_SECONDS = (0.5, 30)
 PAUSE_SECONDS = 10
 # Decoders of key frames alone that mark none as such
 UNMARKED = ('cfhd',)
+MAX_RESTARTS = 0.02  # share of the frames; if more have an earlier time, no time is valid
+# Filter for the message in H.264 with the orientation of all frames, which only one may have
+ORIENTATION = 'h264_metadata=display_orientation=extract'
 NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
 
 
@@ -105,6 +109,7 @@ class VideoFile:
         self._source, self._strict = source, strict
         self._last_error = ''  # in the last call of _decode, in brackets
         self._reformatter = VideoReformatter()
+        self._first_oriented: av.VideoFrame | None = None
         self._stored_size: tuple[int, int] | None = None  # width and height of all images
         # Applied to each decoded image; resizing here saves memory
         self.prepare: Callable[[np.ndarray], np.ndarray] = np.ascontiguousarray
@@ -264,7 +269,11 @@ class VideoFile:
         """
         size = self._stored_size = self._stored_size or (frame.width, frame.height)
         image = self._reformatter.reformat(frame, *size, 'rgb24', threads=1).to_ndarray()
-        return self.prepare(upright(image, frame))
+        return self.prepare(upright(image, self.oriented(frame)))
+
+    def oriented(self, frame: av.VideoFrame) -> av.VideoFrame:
+        """Return the frame whose orientation holds for a frame: itself, or the first one."""
+        return frame if 'DISPLAYMATRIX' in frame.side_data else self._first_oriented or frame
 
     def close(self) -> None:
         """Close the file."""
@@ -293,7 +302,24 @@ class VideoFile:
     def _index_and_end(self) -> tuple[FrameIndex | list[int | None] | None, bool]:
         with self._errors():
             self._rewind()
-            return index_frames(self.container, self.stream, self._demux())
+            packets = self._demux()
+            first = list(islice(packets, 1))
+            is_oriented = self._has_orientation(first)
+            found = index_frames(self.container, self.stream, chain(first, packets))
+            if is_oriented:
+                self._rewind()
+                self._first_oriented = next(self._decode(self._demux()), None)
+                self._rewind()
+            return found
+
+    def _has_orientation(self, packets: list[av.Packet]) -> bool:
+        if self.stream.codec_context.codec.canonical_name != 'h264':
+            return False
+        with suppress(av.FFmpegError):
+            message = BitStreamFilterContext(ORIENTATION, self.stream)
+            copies = [copy for p in packets for copy in message.filter(av.Packet(bytes(p)))]
+            return any(copy.has_sidedata('display_matrix') for copy in copies)
+        return False
 
     @cached_property
     def _pts(self) -> list[int | None]:
@@ -309,8 +335,12 @@ class VideoFile:
         """Times of the frames in seconds since the first one, (N,), if they are valid."""
         if not self._pts or None in self._pts:
             return None
-        times = (np.array(self._pts) - self._pts[0]) * float(self.stream.time_base)
-        return times if (np.diff(times) >= 0).all() else None
+        steps = np.diff(np.array(self._pts))
+        again = steps < 0  # where another recording is appended, whose times start again
+        if again.sum() > MAX_RESTARTS * len(steps):
+            return None
+        steps[again] = np.median(steps) if len(steps) else 0
+        return np.append(0, np.cumsum(steps)) * float(self.stream.time_base)
 
     def _read_by_count(self, wanted: list[int]) -> dict[int, np.ndarray]:
         """Decode frames from the start; return those that could be decoded, by frame number."""

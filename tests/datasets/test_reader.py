@@ -1,5 +1,6 @@
 import gc
 import os
+import re
 from contextlib import nullcontext, suppress
 from io import BytesIO
 from pathlib import Path
@@ -8,11 +9,13 @@ import av
 import numpy as np
 import psutil
 import pytest
+from av.bitstream import BitStreamFilterContext
 
 from cvrl_mm.datasets import VideoFile, reader
 from cvrl_mm.datasets.frame_index import FrameIndex
 from cvrl_mm.datasets.reader import UnreadableVideoError, upright
 from cvrl_mm.preparation.check import find_fault
+from cvrl_mm.preparation.repack import RepackSettings, repack_video
 from tests.encoding import OPEN_GOP, PYRAMID, X264, decode_all, encode, pack_b_frames
 from tests.videos import encode_sound, turn
 
@@ -128,6 +131,17 @@ def test_the_rate_is_that_of_the_times(tmp_path: Path, name: str, codec: str):
         assert video.rate == 25
 
 
+def test_times_that_start_again_go_on(tmp_path: Path):
+    parts = [
+        encode(tmp_path / f'{n}.ts', num_frames=n, options=X264).read_bytes() for n in (40, 50)
+    ]
+    path = tmp_path / 'both.ts'
+    path.write_bytes(b''.join(parts))
+    with VideoFile(path) as video:
+        assert video.rate == pytest.approx(25)
+        np.testing.assert_allclose(video.times, np.arange(90) / 25)
+
+
 def test_the_rate_of_avi_is_not_that_of_its_empty_packets(tmp_path: Path):
     with VideoFile(encode(tmp_path / 'a.avi', options=X264)) as video:
         assert video.stream.average_rate > 100  # frames and empty packets
@@ -152,6 +166,32 @@ def test_rotated_frames_are_upright(tmp_path: Path, degrees: int):
     assert_exact(path)
     with VideoFile(path) as video:
         assert video.read([3])[0].shape[:2] == ((64, 48) if degrees % 180 else (48, 64))
+
+
+def test_an_orientation_of_the_first_frame_holds_for_all(tmp_path: Path):
+    plain, path = encode(tmp_path / 'a.mp4', options=X264), tmp_path / 'b.mp4'
+    with av.open(str(plain)) as source, av.open(str(path), 'w') as target:
+        stream = source.streams.video[0]
+        copied = target.add_stream_from_template(stream)
+        insert = BitStreamFilterContext(
+            'h264_metadata=display_orientation=insert:rotate=90', stream
+        )
+        for packet in source.demux(stream):
+            if packet.pts == 0:
+                (annex_b,) = insert.filter(av.Packet(bytes(packet)))
+                units = re.split(b'\0\0\0?\1', bytes(annex_b))[1:]
+                first = av.Packet(b''.join(len(x).to_bytes(4, 'big') + x for x in units))
+                first.pts, first.dts, first.time_base = packet.pts, packet.dts, packet.time_base
+                first.is_keyframe, packet = True, first
+            if packet.size:
+                packet.stream = copied
+                target.mux(packet)
+    expected = [np.rot90(image) for image in decode_all(plain)]
+    for places in ([0, 25], [25]):
+        found = VideoFile(path).read(places)
+        np.testing.assert_array_equal(found, [expected[i] for i in places])
+    repack_video(path, tmp_path / 'c.mp4', RepackSettings(crf=5))
+    assert abs(VideoFile(tmp_path / 'c.mp4').read([25])[0].astype(int) - expected[25]).mean() < 8
 
 
 @pytest.mark.parametrize(
