@@ -13,6 +13,8 @@ from mmaction.registry import MODELS, TRANSFORMS
 from mmengine.config import Config
 
 from cvrl_mm.datasets.sampling import CDFS
+from cvrl_mm.evaluation.features import Features
+from cvrl_mm.evaluation.protocols import PROTOCOLS, means
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r'^```python\n(.*?)^```', (ROOT / 'docs/extend.md').read_text(), re.M | re.S)
@@ -25,7 +27,7 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Config]]:
     folder = tmp_path_factory.mktemp('root')
     (folder / 'configs').symlink_to(ROOT / 'configs')
     (folder / 'my_cvrl.py').write_text('\n'.join(b for b in BLOCKS if b not in LEAVES))
-    tables = (CDFS, MODELS.module_dict, TRANSFORMS.module_dict)
+    tables = (CDFS, PROTOCOLS, MODELS.module_dict, TRANSFORMS.module_dict)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         before = [dict(table) for table in tables]
@@ -65,6 +67,14 @@ def test_the_loss_of_dcl_is_that_of_a_slow_loop(code: ModuleType):
             sims = torch.stack([x[i, a] @ other for other in others]) / 0.5
             expected += sims.exp().sum().log() - x[i, a] @ x[i, 1 - a] / 0.5
     torch.testing.assert_close(head.contrast(z)['loss'], expected / 5)
+
+
+def test_a_protocol_takes_features(code: ModuleType):
+    x = torch.tensor([[0.0, 0], [0, 2], [9, 9], [9, 7], [8, 8], [1, 1], [9, 8]])[:, None]
+    labels, found = torch.tensor([3, 3, 5, 5, 5, 3, 3]), []
+    for rows in (torch.arange(4), torch.arange(4, 7)):
+        found.append(Features(x, labels, torch.arange(7)).take(rows))
+    assert means(PROTOCOLS['class_means'](*found))['top1'] == pytest.approx(2 / 3)
 
 
 def test_one_draw_holds_for_a_clip_and_can_be_logged(code: ModuleType, capfd):
