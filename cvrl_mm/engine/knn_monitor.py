@@ -32,11 +32,11 @@ class KNNMonitorHook(Hook):
     the nearest neighbour of the last clip. ``feature_…`` (output of the backbone) and
     ``embedding_…`` (output of the projection) show a collapse; they use one clip per video.
 
-    Measures with labels: ``knn_top1`` is the accuracy of a weighted vote of the nearest neighbours
-    among the other videos, of which there are half as many as the smallest class has videos, and at
-    most 20. ``R@k`` is the share of videos with a video of the same class among the k nearest
-    neighbours. Both use backbone features, averaged over the clips of a video, of the videos whose
-    class has another one in the list; they are left out if these are of one class.
+    Measures with labels: ``knn_top1`` is the accuracy of a weighted vote of the k nearest other
+    videos, where k is half the size of the smallest class and at most 20. ``R@k`` is the share of
+    videos with a video of the same class among the k nearest neighbours. Both use backbone
+    features, averaged over the clips of a video, and the classes that have at least two videos in
+    the list. They are omitted if there are fewer than two such classes.
 
     A warning says that the embedding collapses, if two measurements in a row after the warm-up of
     the learning rate show it: just after the warm-up, the embedding of a normal training can be as
@@ -146,6 +146,8 @@ class KNNMonitorHook(Hook):
             return
         scalars = measure(found.feats, z, found.labels)
         text = '  '.join(f'{name}: {value:.4f}' for name, value in scalars.items())
+        if 'knn_top1' not in scalars and (found.labels >= 0).any():
+            text += '  (no k-NN accuracy: it needs two classes with two videos each)'
         runner.logger.info(f'Representation after {unit} {count}: {text}')
         runner.visualizer.add_scalars(
             {f'representation/{name}': value for name, value in scalars.items()}, step=count
