@@ -14,6 +14,7 @@ VOP_CODE = b'\0\0\1\xb6'
 PLACEHOLDER_BYTES = 19
 # Share of the duration in the header of a file; a shorter file is truncated.
 PRESENT_SHARE = 0.95
+FIELD_SHARE = 0.75  # of the usual time between two frames; a field comes after half of it
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,10 @@ def index_frames(
     """Read all packets of a video, without decoding them.
 
     Frames are identified by their presentation time if the container stores it (MP4, Matroska,
-    FLV), or if the presentation order is the order of the file. In all doubtful cases they are
-    counted from the start instead: missing or repeated times, times that start again, as after a
-    broken connection, frames shown before the first key frame, repeated frames, and palettes.
+    FLV, and MPEG-TS without damage), or if the presentation order is the order of the file. In all
+    doubtful cases they are counted from the start instead: missing or repeated times, times that
+    start again, as after a broken connection, frames shown before the first key frame, repeated
+    frames, and palettes.
 
     Args:
         container: An open file.
@@ -61,7 +63,9 @@ def index_frames(
     formats = set(container.format.name.split(','))
     rows = []
     num_vops = num_packed = num_placeholders = 0
+    is_damaged = False
     for p in packets:
+        is_damaged |= p.is_corrupt
         is_cut = p.is_corrupt and bool(formats & TIMED_FORMATS)  # the last packet
         is_hidden = p.is_discard or is_cut
         if codec == 'vp8':
@@ -93,7 +97,11 @@ def index_frames(
     if None not in pts and is_plain and is_key[0] and not is_paletted:
         index = _build(*map(np.array, (pts, is_key, hidden)))
         in_order = index is not None and (np.diff(index.shown) == 1).all()
-        if formats & TIMED_FORMATS or (in_order and not stream.codec_context.has_b_frames):
+        is_timed = formats & TIMED_FORMATS or (in_order and not stream.codec_context.has_b_frames)
+        # In an MPEG-TS, some packets may hold one of the two fields of a frame
+        steps = np.diff(np.sort(pts))
+        is_frames = 'mpegts' in formats and (steps >= np.median(steps) * FIELD_SHARE).all()
+        if is_timed or (is_frames and not is_damaged):
             return index, is_truncated
     is_countable = ('avi' in formats or is_paletted) and not any(hidden)
     is_countable &= num_placeholders == num_packed

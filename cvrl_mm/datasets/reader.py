@@ -38,6 +38,7 @@ UNTIMED_FORMATS = ('avi', 'mpeg')
 SEEK_SECONDS = (0.5, 30)
 # A longer time between two frames is a pause of the recording, not a part of its frame rate.
 PAUSE_SECONDS = 10
+CONFIRMING_FRAMES = 32
 # Decoders of key frames alone that mark none as such
 UNMARKED = ('cfhd',)
 MAX_RESTARTS = 0.02  # share of the frames; if more have an earlier time, no time is valid
@@ -46,7 +47,7 @@ ORIENTATION = 'h264_metadata=display_orientation=extract'
 NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
 
 
-# What helps if a file takes too long to open: MPEG-TS, for example, must be decoded for its index
+# What helps if a file takes too long to open, because it must be decoded for its index
 REMUX = 'ffmpeg -i FILE -c copy NEW.mp4 makes it open faster'
 
 
@@ -306,11 +307,20 @@ class VideoFile:
             first = list(islice(packets, 1))
             is_oriented = self._has_orientation(first)
             found = index_frames(self.container, self.stream, chain(first, packets))
+            if self.container.format.name == 'mpegts' and isinstance(found[0], FrameIndex):
+                found = found if self._is_confirmed(found[0]) else (None, found[1])
             if is_oriented:
                 self._rewind()
                 self._first_oriented = next(self._decode(self._demux()), None)
                 self._rewind()
             return found
+
+    def _is_confirmed(self, index: FrameIndex) -> bool:
+        """Decode the first frames to see whether each packet holds one, not a field or a part."""
+        self._rewind()
+        decoded = [frame.pts for frame in islice(self._decode(self._demux()), CONFIRMING_FRAMES)]
+        self._rewind()
+        return decoded == index.pts[index.shown[:CONFIRMING_FRAMES]].tolist()
 
     def _has_orientation(self, packets: list[av.Packet]) -> bool:
         if self.stream.codec_context.codec.canonical_name != 'h264':
@@ -367,13 +377,15 @@ class VideoFile:
 
     def _packets_from(self, index: FrameIndex, first: int) -> tuple[int, Iterator[av.Packet]]:
         """Return the packets from packet ``first`` or a key frame before it, and its number."""
-        with suppress(StopIteration, av.FFmpegError):
-            self._seek(int(index.pts[first]))
-            packets = self._demux()
-            packet = next(packets)
-            places = np.flatnonzero(index.pts == packet.pts)
-            if len(places) and places[0] <= first and index.is_key[places[0]]:
-                return int(places[0]), chain([packet], packets)
+        for earlier in (0, *SEEK_SECONDS):  # only in an MPEG-TS, a seek may find a later packet
+            with suppress(av.FFmpegError):
+                self._seek(int(index.pts[first] - earlier / self.stream.time_base))
+                for packet in (packets := self._demux()):
+                    place = int(np.argmax(index.pts == packet.pts))
+                    if place > first or index.pts[place] != packet.pts:
+                        break
+                    if index.is_key[place]:
+                        return place, chain([packet], packets)
         self._rewind()
         return 0, self._demux()
 
@@ -395,8 +407,8 @@ class VideoFile:
 
         def needed() -> Iterator[av.Packet]:
             for place, packet in enumerate(packets, first):
-                if packet.pts != index.pts[place]:
-                    raise ValueError('its packets differ between two readings')
+                if packet.pts != index.pts[place]:  # than in the first reading
+                    return
                 if can_skip:
                     context.skip_frame = 'DEFAULT' if packet.pts in by_pts else 'NONREF'
                 yield packet
