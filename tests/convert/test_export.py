@@ -98,6 +98,25 @@ def test_the_graph_equals_eager_at_other_sizes(onnx_file, tmp_path, suffix, padd
 
 
 @needs_packages
+def test_a_graph_of_one_size_computes_no_padding(onnx_file, tmp_path):
+    import onnx
+    import onnxruntime
+    from onnxruntime.tools.onnx_model_utils import make_input_shape_fixed
+
+    model = onnx.load(onnx_file)
+    clips = torch.randint(0, 256, (2, 3, 8, 50, 60), dtype=torch.uint8)
+    make_input_shape_fixed(model.graph, 'clips', clips.shape)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(tmp_path / 'fixed.onnx')
+    onnxruntime.InferenceSession(model.SerializeToString(), options)
+    kinds = {node.op_type for node in onnx.load(tmp_path / 'fixed.onnx').graph.node}
+    assert 'Conv' in kinds and not kinds & {'Shape', 'Concat', 'Gather'}
+    seen, expected = run_graph(tmp_path / 'fixed.onnx', clips), run_graph(onnx_file, clips)
+    assert (seen - expected).abs().max() <= 1e-5 * expected.abs().max()
+
+
+@needs_packages
 def test_the_programs_of_the_documentation_run(onnx_file, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'encoder.onnx').symlink_to(onnx_file)
