@@ -220,7 +220,7 @@ def predict(parser: ArgumentParser) -> None:
     """
 
     def run(args: Namespace) -> None:
-        from cvrl_mm.own_videos.results import print_predictions
+        from cvrl_mm.own_videos.predict import print_predictions
 
         form = 'json' if args.json else 'csv' if args.csv else 'text'
         try:

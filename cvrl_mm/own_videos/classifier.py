@@ -1,16 +1,15 @@
 """Fine-tune an encoder on labelled videos (``cvrl finetune``)."""
 
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from mmaction.registry import MODELS
 from mmengine.config import Config
+from mmengine.device import get_device
 from rich.console import Console
 
 from ..convert.description import ClipInput, read_config_text
@@ -18,11 +17,11 @@ from ..convert.files import CLASSIFIER, load_weights
 from ..datasets.lists import read_video_list
 from ..evaluation.encoder import UNTRAINED, Encoder, load_encoder
 from ..evaluation.labelled import read_labelled
-from ..io import printable, progress, usable_cores
-from .config import INIT, WARMUP_SHARE, comment, shared_fields
-from .folder import read_command, video_root
+from ..io import printable, progress, read_json, usable_cores
+from .config import WARMUP_SHARE, comment, shared_fields
+from .folder import COMMAND, INIT, video_root, write_lists, write_report
 from .inspect import Inspection, Video, inspect
-from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
+from .plan import Machine, Network, Options, Plan, Setting, choose, counted, too_short
 from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
 from .train import Task
 
@@ -44,7 +43,6 @@ COLOURS = dict(
     brightness=[JITTER.format('saturation=(1.0, 1.0), hue=(0.0, 0.0), ')],
     none=[],
 )
-SAFE = re.compile(r"[\w.,:'()\[\]{} -]*")
 
 
 @dataclass(frozen=True)
@@ -136,14 +134,11 @@ class FineTuning(Task):
         self.classes = sorted(count, key=int if numbered else None)
         listed = ', '.join(f'{name} {count[name]}' for name in self.classes)
         plan.settings['classes'] = Setting(len(count), f'training videos: {listed:.200}')
-        (folder / 'lists').mkdir(parents=True, exist_ok=True)
         lists = {
             name: [f'{v.name} {self.classes.index(self._label(found, v.name))}' for v in videos]
             for name, videos in (('train', train), ('val', val))
         }
-        for name, lines in (lists | dict(classes=self.classes)).items():
-            content = ''.join(f'{line}\n' for line in lines)
-            (folder / f'lists/{name}.txt').write_text(content, encoding='utf-8')
+        write_lists(folder, lists | dict(classes=self.classes))
         return plan
 
     def _split(
@@ -178,7 +173,6 @@ class FineTuning(Task):
     def render(self, found: Inspection, plan: Plan, options: FinetuneOptions) -> str:
         """Return the text of the config, without any name or path of the user."""
         steps = plan['steps']
-        frozen = dict(frozen_stages=4, norm_eval=True) if options.frozen else {}
         area = (0.3, 1.0) if options.zoom else (0.8, 1.0)
         transforms = [
             f"dict(type='RandomResizedCrop', area_range={area}, aspect_ratio_range=(0.75, 1.33))",
@@ -197,7 +191,7 @@ class FineTuning(Task):
             videos=len(found.videos),
             num_classes=len(self.classes),
             init=INIT,
-            backbone=_as_arguments(plan.network.backbone | frozen),
+            frozen='frozen_stages=4, norm_eval=True, ' if options.frozen else '',
             dropout=0.0 if options.frozen else 0.5,
             mean=list(self.clips.mean),
             std=list(self.clips.std),
@@ -210,12 +204,10 @@ class FineTuning(Task):
 
     def write_results(self, folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
         """Write the classifier, and its predictions of the held-out videos."""
-        from .results import write_report  # with matplotlib
+        from .page import write_classifier_page  # with matplotlib and scikit-learn
 
         save_classifier(checkpoint, folder / CLASSIFIER)
-        device = 'cuda' if torch.cuda.is_available() else 'cpu'
-        classifier = load_classifier(folder).to(device)
-        root = video_root(folder)
+        classifier, root = load_classifier(folder).to(get_device()), video_root(folder)
         videos = read_video_list(str(folder / 'lists/val.txt'))
         paths, found = [str(root / name) for name, _ in videos], []
         workers = cfg.test_dataloader.num_workers
@@ -223,18 +215,21 @@ class FineTuning(Task):
             for prediction in predict(classifier, paths, num_workers=workers):
                 found.append(prediction)
                 on_progress(len(found), len(paths))
+        steps = cfg.train_cfg.max_iters
         training = (
             f'Trained on {len(read_video_list(str(folder / "lists/train.txt")))} videos: '
-            f'{cfg.train_cfg.max_iters} steps of {cfg.train_dataloader.batch_size} videos per '
-            f'device. {too_short(cfg.train_cfg.max_iters, self.min_steps)}'.rstrip()
+            f'{counted(steps, "step")} of {cfg.train_dataloader.batch_size} videos per device. '
+            f'{too_short(steps, self.min_steps)}'.rstrip()
         )
-        if read_command(folder, FinetuneOptions)['options']['val'] is None:
+        if read_json(folder / COMMAND)['val'] is None:
             training += AT_RANDOM
         start = read_config_text(load_weights(folder / INIT)['meta'].get('cfg', ''))
         if 'num_classes' in (start.get('model', {}).get('cls_head') or {}):
             training += FROM_CLASSIFIER
         labels = [label for _, label in videos]
-        write_report(folder, training, root, classifier.classes, found, labels, console)
+        notes = write_classifier_page(folder, training, root, classifier.classes, found, labels)
+        write_report(folder, notes)
+        console.print(*notes, sep='\n', markup=False)
 
 
 def _write_untrained(
@@ -253,19 +248,6 @@ def _write_untrained(
     clips = {name: plan[name] for name in ('clip_len', 'frame_interval', 'size', 'fps')}
     Encoder(network, ClipInput(**clips), dict(backbone=backbone)).save(path)
     return replace(plan.network, backbone=backbone)
-
-
-def _as_arguments(backbone: Mapping[str, Any]) -> str:
-    """Return the fields of a backbone as source code.
-
-    Raises:
-        ValueError: A text in the description could be more than a name.
-    """
-    fields = ', '.join(f'{name}={value!r}' for name, value in backbone.items())
-    names = all(name.isidentifier() for name in backbone)
-    if not names or not SAFE.fullmatch(repr(backbone)) or '{{' in fields:  # see write_inputs
-        raise ValueError(f'The description of the encoder is not usable in a config: {fields:.200}')
-    return fields
 
 
 def hold_out(labels: np.ndarray, seed: int) -> set[int]:

@@ -1,14 +1,13 @@
-"""Write the config of a training and the lists that it reads."""
+"""The text of the config of a training and of the lists that it reads."""
 
-import json
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 from ..datasets.sampling import number_of_windows
-from ..io import replacing
-from .inspect import Inspection, Video
-from .plan import LOOKS, Network, Options, Plan
+from .folder import INIT, INPUTS
+from .inspect import Inspection
+from .plan import LOOKS, Options, Plan
 
 CROPS = dict(
     full='',
@@ -19,9 +18,6 @@ WARMUP_SHARE = 0.1
 CHECKPOINTS = 10  # written during a training
 MAX_LOG_INTERVAL = 10
 LINE = 100
-INIT = 'init.pth'  # a copy of the weights of --init
-INPUTS = 'inputs.json'  # what comes from outside
-REFUSED = ('{{', "'''", '\\')  # in the name of a folder
 JITTER = 'dict(_base_.{}, brightness=light, contrast=light)'
 COLOURS = dict(
     full=[JITTER.format('jitter'), '_base_.grayscale'],
@@ -30,28 +26,6 @@ COLOURS = dict(
 )
 
 TEMPLATE = Path(__file__).with_name('config.template')
-
-
-def write_inputs(folder: Path, root: Path, start: Network | None) -> None:
-    """Write what the config takes from outside: paths and the architecture of ``--init``.
-
-    Args:
-        folder: Output folder.
-        root: The common folder of all videos.
-        start: The encoder of ``--init``.
-
-    Raises:
-        ValueError: mmengine, which puts names into the text of configs, could take the name of a
-            folder for code.
-    """
-    for path, texts in (folder, REFUSED), (root, REFUSED[:1]):
-        if found := [text for text in texts if text in str(path)]:
-            raise ValueError(f'{path} has {found[0]} in its name; rename this folder.')
-    inputs: dict[str, dict] = dict(videos=dict(video=str(root)))
-    if start is not None:
-        inputs |= dict(backbone=start.backbone, data_preprocessor=start.preprocessor)
-    with replacing(folder / INPUTS) as part:
-        part.write_text(json.dumps(inputs, indent=2) + '\n', encoding='utf-8')
 
 
 def shared_fields(plan: Plan, options: Options) -> dict[str, Any]:
@@ -144,39 +118,28 @@ def comment(text: str) -> str:
     return '\n'.join(wrap(text, LINE, initial_indent='# ', subsequent_indent='# '))
 
 
-def write_lists(inspection: Inspection, plan: Plan, folder: Path) -> None:
-    """Write ``train.txt``, ``watched.txt``, ``all.txt`` and ``classes.txt``.
+def lists_of(inspection: Inspection, plan: Plan) -> dict[str, list[str]]:
+    """Return the lines of the lists ``train``, ``watched``, ``all`` and ``classes``.
 
-    If long files count as several samples, ``train_windows.txt`` is also written, with one line
-    ``path window`` per sample. The labels of the other lists are the folders' indices, or -1.
+    If long files count as several samples, ``train_windows`` has one line ``path window`` per
+    sample. The labels of the other lists are the folders' indices, or -1.
 
     Args:
         inspection: The videos.
         plan: Training and watched videos, and ``segment_seconds``.
-        folder: Output folder.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     numbers = {name: label for label, name in enumerate(inspection.classes)}
-    labels = {
-        video.name: numbers.get(folder, -1)
-        for video, folder in zip(inspection.videos, inspection.folders, strict=True)
-    }
-
-    def labelled(videos: list[Video]) -> list[str]:
-        return [f'{video.name} {labels[video.name]}' for video in videos]
-
-    lists = dict(
-        train=labelled(plan.train),
-        watched=labelled(plan.watched),
-        all=labelled(inspection.videos),
-        classes=inspection.classes,
-    )
+    folders = zip(inspection.videos, inspection.folders, strict=True)
+    labels = {video.name: numbers.get(folder, -1) for video, folder in folders}
+    parts = dict(train=plan.train, watched=plan.watched, all=inspection.videos)
+    lists = {
+        name: [f'{video.name} {labels[video.name]}' for video in videos]
+        for name, videos in parts.items()
+    } | dict(classes=inspection.classes)
     if (segment := plan['segment_seconds']) is not None:
         lists['train_windows'] = [
             f'{video.name} {window}'
             for video in plan.train
             for window in range(number_of_windows(video.seconds, segment))
         ]
-    for name, lines in lists.items():
-        text = ''.join(f'{line}\n' for line in lines)
-        (folder / f'{name}.txt').write_text(text, encoding='utf-8')
+    return lists

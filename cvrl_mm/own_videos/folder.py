@@ -2,12 +2,10 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from itertools import count
-from os import fsencode
-from os.path import abspath, getsize, isfile
+from os.path import abspath, isfile
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +18,24 @@ from torch import Tensor
 from ..convert.files import NAMES
 from ..datasets.lists import gather_videos, read_lines, read_video_list
 from ..evaluation.encoder import Encoder, build_recognizer, calibrate, load_encoder
-from ..io import file_sha256, file_stamp, printable, read_json, replacing
-from .config import INPUTS
-from .plan import Options
+from ..evaluation.features import (
+    Features,
+    OnProgress,
+    VideoClips,
+    batches_of,
+    describe_lost,
+    extract,
+    join_features,
+    no_progress,
+    tracked,
+)
+from ..io import claim_folder, files_sha256, read_json, replacing
+from .plan import Network, Options
 
 COMMAND = 'command.json'
+INPUTS = 'inputs.json'  # what comes from outside
+INIT = 'init.pth'  # a copy of the weights of --init
+REFUSED = ('{{', "'''", '\\')  # in the path of the output folder
 FEATURES = 'features.npz'
 BEFORE, AFTER = 'before training', 'after training'
 ENCODERS = {BEFORE: 'start.safetensors', AFTER: 'encoder.safetensors'}
@@ -34,17 +45,13 @@ BATCH_VIDEOS = 4
 
 
 def claim(
-    folder: Path,
-    sources: Sequence[str | Path],
-    options: Options,
-    given: bool = True,
+    folder: Path, sources: Sequence[str | Path], options: Options, given: bool = True
 ) -> tuple[list[str], Options, bool]:
     """Store the command of a training in its folder, or compare it with the stored one.
 
-    The same command, or one without videos and options, continues; a warning says so if lists,
-    folders or the encoder have changed. If there is no checkpoint yet and the videos are named,
-    other videos and options, or changed lists, folders and encoders, replace the stored ones, and
-    the config is kept as ``config.py.oldN``.
+    The same command, or one without videos and options, continues. If there is no checkpoint yet,
+    other options, or other or changed videos, lists and encoders, replace the stored ones, and the
+    config is kept as ``config.py.oldN``. Later, changed files get a warning.
 
     Args:
         folder: Output folder; it exists.
@@ -61,50 +68,35 @@ def claim(
             neither a training nor the command of one and there are no videos.
     """
     note, config = folder / COMMAND, folder / 'config.py'
-    videos = [abspath(source) for source in sources]
-    is_trained = any((folder / 'training').glob('*.pth')) or result_in(folder) is not None
-    if note.is_file():
-        stored = read_command(folder, type(options))
-        videos = videos or stored['videos']
-        if not given and videos == stored['videos']:
-            options = type(options)(**stored['options'])
-        changed = [name for name, x in asdict(options).items() if x != stored['options'][name]]
-        if videos != stored['videos']:
-            changed = ['videos']
-        if changed and is_trained:
-            raise ValueError(
-                f'{folder} holds a training with other {", ".join(changed)}. Give another --out '
-                f'for a new training, or only --out to continue this one. To change settings for '
-                f'the rest of it, edit {config}.'
-            )
-        try:
-            is_same = state_of(videos, options) == stored['state']
-        except (FileNotFoundError, ValueError):  # the videos are elsewhere now
-            if sources:
-                raise
-            is_same = True
-        if not changed and config.is_file() and (is_same or is_trained or not sources):
-            if not is_same:
-                print_log(
-                    'The videos, lists or encoder have changed since the settings were chosen; the '
-                    'training uses those of then. Another --out trains on the new ones.',
-                    'current',
-                    logging.WARNING,
-                )
-            return videos, options, True
-    elif any(not path.name.startswith('.') for path in folder.iterdir()):
-        raise ValueError(f'{folder} holds other files and no training; choose a new folder.')
+    stored = read_json(note) if note.is_file() else {}
+    videos = [abspath(source) for source in sources] or stored.get('videos', [])
     if not videos:
         raise ValueError(f'{folder} holds no training to continue; give the videos to train on.')
-    command = dict(videos=videos, options=asdict(options), state=state_of(videos, options))
-    if config.is_file():
-        names = (folder / f'config.py.old{i}' for i in count(1))
-        config.replace(kept := next(path for path in names if not path.exists()))
-        anew = f'Settings are chosen anew; the former ones are in {kept}.'
-        print_log(anew, 'current', logging.WARNING)
-    with replacing(note) as part:
-        part.write_text(json.dumps(command, indent=2) + '\n', encoding='utf-8')
-    return videos, options, False
+    if stored and not given and videos == stored['videos']:
+        known = {name: stored[name] for name in asdict(options) if name in stored}
+        options = type(options)(**known)
+    state = state_of(videos, options) if sources or not stored else stored['state']
+    command = dict(asdict(options), videos=videos, state=state)
+    if any((folder / 'training').glob('*.pth')) or result_in(folder) is not None:
+        if state != stored.get('state'):
+            _warn(
+                'The videos, lists or encoder have changed since the settings were chosen; the '
+                'training uses those of then. Another --out trains on the new ones.'
+            )
+        command['state'] = stored.get('state')
+    elif stored and command != stored:
+        if config.is_file():
+            names = (folder / f'config.py.old{i}' for i in count(1))
+            config.replace(kept := next(path for path in names if not path.exists()))
+            _warn(f'Settings are chosen anew; the former ones are in {kept}.')
+        with replacing(note) as part:
+            part.write_text(json.dumps(command, indent=2) + '\n', encoding='utf-8')
+    claim_folder(folder, COMMAND, command)
+    return videos, options, config.is_file()
+
+
+def _warn(text: str) -> None:
+    print_log(text, 'current', logging.WARNING)
 
 
 def result_in(folder: Path) -> Path | None:
@@ -113,35 +105,49 @@ def result_in(folder: Path) -> Path | None:
 
 
 def state_of(videos: Sequence[str], options: Options) -> str:
-    """Return a digest of the videos (names and sizes), the lists and the encoder."""
+    """Return a digest of the paths, sizes and times of the videos, the lists and the encoder."""
     sources = [*videos, *filter(None, [getattr(options, 'val', None)])]
-    files = [*map(Path, sources), *(Path(source).with_name('classes.txt') for source in sources)]
+    files = [*sources, *(Path(source).with_name('classes.txt') for source in sources)]
     if options.init is not None:
-        files += [Path(options.init), *(Path(options.init, name) for name in NAMES)]
-    stamps = [  # a list may have been written again
-        file_sha256(path) if path.suffix == '.txt' else file_stamp(path)
-        for path in files
-        if path.is_file()
-    ]
-    sizes = [f'{path}\0{getsize(path) if isfile(path) else 0}' for path in gather_videos(sources)]
-    return sha256(fsencode('\n'.join([*sizes, *stamps]))).hexdigest()
+        files += [options.init, *(Path(options.init, name) for name in NAMES)]
+    return files_sha256([*gather_videos(sources), *filter(isfile, files)])
 
 
-def read_command(folder: Path, kind: type[Options] = Options) -> dict:
-    """Read the stored command: ``videos``, a list of paths, ``options``, a dict, and ``state``.
+def write_lists(folder: Path, lists: Mapping[str, Iterable[str]]) -> None:
+    """Write ``lists/NAME.txt`` for each name and its lines."""
+    (folder / 'lists').mkdir(exist_ok=True)
+    for name, lines in lists.items():
+        text = ''.join(f'{line}\n' for line in lines)
+        (folder / f'lists/{name}.txt').write_text(text, encoding='utf-8')
+
+
+def write_inputs(folder: Path, root: Path, network: Network) -> None:
+    """Write what a config takes from outside, so that no text from outside is in its code.
+
+    Args:
+        folder: Output folder.
+        root: The common folder of all videos.
+        network: The encoder; its description may come from a file.
 
     Raises:
-        ValueError: The file is damaged, or of another command.
+        ValueError: mmengine, which replaces names in the text of configs, could take the name of a
+            folder for code.
     """
-    note = folder / COMMAND
-    try:
-        stored = read_json(note)
-        videos, options = list(stored['videos']), kind(**stored['options'])
-        if lacking := asdict(options).keys() - stored['options'].keys():
-            raise ValueError(f'it has no {min(lacking)}')
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f'{note} is damaged or of another command: {error!r}.') from error
-    return dict(videos=videos, options=asdict(options), state=stored.get('state'))
+    parts = dict(backbone=network.backbone, data_preprocessor=network.preprocessor)
+    text = json.dumps(dict(videos=dict(video=str(root)), **parts), indent=2) + '\n'
+    if '{{' in text or any(part in str(folder) for part in REFUSED):
+        raise ValueError(
+            f'The path of the videos has {{{{, or that of {folder} one of {" ".join(REFUSED)}; '
+            'rename this folder.'
+        )
+    with replacing(folder / INPUTS) as part:
+        part.write_text(text, encoding='utf-8')
+
+
+def write_report(folder: Path, paragraphs: Sequence[str]) -> None:
+    """Write ``report.md``, which marks a finished training."""
+    with replacing(folder / 'report.md') as part:
+        part.write_text('\n\n'.join(['# Report', *paragraphs]) + '\n', encoding='utf-8')
 
 
 def video_root(folder: Path) -> Path:
@@ -183,12 +189,10 @@ class Lists:
 
         Raises:
             FileNotFoundError: A file does not exist.
-            ValueError: A file is damaged, or there are fewer names of classes than labels.
+            ValueError: A file is damaged.
         """
         labels = dict(read_video_list(str(folder / 'lists/all.txt')))
         classes = [name for name in read_lines(str(folder / 'lists/classes.txt')) if name]
-        if max(labels.values()) >= len(classes):
-            raise ValueError(f'{folder / "lists/classes.txt"} lacks a class of all.txt beside it.')
         return cls(
             root=Path(read_json(folder / INPUTS)['videos']['video']),
             names=list(labels),
@@ -217,7 +221,6 @@ class Trained:
         names: Names of the videos that could be read, (V,).
         feats: Features of the trained encoder, (V, C).
         untrained: Features of the encoder before the training, (V, C).
-        changed: Names of the videos that have changed since or are gone.
     """
 
     folder: Path
@@ -225,7 +228,6 @@ class Trained:
     names: list[str]
     feats: Tensor
     untrained: Tensor
-    changed: Set[str] = frozenset()
 
     @classmethod
     def read(cls, folder: str | Path) -> 'Trained':
@@ -242,34 +244,15 @@ class Trained:
                 f'{folder} is not the output folder (--out) of a training by cvrl pretrain.'
             )
         path = folder / FEATURES
-        again = AGAIN.format(folder)
         if not path.is_file():
-            raise FileNotFoundError(f'There is no {path}. {again}')
+            raise FileNotFoundError(f'There is no {path}. {AGAIN.format(folder)}')
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                data = dict(arrays)
-            names = data['names'].tolist()
-            both = [torch.from_numpy(data[key]).float() for key in ('feats', 'feats_untrained')]
-            for x in both:
-                if x.ndim != 2 or len(x) != len(set(names)) or not x.isfinite().all():
-                    raise ValueError('it must have one unique name and finite vectors per video')
-            sizes = dict(zip(names, data['bytes'].tolist(), strict=True))
+            with np.load(path, allow_pickle=False) as data:
+                names = data['names'].tolist()
+                both = [torch.from_numpy(data[key]) for key in ('feats', 'feats_untrained')]
         except Exception as error:  # a damaged archive can raise any exception
-            raise ValueError(f'{path} is damaged ({error}). {again}') from error
-        lists = Lists.read(folder)
-        paths = {name: lists.root / name for name in names}
-        now = {k: x.stat().st_size if x.is_file() else None for k, x in paths.items()}
-        gone = [k for k, size in now.items() if size is None]
-        changed = [k for k, size in now.items() if size not in (None, sizes[k])]
-        for what, found, advice in (('have changed', changed, again), ('are gone', gone, '')):
-            if found:
-                print_log(
-                    f'{len(found)} of the {len(names)} videos {what} since the features were '
-                    f'computed, such as {printable(found[0])}. {advice}',
-                    'current',
-                    logging.WARNING,
-                )
-        return cls(folder, lists, names, both[0], both[1], {*changed, *gone})
+            raise ValueError(f'{path} is damaged ({error}). {AGAIN.format(folder)}') from error
+        return cls(folder, Lists.read(folder), names, *both)
 
     def path(self, index: int) -> str:
         """Return the path of a video."""
@@ -279,14 +262,6 @@ class Trained:
         """Return the name of the class of a video, or None."""
         label = self.lists.labels.get(self.names[index], -1)
         return self.lists.classes[label] if label >= 0 else None
-
-
-def describe_failed(failed: Mapping[str, str], total: int) -> str:
-    """Say how many videos could not be read, and name the first one; '' if there are none."""
-    for name, reason in failed.items():
-        what = f'{len(failed)} of {total} videos could not be read, such as'
-        return f'{what} {printable(name)}: {printable(reason)}.'
-    return ''
 
 
 def write_encoders(folder: Path, cfg: Config, checkpoint: Path) -> None:
@@ -316,11 +291,33 @@ def read_encoders(folder: Path) -> dict[str, Encoder]:
     return {when: load_encoder(folder / name) for when, name in ENCODERS.items()}
 
 
-def jointly(encoders: Mapping[str, Encoder]) -> Callable[[Tensor], Tensor]:
-    """Return a function of clips, (M, C, T, H, W), that gives the features of several encoders.
+def encode_videos(
+    encoders: Mapping[str, Encoder],
+    paths: Sequence[str],
+    num_workers: int = 0,
+    on_progress: OnProgress = no_progress,
+) -> tuple[dict[str, Tensor], Features]:
+    """Compute the features of videos with several encoders; each video is decoded once.
 
-    The features lie side by side, (M, D): ``chunk(len(encoders), dim=1)`` divides them. The
-    encoders are moved to the GPU if there is one.
+    Args:
+        encoders: Encoders by name, which take the same clips.
+        paths: Paths of the videos.
+        num_workers: Number of decoding processes.
+        on_progress: Called with the number of finished videos and of all videos.
+
+    Returns:
+        Features by name of the encoder, (V, C) float32 on the CPU, the means over the clips of the
+        V videos that could be read; and these together, with their indices and the errors.
     """
     networks = [encoder.to(get_device()) for encoder in encoders.values()]
-    return lambda clips: torch.cat([network.features(clips) for network in networks], dim=1)
+    clips = VideoClips(paths, next(iter(encoders.values())).clip_input, NUM_CLIPS)
+
+    def encode(x: Tensor) -> Tensor:
+        return torch.cat([network.features(x) for network in networks], dim=1)
+
+    parts = extract(encode, batches_of(clips, BATCH_VIDEOS, num_workers), average=True)
+    found = join_features(tracked(parts, len(paths), on_progress))
+    if len(found.errors) == len(paths):
+        raise ValueError(describe_lost({paths[i]: why for i, why in found.errors.items()})[0])
+    feats = found.vectors.chunk(len(networks), dim=1)
+    return dict(zip(encoders, feats, strict=True)), found

@@ -1,18 +1,23 @@
-"""Pages with pictures: neighbours and a map of all videos, and the neighbours of chosen videos."""
+"""Pages with pictures: neighbours and a map of all videos, and the mistakes of a classifier."""
 
+import base64
+import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from os.path import relpath
 from pathlib import Path
 from string import Template
 
 import numpy as np
+import torch
 import torch.nn.functional as F
-from mmengine.device import get_device
+from mmaction.evaluation import ConfusionMatrix, top_k_accuracy
 from sklearn.manifold import TSNE
 from torch import Tensor
 
 from ..datasets.lists import gather_videos
 from ..evaluation.encoder import load_encoder
-from ..evaluation.features import VideoClips, batches_of, extract, join_features
+from ..evaluation.features import describe_lost
 from ..evaluation.neighbours import nearest_neighbours
 from ..io import evenly_spaced, printable
 from ..visualization.pages import (
@@ -21,12 +26,15 @@ from ..visualization.pages import (
     TIP,
     Neighbour,
     Query,
+    html_page,
     neighbour_rows,
     pictures,
+    preview,
     text,
     write_neighbour_page,
 )
-from .folder import BATCH_VIDEOS, NUM_CLIPS, Trained, describe_failed, video_root
+from .folder import Trained, encode_videos, video_root
+from .predict import Prediction, plain
 
 TEMPLATE = Path(__file__).with_name('page.html')
 # Colours that can be distinguished with colour-blindness (Okabe & Ito)
@@ -35,6 +43,8 @@ SHOWN_VIDEOS, SHOWN_NEIGHBOURS = 8, 5
 SPARE_NEIGHBOURS = 5  # in place of the query and its copies
 MAX_MAP_VIDEOS = 500  # each with a picture
 MAP_PIXELS = 72  # longer side of a frame
+SHOWN_MISTAKES = 12
+MOST_WITH_VALUES = 30  # classes of a confusion matrix; the values of 100 take 37 s to draw
 
 
 def write_feature_page(
@@ -163,12 +173,8 @@ def show_neighbours(
     if videos:
         paths = gather_videos(videos)
         paths = [str(Path(paths[i]).absolute()) for i in evenly_spaced(len(paths), rows)]
-        encoder = load_encoder(trained.folder).to(get_device())
-        batches = batches_of(VideoClips(paths, encoder.clip_input, NUM_CLIPS), BATCH_VIDEOS)
-        found = join_features(extract(encoder.features, batches, average=True))
+        _, found = encode_videos({'': load_encoder(trained.folder)}, paths)
         failed = {paths[i]: reason for i, reason in found.errors.items()}
-        if not len(found.feats):
-            raise ValueError(describe_failed(failed, len(paths)))
         read = [paths[i] for i in found.indices]
         queries = _queries(trained, read, [None] * len(read), found.vectors, neighbours)
         what = 'other videos'
@@ -182,3 +188,95 @@ def show_neighbours(
     page, unreadable = write_neighbour_page(folder, 'Nearest neighbours', note, queries)
     lost = [f'{path}: {reason}' for path, reason in failed.items()]
     return page, [f'Cannot be read: {printable(text)}' for text in [*lost, *unreadable]]
+
+
+def write_classifier_page(
+    folder: Path,
+    training: str,
+    root: Path,
+    classes: Sequence[str],
+    found: Sequence[Prediction],
+    labels: Sequence[int],
+) -> list[str]:
+    """Write ``confusion.png``, ``index.html`` and ``report.json`` of a classifier.
+
+    Args:
+        folder: Output folder.
+        training: A sentence on the training.
+        root: The folder that the videos' names are relative to.
+        classes: Names of the classes.
+        found: Predictions of the held-out videos.
+        labels: Their classes.
+
+    Returns:
+        The paragraphs of the report.
+
+    Raises:
+        ValueError: None of the videos can be read.
+    """
+    pairs = [(p, label) for p, label in zip(found, labels, strict=True) if p.error is None]
+    lost = describe_lost({p.video: p.error for p in found if p.error is not None})
+    if not pairs:
+        raise ValueError(f'No report was written: {lost[0]}')
+    probs, true = torch.cat([p.probs for p, _ in pairs]), [label for _, label in pairs]
+    predicted = probs.argmax(1).tolist()
+    ks = (1, 5) if len(classes) > 5 else (1,)
+    shares = top_k_accuracy(probs.numpy(), true, ks)
+    accuracy = {f'top{k}': share for k, share in zip(ks, shares, strict=True)}
+    chance = max(Counter(true).values()) / len(true)
+    shown = ', '.join(f'{name[:3]}-{name[3:]} {100 * x:.1f} %' for name, x in accuracy.items())
+    notes = [
+        f'{shown} on {len(true)} held-out videos of {len(classes)} classes; always the most '
+        f'frequent class: {100 * chance:.1f} %.',
+        training,
+        *lost,
+    ]
+    matrix = ConfusionMatrix.calculate(probs, torch.tensor(true), num_classes=len(classes))
+    _plot_confusion(matrix, classes, folder / 'confusion.png')
+    picture = base64.b64encode((folder / 'confusion.png').read_bytes()).decode()
+    own = probs[range(len(true)), true]
+    wrong = [i for i in own.argsort().tolist() if predicted[i] != true[i]][:SHOWN_MISTAKES]
+    figures = [
+        _mistake(pairs[i][0], root, classes, dict(predicted=predicted[i], true=true[i]))
+        for i in wrong
+    ]
+    page = html_page(
+        'Your classifier',
+        *(f'<p>{text(note)}</p>' for note in notes),
+        f'<img alt="confusion matrix" src="data:image/png;base64,{picture}">',
+        '<h2>The worst mistakes</h2>',
+        '<p>Each video with its predicted and its true class, and their probabilities.</p>',
+        f'<div class="row">{"".join(figures)}</div>',
+    )
+    (folder / 'index.html').write_text(page, encoding='utf-8')
+    numbers = accuracy | dict(chance=chance, videos=len(true), confusion=matrix.tolist())
+    numbers['classified'] = [
+        [printable(p.video), classes[label], classes[guess]]
+        for (p, label), guess in zip(pairs, predicted, strict=True)
+    ]
+    (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
+    return notes
+
+
+def _plot_confusion(matrix: Tensor, classes: Sequence[str], path: Path) -> None:
+    figure = ConfusionMatrix.plot(
+        matrix,
+        include_values=len(classes) <= MOST_WITH_VALUES,
+        classes=[plain(name) for name in classes],
+        show=False,
+    )
+    figure.axes[0].tick_params(axis='x', rotation=90)
+    figure.savefig(path, dpi=100, bbox_inches='tight')
+
+
+def _mistake(found: Prediction, root: Path, classes: Sequence[str], labels: dict[str, int]) -> str:
+    """Return a video with its classes and their probabilities as HTML."""
+    lines = [
+        f'{what}: <b>{text(classes[label])}</b> ({100 * found.probs[0, label]:.0f}&nbsp;%)'
+        for what, label in labels.items()
+    ]
+    name = text(relpath(found.video, root))
+    return (
+        f'<figure><img src="{preview(found.video)}" alt="{name}">{"<br>".join(lines)}'
+        f'<small>{name}</small></figure>'
+    )

@@ -4,23 +4,33 @@
 >>> classifier('video.mp4')    # {'wave': 0.93, 'throw': 0.04, …}
 """
 
+import csv
+import json
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from mmengine.device import get_device
 from torch import Tensor, nn
 
 from ..convert.description import ClipInput, build_backbone, read_config_text
 from ..convert.export import extract_backbone
 from ..convert.files import CLASSIFIER, load_weights, locate_weights, save_weights
+from ..datasets.lists import gather_videos
 from ..evaluation.encoder import Encoder
 from ..evaluation.features import VideoClips, batches_of, extract, finite, over_time
+from ..io import printable
 
 NUM_CLIPS = 4  # per video, evenly spaced
 HEADS = ('LinearProbeHead', 'I3DHead')  # a linear layer fc_cls on pooled features
+SHOWN, SHOWN_CLASSES = 3, 8  # printed, in a figure
+MOST_CHARACTERS = 50  # of a video's name in that of a picture: at most 200 of 255 bytes
 WEIGHT, BIAS = 'cls_head.fc_cls.weight', 'cls_head.fc_cls.bias'
 
 
@@ -195,3 +205,81 @@ def predict(
         else:
             times = None if part.times is None else part.times[0].numpy()
             yield Prediction(video, part.feats[0], times)
+
+
+def plot_over_time(prediction: Prediction, classes: Sequence[str], path: Path) -> None:
+    """Draw the probabilities of the most probable classes over time to a picture."""
+    from matplotlib.figure import Figure  # not needed by `import cvrl_mm`
+
+    assert prediction.times is not None
+    middles = prediction.times.mean(1)
+    figure = Figure(figsize=(10, 4), layout='constrained')
+    axes = figure.subplots()
+    shown = prediction.probs.amax(0).argsort(descending=True)[:SHOWN_CLASSES].tolist()
+    for i in sorted(shown):
+        axes.plot(middles, 100 * prediction.probs[:, i], marker='.', label=plain(classes[i]))
+    axes.set(xlabel='time (s)', ylabel='probability (%)', ylim=(0, 105))
+    axes.set_title(plain(Path(prediction.video).name))
+    figure.legend(loc='outside right upper')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def plain(label: str) -> str:
+    """Return a printable label of a figure, in which matplotlib finds no formula."""
+    text = printable(label).replace('$', r'\$')
+    return f' {text}' if text.startswith('_') else text  # a legend leaves out "_name"
+
+
+def print_predictions(
+    path: str | Path, videos: Sequence[str], every_seconds: float | None = None, form: str = 'text'
+) -> None:
+    """Print the classes of videos, and draw those of the windows of long videos.
+
+    Args:
+        path: Folder of the classifier; pictures are written to its subfolder ``predictions``.
+        videos: Videos, folders and lists.
+        every_seconds: See :func:`predict`.
+        form: ``'text'``, ``'json'`` or ``'csv'``; JSON and CSV have all classes.
+
+    Raises:
+        OSError: The classifier or a source does not exist.
+        ValueError: This is no classifier, or no video could be read.
+    """
+    classifier = load_classifier(path).to(get_device())
+    paths, failed, listed = gather_videos(videos), [], []
+    rows = csv.writer(sys.stdout)
+    if form == 'csv':
+        spans = ['start', 'end'] if every_seconds else []
+        rows.writerow(['video', *spans, *map(printable, classifier.classes)])
+    for found in predict(classifier, paths, every_seconds):
+        name = printable(found.video)
+        if found.error is not None:
+            failed.append(f'{name}: {found.error}')
+            continue
+        for i, probs in enumerate(found.probs):
+            times = [] if found.times is None else found.times[i].tolist()
+            classes = classifier.named(probs)
+            if form == 'csv':
+                rows.writerow([name, *times, *probs.tolist()])
+            elif form == 'json':
+                span = dict(zip(('start', 'end'), times, strict=False))
+                listed.append(dict(video=found.video, **span, classes=classes))
+            else:
+                at = ' {:.2f}-{:.2f} s'.format(*times) if times else ''
+                best = ', '.join(f'{k} {100 * v:.1f} %' for k, v in [*classes.items()][:SHOWN])
+                print(f'{name}{at}: {printable(best)}', flush=True)
+        if found.times is not None:
+            # A hash of the path, so that videos of other folders and calls keep their pictures
+            digest = sha256(os.fsencode(os.path.abspath(found.video))).hexdigest()[:8]
+            stem = printable(Path(found.video).stem)[:MOST_CHARACTERS]
+            picture = Path(path, 'predictions', f'{stem}_{digest}_every_{every_seconds:g}.png')
+            plot_over_time(found, classifier.classes, picture)
+            print(f'The classes over time: {printable(picture)}', file=sys.stderr)
+    if form == 'json':
+        print(json.dumps(listed, indent=2))
+    if failed:
+        print(*failed, file=sys.stderr, sep='\n')
+        print(f'{len(failed)} of {len(paths)} videos cannot be classified.', file=sys.stderr)
+    if len(failed) == len(paths):
+        raise ValueError('None of the videos could be classified.')

@@ -2,12 +2,10 @@
 
 import json
 import math
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os.path import exists, realpath
 from pathlib import Path
-from string import Template
 
 import numpy as np
 import torch
@@ -18,48 +16,42 @@ from torch import Tensor
 
 from ..cli import print_warnings_only
 from ..evaluation.collapse import effective_rank
-from ..evaluation.encoder import Encoder
-from ..evaluation.features import (
-    Features,
-    FeatureStore,
-    VideoClips,
-    batches_of,
-    describe_lost,
-    extract,
-    join_features,
-)
+from ..evaluation.features import Features, describe_lost
 from ..evaluation.labelled import Folds, read_split, split, split_in_folds
 from ..evaluation.neighbours import voters
 from ..evaluation.protocols import across_folds, chance
-from ..io import evenly_spaced, files_sha256, printable, progress, replacing
+from ..io import evenly_spaced, printable, progress, read_json, replacing
 from ..visualization.curves import PANELS, plot_curves, read_curves
 from .folder import (
     AFTER,
-    BATCH_VIDEOS,
     BEFORE,
+    COMMAND,
     FEATURES,
     NUM_CLIPS,
     Lists,
     Trained,
-    describe_failed,
-    jointly,
-    read_command,
+    encode_videos,
     read_encoders,
     video_root,
     write_encoders,
+    write_report,
 )
 from .page import write_feature_page
 from .plan import MIN_STEPS, MIN_TO_HOLD_OUT, counted, too_short
 
-TEMPLATE = Path(__file__).with_name('report.template')
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
 EASY = 90.0  # accuracy before the training in percent, above which little can be gained
 MAX_RANKED = 1000  # videos, for time
 WATCHED = ('representation/clip_retrieval', 'representation/knn_top1')
 CURVES = ('loss', 'accuracy', 'lr', *WATCHED)
 WITH_LABELS = (
-    'Accuracy: classifiers on the features, tested on {tested} and fitted to the others. The '
-    'folders are used as classes only for this. {caution}'
+    'Accuracy: classifiers on the features, tested on {} and fitted to the others. The folders are '
+    'used as classes only for this.'
+)
+RANK_ME = (
+    'RankMe is the number of directions in which the features of all videos vary. It needs no '
+    'labels, and does not follow accuracy: compare it only between encoders of the same '
+    'architecture, to notice a collapse.'
 )
 SHARED = (
     'Videos that are split at random may share persons or recordings, which makes all numbers '
@@ -87,95 +79,50 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
 
     Raises:
         FileNotFoundError: The folder of the videos does not exist.
-        ValueError: Too few videos can be read for a report, or features are not finite.
+        ValueError: Half of the videos or more cannot be read: a report of the others would look
+            like one of a smaller folder. Or features are not finite.
     """
     lists = Lists.read(folder)
     video_root(folder)
     (folder / FEATURES).unlink(missing_ok=True)  # never those of another encoder
     write_encoders(folder, cfg, checkpoint)
-    encoders = read_encoders(folder)
-    videos = [lists.root / name for name in lists.names]
-    basis = files_sha256([checkpoint, folder / 'config.py', *videos])
-    store = FeatureStore(folder / f'.features_{basis[:16]}', dict(files=basis))
-    workers = cfg.train_dataloader.num_workers
+    paths, workers = [str(lists.root / x) for x in lists.names], cfg.train_dataloader.num_workers
     with progress('Encoding all videos', console) as on_progress:
-        feats, names, failed = encode(encoders, lists, store, workers, on_progress)
-    after, before = feats[AFTER].numpy(), feats[BEFORE].numpy()
+        feats, found = encode_videos(read_encoders(folder), paths, workers, on_progress)
+    names = [lists.names[i] for i in found.indices]
+    lost = describe_lost({lists.names[i]: why for i, why in found.errors.items()})
+    if 2 * len(names) <= len(paths):
+        raise ValueError(f'{lost[0]}. No report was written; give the same command again.')
     with replacing(folder / FEATURES) as part:
-        sizes = [(lists.root / name).stat().st_size for name in names]
-        np.savez(part, names=np.array(names), feats=after, feats_untrained=before, bytes=sizes)
-    unseen, labels = lists.held_out(names), lists.labels_of(names)
-    curves = {'training': read_curves(cfg.work_dir)}
+        after, before = feats[AFTER].numpy(), feats[BEFORE].numpy()
+        np.savez(part, names=np.array(names), feats=after, feats_untrained=before)
+    curves = read_curves(cfg.work_dir)
     panels = [panel for panel in PANELS if panel[2][0] in CURVES]
-    plot_curves(curves, folder / 'curves.png', panels)
+    plot_curves({'training': curves}, folder / 'curves.png', panels)
     console.print('Measuring and drawing …')
+    unseen, labels = lists.held_out(names), lists.labels_of(names)
     measures = {when: measure(x, unseen, labels) for when, x in feats.items()}
-    table = [['', BEFORE, AFTER, *(['chance'] if labels else [])]]
+    table = [['', *measures, *(['chance'] if labels else [])]]
     for old, new in zip(*measures.values(), strict=True):
         values = (old.value, new.value, *([new.chance] if labels else []))
         table.append([new.title, *('' if x is None else f'{x:.1f}' for x in values)])
-    headline = verdict(measures[BEFORE], measures[AFTER])
-    seconds = np.median([*curves['training'].get('time', {0: math.nan}).values()])
-    headline = f'{headline} {too_short(cfg.train_cfg.max_iters, MIN_STEPS, seconds)}'.rstrip()
-    accuracy = [*curves['training'].get('accuracy', {0: math.nan}).values()][-1]
-    notes = _notes(cfg, folder, names, unseen, labels, failed, accuracy, measures[AFTER])
+    seconds = np.median([*curves.get('time', {0: math.nan}).values()])
+    short = too_short(cfg.train_cfg.max_iters, MIN_STEPS, seconds)
+    headline = f'{verdict(*measures.values())} {short}'.rstrip()
+    accuracy = [*curves.get('accuracy', {0: math.nan}).values()][-1]
+    notes = [*_notes(cfg, folder, len(names), len(unseen), accuracy), *lost]
+    if labels:
+        tested = any(labels[i] >= 0 for i in unseen)
+        which = 'the held-out videos' if tested else 'each fifth of the videos'
+        notes.insert(2, f'{WITH_LABELS.format(which)} {caution(measures[AFTER])}')
     write_feature_page(folder / 'index.html', headline, notes, table, Trained.read(folder))
     numbers = {
         when: [dict(title=m.title, value=m.value, chance=m.chance) for m in found]
         for when, found in measures.items()
     }
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
-    with replacing(folder / 'report.md') as part:  # a report marks a finished training
-        part.write_text(_report(headline, notes, table), encoding='utf-8')
-    for unfinished in folder.glob('.features_*'):  # also those of replaced videos
-        shutil.rmtree(unfinished)
-    console.print(headline, markup=False)
-    if failed:
-        console.print(notes[-1], markup=False)
-
-
-def encode(
-    encoders: dict[str, Encoder],
-    lists: Lists,
-    store: FeatureStore,
-    num_workers: int,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[dict[str, Tensor], list[str], dict[str, str]]:
-    """Compute the features of all videos with several encoders; each video is decoded once.
-
-    Args:
-        encoders: Encoders by name; all take the same clips.
-        lists: The videos.
-        store: Keeps the features, so that an interrupted computation can continue.
-        num_workers: Number of decoding processes.
-        on_progress: Called with the number of finished videos and the number of all videos.
-
-    Returns:
-        Three values: features by name of the encoder, (V, C) float32 on the CPU, the means over
-        the clips; the names of the V videos that could be read; and the unreadable videos, as
-        ``{name: reason}``.
-
-    Raises:
-        ValueError: Half of the videos or more, or all held-out videos, cannot be read: a report of
-            the others would look like one of a smaller folder. Or features are not finite.
-    """
-    paths = [str(lists.root / name) for name in lists.names]
-    clips = VideoClips(paths, next(iter(encoders.values())).clip_input, NUM_CLIPS)
-    how = BATCH_VIDEOS, num_workers
-    store.fill(jointly(encoders), clips, *how, on_progress=on_progress)
-    found = store.load()
-    failed = {lists.names[i]: reason for i, reason in found.errors.items()}
-    names = [lists.names[i] for i in found.indices]
-    none_held_out = lists.held_out(lists.names) and not lists.held_out(names)
-    if none_held_out or len(failed) >= len(names):
-        store.remove()  # the videos may be available later
-        which = ' Among them are all held-out videos.' if none_held_out else ''
-        raise ValueError(
-            f'{describe_failed(failed, len(paths))}{which} No report was written. Make them '
-            'available again, and start the same command again.'
-        )
-    feats = dict(zip(encoders, found.vectors.chunk(len(encoders), dim=1), strict=True))
-    return feats, names, failed
+    write_report(folder, [headline, _markdown(table), *notes])
+    console.print(headline, *lost, sep='\n', markup=False)
 
 
 @dataclass(frozen=True)
@@ -290,15 +237,10 @@ def probe(
     known = [places.get(files[video]) for video in videos]
     if None in known:  # all are encoded anew, since other devices and libraries round differently
         print_warnings_only()
-        encoders = read_encoders(trained.folder)
-        clips = VideoClips([x.path for x in videos], encoders[AFTER].clip_input, NUM_CLIPS)
-        found = join_features(
-            extract(jointly(encoders), batches_of(clips, BATCH_VIDEOS), average=True)
-        )
+        feats, found = encode_videos(read_encoders(trained.folder), [x.path for x in videos])
         notes += [f'{known.count(None)} videos are not of the training: all are encoded']
         notes += describe_lost({videos[i].name: why for i, why in found.errors.items()})
         read = found.indices.tolist()
-        feats = dict(zip(encoders, found.vectors.chunk(len(encoders), dim=1), strict=True))
     else:
         read = [*range(len(videos))]
         feats = {BEFORE: trained.untrained[known], AFTER: trained.feats[known]}
@@ -352,43 +294,23 @@ def caution(measures: Sequence[Measure]) -> str:
     return f'{SHARED} {BELOW_CHANCE}' if below else SHARED
 
 
-def _notes(
-    cfg: Config,
-    folder: Path,
-    names: list[str],
-    unseen: list[int],
-    labels: list[int],
-    failed: dict[str, str],
-    accuracy: float,
-    measures: Sequence[Measure],
-) -> list[str]:
-    """Return the paragraphs of the report, from a template."""
-    held = f'{len(unseen)} of them held out'
+def _notes(cfg: Config, folder: Path, videos: int, unseen: int, accuracy: float) -> tuple[str, str]:
+    """Return the paragraphs of the report on the training and on RankMe."""
+    held = f'{unseen} of them held out'
     if not unseen:
         held = f'none held out (fewer than {MIN_TO_HOLD_OUT}): measured on the training videos'
-    text = Template(TEMPLATE.read_text(encoding='utf-8')).substitute(
-        videos=len(names),
-        held=held,
-        steps=counted(cfg.train_cfg.max_iters, 'step'),
-        batch=cfg.train_dataloader.batch_size,
-        started=printable(read_command(folder)['options']['init'] or 'random weights'),
-        clips=NUM_CLIPS,
-        accuracy=f'{100 * accuracy:.0f}',
-        chance=f'{100 / cfg.train_dataloader.batch_size:.2g}',
-        labels=WITH_LABELS.format(
-            tested='the held-out videos'
-            if any(labels[i] >= 0 for i in unseen)
-            else 'each fifth of the videos',
-            caution=caution(measures),
-        )
-        if labels
-        else '',
-        failed=describe_failed(failed, len(names) + len(failed)),
+    batch, start = cfg.train_dataloader.batch_size, read_json(folder / COMMAND)['init']
+    return (
+        f'{videos} videos, {held}; {counted(cfg.train_cfg.max_iters, "step")} of {batch} videos '
+        f'per device, started from {printable(start or "random weights")}. The features of a video '
+        f'are the mean over {NUM_CLIPS} evenly spaced clips. At the end of the training, '
+        f'{100 * accuracy:.0f} % of the clips found the other clip of their video in the batch '
+        f'(chance: at most {100 / batch:.2g} %).',
+        RANK_ME,
     )
-    return [part.strip().replace('\n', ' ') for part in text.split('\n\n') if part.strip()]
 
 
-def _report(headline: str, notes: list[str], table: list[list[str]]) -> str:
-    head, *rows = [f'| {" | ".join(row)} |\n' for row in table]
-    rule = '|---' + '|---:' * (len(table[0]) - 1) + '|\n'
-    return '\n\n'.join(['# Report', headline, ''.join([head, rule, *rows]), *notes]) + '\n'
+def _markdown(table: list[list[str]]) -> str:
+    head, *rows = [f'| {" | ".join(row)} |' for row in table]
+    rule = '|---' + '|---:' * (len(table[0]) - 1) + '|'
+    return '\n'.join([head, rule, *rows])

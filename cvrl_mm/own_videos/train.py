@@ -41,8 +41,8 @@ from ..io import (
     usable_cores,
 )
 from ..models import R3DSlow
-from .config import INIT, render, write_inputs, write_lists
-from .folder import COMMAND, claim, result_in, video_root
+from .config import lists_of, render
+from .folder import COMMAND, INIT, claim, result_in, video_root, write_inputs, write_lists
 from .inspect import Inspection, inspect
 from .plan import (
     EPOCHS,
@@ -90,7 +90,7 @@ class Task:
     ) -> Plan:
         """Choose the settings, and write the lists of the training."""
         plan = choose(found, options, machine, start)
-        write_lists(found, plan, folder / 'lists')
+        write_lists(folder, lists_of(found, plan))
         return plan
 
     def write_results(self, folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
@@ -197,7 +197,7 @@ def _write_config(
         room = free_bytes(folder) / 2
         machine = Machine(cores_per_process(), ranks, torch.cuda.is_available(), room)
         plan = task.choose(found, options, machine, folder, start)
-        write_inputs(folder, found.root, start)
+        write_inputs(folder, found.root, plan.network)
         plan.settings['steps'] = Setting(1000, 'not known yet')
         trial.write_text(task.render(found, plan, options), encoding='utf-8')
     _wait()

@@ -36,15 +36,14 @@ def write_folder(folder: Path, names: list[str], classes: list[str], held_out: i
         encode(root / name, num_frames=5 + i)
         feats[i, labels[i]] += 1
     untrained = rng.standard_normal(feats.shape).astype(np.float32)
-    sizes = [(root / name).stat().st_size for name in names]
-    arrays = dict(names=names, feats=feats, feats_untrained=untrained, bytes=sizes)
+    arrays = dict(names=names, feats=feats, feats_untrained=untrained)
     np.savez(out / 'features.npz', **arrays)
     lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
     (out / 'lists/all.txt').write_text(''.join(lines))
     (out / 'lists/train.txt').write_text(''.join(f'{name} 0\n' for name in names[held_out:]))
     (out / 'lists/classes.txt').write_text(''.join(f'{name}\n' for name in classes))
     (out / 'inputs.json').write_text(json.dumps(dict(videos=dict(video=str(root)))))
-    command = dict(videos=[str(root)], options=asdict(Options()))
+    command = dict(asdict(Options()), videos=[str(root)])
     (out / 'command.json').write_text(json.dumps(command))
     small_encoder().save(out / 'encoder.safetensors')
     return out

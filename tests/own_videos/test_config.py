@@ -10,7 +10,8 @@ from mmengine.registry import DATA_SAMPLERS, HOOKS, PARAM_SCHEDULERS
 
 from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.datasets.seeding import SeededBatches
-from cvrl_mm.own_videos.config import render, write_inputs, write_lists
+from cvrl_mm.own_videos.config import lists_of, render
+from cvrl_mm.own_videos.folder import write_inputs, write_lists
 from cvrl_mm.own_videos.inspect import Inspection, Video
 from cvrl_mm.own_videos.plan import ENCODERS, Machine, Network, Options, Setting, choose
 
@@ -35,8 +36,8 @@ def config(
     start = None if chosen.init is None else Network(backbone, 128, 64, dict(std=[9.0] * 3))
     plan = choose(found, chosen, Machine(2, 1, on_gpu), start)
     plan.settings['steps'] = Setting(steps, 'for a test')
-    write_lists(found, plan, out / 'lists')
-    write_inputs(out, root, start)
+    write_lists(out, lists_of(found, plan))
+    write_inputs(out, root, plan.network)
     (out / 'config.py').write_text(render(found, plan, chosen), encoding='utf-8')
     return Config.fromfile(out / 'config.py')
 
@@ -85,6 +86,8 @@ def test_names_of_folders_are_never_code(name: str, tmp_path: Path, monkeypatch)
 def test_names_that_could_become_code_are_refused(tmp_path: Path):
     with pytest.raises(ValueError, match='rename'):
         config(tmp_path, root=tmp_path / '{{$A:x}}')
+    with pytest.raises(ValueError, match='rename'):  # in the description of an encoder
+        write_inputs(tmp_path, tmp_path, Network(dict(style='{{$HOME:x}}'), 128, 64))
     for name in ('{{$A:x}}', "a'''b", 'a\\b'):
         (tmp_path / name).mkdir()
         with pytest.raises(ValueError, match='rename'):

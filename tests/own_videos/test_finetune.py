@@ -10,7 +10,6 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 
 import cvrl_mm
-from cvrl_mm.own_videos.classifier import _as_arguments
 from cvrl_mm.own_videos.train import last_checkpoint
 from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.own_videos.folder import small_encoder
@@ -165,20 +164,6 @@ def test_another_encoder_is_refused(out: Path, root: Path, tmp_path: Path):
         cvrl_mm.finetune(tmp_path / 'other.safetensors', root / 'videos', out, **QUICK)
     with pytest.raises(ValueError, match=r'missing\.pth'):
         cvrl_mm.finetune(tmp_path / 'missing.pth', root / 'videos', tmp_path / 'new', **QUICK)
-
-
-@pytest.mark.parametrize(
-    'backbone',
-    [
-        dict(type='R3DSlow', style='{{$HOME:x}}'),
-        dict(type="R3DSlow', a=__import__('os')"),
-        {'__import__("os"), type': 'R3DSlow'},
-        {"f('x'), type": 'R3DSlow'},
-    ],
-)
-def test_no_code_of_an_encoder_enters_the_config(backbone: dict):
-    with pytest.raises(ValueError, match='description of the encoder'):
-        _as_arguments(backbone)
 
 
 def test_random_weights_are_a_start_and_one_process_trains_several(root: Path, tmp_path: Path):

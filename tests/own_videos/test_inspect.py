@@ -64,18 +64,16 @@ def test_nothing_usable_is_an_error(tmp_path: Path):
         inspect([tmp_path], 1)
 
 
-def test_what_a_list_cannot_hold_and_what_is_no_file_is_left_out(tmp_path: Path):
-    bad = {'b\nc.mp4', ' d.mp4', '\ufeffe.mp4', 'x\udcff.mp4', 'lost.mp4', 'pipe.mp4'}
-    for i, name in enumerate(['b\nc.mp4', ' d.mp4', '\ufeffe.mp4', 'x.mp4', 'g 1.mp4']):
+def test_what_a_list_cannot_hold_is_left_out(tmp_path: Path):
+    bad = {'b\nc.mp4', ' d.mp4', 'x\udcff.mp4'}
+    for i, name in enumerate(['b\nc.mp4', ' d.mp4', 'x.mp4', 'g 1.mp4']):
         encode(tmp_path / name, num_frames=20 + i)
     (tmp_path / 'x.mp4').rename(os.fsdecode(bytes(tmp_path) + b'/x\xff.mp4'))
-    (tmp_path / 'lost.mp4').symlink_to(tmp_path / 'missing')
-    os.mkfifo(tmp_path / 'pipe.mp4')
     found = inspect([tmp_path], 1)
     assert [video.name for video in found.videos] == ['g 1.mp4'] and set(found.unreadable) == bad
     found.write(tmp_path / 'videos.tsv')
     lines = (tmp_path / 'videos.tsv').read_text(encoding='utf-8').splitlines()
-    assert len(lines) == 8 and all(line.count('\t') == 5 for line in lines)
+    assert len(lines) == 5 and all(line.count('\t') == 5 for line in lines)
 
 
 FIGHTS, CALM = ([f'{name}/{i}.mp4' for i in range(5)] for name in ('fight', 'calm'))

@@ -5,23 +5,19 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from matplotlib.figure import Figure
-from mmaction.evaluation import ConfusionMatrix
 from mmengine.utils import digit_version
-from rich.console import Console
 
 import cvrl_cli
 import cvrl_mm
 from cvrl_mm.convert.export import run_graph
 from cvrl_mm.convert.files import save_weights
-from cvrl_mm.own_videos.predict import Prediction, is_classifier, predict
-from cvrl_mm.own_videos.results import plain, write_report
+from cvrl_mm.own_videos.predict import is_classifier, plain, predict
 from tests.http_server import serve
 from tests.own_videos.folder import BACKBONE, CHANNELS, small_encoder
 from tests.script import run_script
@@ -120,11 +116,6 @@ def test_the_command_prints_lines_json_and_csv(tmp_path: Path, videos: Path, cap
     assert len([*(path.parent / 'predictions').iterdir()]) == 3
     cvrl_cli.main(['predict', folder, str(videos / 'long.mp4'), '--every', '0.4'])
     assert len([*(path.parent / 'predictions').iterdir()]) == 4  # other windows, another picture
-    shutil.rmtree(path.parent / 'predictions')
-    (path.parent / 'predictions').touch()
-    cvrl_cli.main(['predict', folder, str(videos), '--every', '0.5'])
-    out, notes = capsys.readouterr()
-    assert notes.count('cannot be drawn') == 3 and out.count('s: ') > 3  # all videos are classified
     with pytest.raises(SystemExit, match='None'):
         cvrl_cli.main(['predict', folder, str(videos / 'text.mp4')])
 
@@ -139,15 +130,6 @@ def test_a_reader_that_stops_is_no_error(tmp_path: Path, videos: Path, options: 
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, '')
-
-
-def test_a_confusion_matrix_of_many_classes_has_no_values(tmp_path: Path):
-    for number in (30, 31):
-        found = [Prediction('x.mp4', torch.eye(number)[:1])]
-        with patch.object(ConfusionMatrix, 'plot', wraps=ConfusionMatrix.plot) as plot:
-            names = [str(i) for i in range(number)]
-            write_report(tmp_path, '', tmp_path, names, found, [0], Console(quiet=True))
-        assert plot.call_args.kwargs['include_values'] is (number == 30)
 
 
 @pytest.mark.parametrize(

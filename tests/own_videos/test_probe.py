@@ -1,12 +1,10 @@
 import re
 import shutil
 from pathlib import Path
-from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
 import torch
-from mmengine.logging import print_log
 
 import cvrl_cli
 from cvrl_mm.evaluation.labelled import read_labelled
@@ -113,7 +111,7 @@ def test_groups_are_kept_apart(out: Path, tmp_path: Path):
     names = {name: f'p{i // 2}_{name.replace("/", "_")}' for i, name in enumerate(NAMES)}
     labels.write_text(''.join(f'{names[n]} {i // 2 % 2}\n' for i, n in enumerate(NAMES)))
     feats = torch.eye(8).repeat_interleave(2, 0) + 0.01 * torch.eye(16)[:, :8]
-    arrays = dict(names=[*names.values()], feats=feats, feats_untrained=feats, bytes=[0] * 16)
+    arrays = dict(names=[*names.values()], feats=feats, feats_untrained=feats)
     folder = shutil.copytree(trained.folder, tmp_path / 'copy')
     np.savez(folder / FEATURES, **arrays)
     nearest = [probe(folder, labels, groups=g)[0][AFTER][-1] for g in (None, 'p([0-9]+)')]
@@ -182,56 +180,14 @@ def test_a_folder_is_read(tmp_path: Path):
     assert Path(trained.path(0)).is_file() and trained.class_of(1) == classes[1]
 
 
-def test_videos_that_have_changed_or_are_gone_are_named(tmp_path: Path, monkeypatch):
-    out = write_folder(tmp_path, ['a.mp4', 'b.mp4'], [], held_out=0)
-    said = create_autospec(print_log)
-    monkeypatch.setattr('cvrl_mm.own_videos.folder.print_log', said)
-    Trained.read(out)
-    assert not said.called
-    shutil.copy(tmp_path / 'videos/a.mp4', tmp_path / 'videos/b.mp4')
-    Trained.read(out)
-    assert 'b.mp4' in said.call_args.args[0]
-    (tmp_path / 'videos/a.mp4').unlink()
-    Trained.read(out)
-    assert '1 of the 2 videos are gone' in said.call_args.args[0]
-
-
 def test_no_folder_of_a_finished_training(tmp_path: Path):
     out = write_folder(tmp_path, ['a/0.mp4', 'b/1.mp4'], ['a', 'b'], held_out=0)
     for folder in (tmp_path / 'missing', tmp_path, out / 'lists'):
         with pytest.raises(FileNotFoundError, match=str(folder)):
             Trained.read(folder)
-    for classes in (b'', b'a\n', b'a\xff\nb\n'):
-        (out / 'lists/classes.txt').write_bytes(classes)
-        with pytest.raises(ValueError, match=r'lists/classes\.txt'):
-            Trained.read(out)
     (out / FEATURES).unlink()
     with pytest.raises(FileNotFoundError, match=FEATURES):
         Trained.read(out)
-
-
-FEATS = np.ones((2, 3), np.float32)
-WHOLE = dict(names=['a.mp4', 'b.mp4'], feats=FEATS, feats_untrained=FEATS, bytes=[0, 0])
-
-
-@pytest.mark.parametrize(
-    'content',
-    [
-        b'junk',
-        'cut',
-        {k: v for k, v in WHOLE.items() if k != 'names'},
-        dict(WHOLE, names=np.array(['a', 'b'], object)),
-        dict(WHOLE, names=['a', 'a']),
-        dict(WHOLE, feats=FEATS[:, 0]),
-        dict(WHOLE, feats_untrained=FEATS * np.nan),
-    ],
-)
-def test_damaged_features_are_named(tmp_path: Path, content: dict | bytes | str):
-    out = write_folder(tmp_path, ['a.mp4', 'b.mp4'], [], held_out=0)
-    path = out / FEATURES
-    if isinstance(content, dict):
-        np.savez(path, **content)
-    else:
-        path.write_bytes(path.read_bytes()[:300] if content == 'cut' else content)
-    with pytest.raises(ValueError, match=r'features\.npz is damaged'):
+    (out / FEATURES).write_bytes(b'junk')
+    with pytest.raises(ValueError, match=FEATURES):
         Trained.read(out)

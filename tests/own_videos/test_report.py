@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.evaluation.features import FeatureStore
-from cvrl_mm.own_videos.folder import NUM_CLIPS, Lists
+from cvrl_mm.own_videos.folder import NUM_CLIPS, Lists, encode_videos
 from cvrl_mm.own_videos.report import (
     BELOW_CHANCE,
     UNCLEAR,
     Measure,
     accuracies,
     caution,
-    encode,
     measure,
     rank_me,
     verdict,
@@ -21,44 +19,20 @@ from tests import videos
 from tests.own_videos.folder import small_encoder
 
 
-def lists(root: Path, names: list[str], held_out: int = 0) -> Lists:
-    return Lists(root, names, {}, [], set(names[held_out:]))
-
-
 def test_two_encoders_get_the_same_clips(tmp_path: Path):
     for name in ('a.mp4', 'b.mp4'):
         videos.encode(tmp_path / name, num_frames=20 + len(name))
     (tmp_path / 'broken.mp4').write_bytes(b'no video')
     encoders = dict(one=small_encoder(0), same=small_encoder(0), other=small_encoder(1))
-    names, store = ['a.mp4', 'broken.mp4', 'b.mp4'], FeatureStore(tmp_path / 'store', {})
-    feats, read, failed = encode(encoders, lists(tmp_path, names), store, 0)
-    assert read == ['a.mp4', 'b.mp4'] and list(failed) == ['broken.mp4']
+    paths = [str(tmp_path / name) for name in ('a.mp4', 'broken.mp4', 'b.mp4')]
+    feats, found = encode_videos(encoders, paths)
+    assert found.indices.tolist() == [0, 2] and list(found.errors) == [1]
     assert torch.equal(feats['one'], feats['same'])
     assert not torch.allclose(feats['one'], feats['other'])
     clips = encoders['one'].transform(tmp_path / 'b.mp4', NUM_CLIPS)
     torch.testing.assert_close(feats['one'][1], encoders['one'].features(clips).mean(0))
-
-
-@pytest.mark.parametrize(
-    ('held_out', 'broken', 'is_error'),
-    [(2, 1, False), (2, 2, True), (0, 3, False), (0, 4, True)],
-)
-def test_a_report_needs_most_of_the_videos(
-    held_out: int, broken: int, is_error: bool, tmp_path: Path
-):
-    names = [f'{i}.mp4' for i in range(7)]
-    for i, name in enumerate(names):
-        videos.encode(tmp_path / name, num_frames=4)
-        if i < broken:
-            (tmp_path / name).write_bytes(b'no video')
-    store = FeatureStore(tmp_path / 'store', {})
-    given = dict(one=small_encoder()), lists(tmp_path, names, held_out), store, 0
-    if is_error:
-        with pytest.raises(ValueError, match=rf'{broken} of 7 videos .* 0\.mp4'):
-            encode(*given)
-        assert not store.folder.exists()  # the videos may be available later
-    else:
-        assert len(encode(*given)[1]) == 7 - broken
+    with pytest.raises(ValueError, match=r'broken\.mp4'):
+        encode_videos(encoders, paths[1:2])
 
 
 def test_rank_me_counts_directions():
