@@ -22,6 +22,7 @@ RECALLS = (1, 5, 10)
 MIN_VIDEOS, MIN_TO_WARN = 3, 20  # fewer videos do not show a collapse
 MIN_STD = 0.1  # of the embedding; 1 if it is spread evenly
 MIN_RANK_SHARE = 0.02  # of the possible directions
+TIMES_CHANCE = 5  # an embedding that finds more of the other clips has not collapsed
 
 
 @HOOKS.register_module()
@@ -39,8 +40,9 @@ class KNNMonitorHook(Hook):
     the list. They are omitted if there are fewer than two such classes.
 
     A warning says that the embedding collapses, if two measurements in a row after the warm-up of
-    the learning rate show it: just after the warm-up, the embedding of a normal training can be as
-    narrow for a while. Fewer than 20 videos do not show a collapse.
+    the learning rate show it: it is narrow, and does not find the other clip of a video. At the
+    start of a normal training it can be as narrow for a while. Fewer than 20 videos do not show a
+    collapse.
 
     Videos that cannot be read are left out of all measures, with one warning. There is no
     measurement with fewer than three readable videos.
@@ -158,7 +160,8 @@ class KNNMonitorHook(Hook):
         if self.warned or (math.isfinite(std) and (few or is_warming_up(runner))):
             return
         is_wide = std >= MIN_STD and rank >= max(2, MIN_RANK_SHARE * directions)  # not if NaN
-        self.narrow = 0 if is_wide else self.narrow + 1
+        finds_pairs = clip_retrieval(z[:, 1], z[:, 0]) > TIMES_CHANCE / len(z)
+        self.narrow = 0 if is_wide or finds_pairs else self.narrow + 1
         if self.narrow > 1 or not math.isfinite(std):
             self.warned = True
             problem = 'collapses' if math.isfinite(std) else 'is not finite'

@@ -126,9 +126,14 @@ def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypat
         run.param_schedulers[0].step()
     hook.after_train_epoch(run)
     with monkeypatch.context() as patched:  # the embedding widens again
-        wide = given(torch.randn(32, 2, 8), torch.full((32,), -1))
+        none = torch.full((32,), -1)
+        wide = given(torch.randn(32, 2, 8), none)
         patched.setattr(hook, 'represent', lambda model: wide)
         hook.after_train_epoch(run)
+        narrow = given(1 + 0.01 * torch.randn(32, 1, 8).expand(32, 2, 8), none)  # pairs are found
+        patched.setattr(hook, 'represent', lambda model: narrow)
+        for _ in range(2):
+            hook.after_train_epoch(run)
     hook.after_train_epoch(run)
     assert not warnings
     hook.after_train_epoch(run)
