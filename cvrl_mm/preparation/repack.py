@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -220,8 +220,8 @@ def repack(
 
     Raises:
         ValueError: There are no videos, a video is outside of ``root``, two videos have the same
-            new name, the target is in ``root``, or it contains other files, a list of the same name
-            with other lines, or was started with another ``root`` or other settings.
+            new name, the target is in ``root``, contains other files, or was started with another
+            ``root`` or other settings.
         OSError: The disk is full, or a file cannot be written.
     """
     if source.is_dir():
@@ -230,71 +230,74 @@ def repack(
     else:
         root = root or source.parent
         entries = [parse_line(line) for line in read_lines(str(source))]
-        _check_list(target / source.name, entries)
     videos = list(dict.fromkeys(os.path.normpath(path) for path, _ in entries))
     _check(root, videos, target)
     claim_folder(target, SETTINGS, dict(asdict(settings), root=str(root.resolve())))
-    earlier = _read_failures(target)
-    share = videos[rank::size]
-    made_from = read_journals(target / FINISHED)
-
-    stamps = {video: file_stamp(root / video) for video in share}  # before they are read
+    stamps = {video: file_stamp(root / video) for video in videos[rank::size]}  # before reading
+    made = read_journals(target / FINISHED)
     todo = [
         video
         for video, stamp in stamps.items()
-        if video in earlier or not is_current(target / new_name(video), stamp, made_from.get(video))
+        if not is_current(target / new_name(video), stamp, made.get(video))
     ]
-    num_skipped = len(share) - len(todo)
-    on_progress(num_skipped, len(share))
-    failures = {}
     with tempfile.TemporaryDirectory(prefix='.unfinished-', dir=target) as scratch:
-        work = partial(
-            _repack_one, root=root, target=target, scratch=Path(scratch), settings=settings
-        )
-        # After an interrupt, close() ends the processes before their folder is removed
-        results = find_faults(todo, num_workers, timeout_seconds, work)
-        with closing(results), journal(target / FINISHED) as note:
-            for done, (place, outcome) in enumerate(results, num_skipped + 1):
-                if isinstance(outcome, OSError):  # the disk of the target is full
-                    raise outcome
-                video = todo[place]
-                if outcome is None:
-                    note(video, stamps[video])
-                else:
-                    failures[video] = outcome
-                on_progress(done, len(share))
+        work = partial(_repack_one, root, target, Path(scratch), settings)
+        # After an interrupt, closing() ends the processes before their folder is removed
+        with closing(find_faults(todo, num_workers, timeout_seconds, work)) as outcomes:
+            failures = _failures(outcomes, todo, stamps, target, on_progress)
     if size > 1:
         return None
-    noted = {v: why for v, why in earlier.items() if v not in videos} | failures
-    with replacing(target / FAILURES) as part:
-        lines = ''.join(f'{video}\t{why}\n' for video, why in noted.items())
-        part.write_text(lines, 'utf-8', 'surrogateescape')
+    names = _copy_failed(videos, root, target, failures)
+    _write(target / FAILURES, (f'{video}\t{why}' for video, why in failures.items()))
+    if not source.is_dir():
+        new = ((names[os.path.normpath(path)], label) for path, label in entries)
+        lines = (name if label == -1 else f'{name} {label}' for name, label in new if name)
+        _write(target / source.name, lines)
+    return RepackReport(root, names, failures, len(stamps) - len(todo))
+
+
+def _failures(
+    outcomes: Iterable[tuple[int, str | OSError | None]],
+    todo: list[str],
+    stamps: dict[str, str],
+    target: Path,
+    on_progress: Callable[[int, int], None],
+) -> dict[str, str]:
+    """Note which videos are repacked; return the reasons by video for the others."""
+    failures = {}
+    on_progress(len(stamps) - len(todo), len(stamps))
+    with journal(target / FINISHED) as note:
+        for done, (place, outcome) in enumerate(outcomes, len(stamps) - len(todo) + 1):
+            if isinstance(outcome, OSError):  # the disk of the target is full
+                raise outcome
+            if outcome is None:
+                note(todo[place], stamps[todo[place]])
+            else:
+                failures[todo[place]] = outcome
+            on_progress(done, len(stamps))
+    return failures
+
+
+def _copy_failed(
+    videos: list[str], root: Path, target: Path, failures: Iterable[str]
+) -> dict[str, str | None]:
+    """Copy the videos that cannot be repacked; return the new name of each video, if any."""
     names: dict[str, str | None] = {video: new_name(video) for video in videos}
     for video in failures:
         names[video] = video if _copy(root / video, target / video) else None
         if names[video] not in (None, new_name(video)):  # of an earlier state of this video
             (target / new_name(video)).unlink(missing_ok=True)
-    if not source.is_dir():
-        with replacing(target / source.name) as part, part.open('w', encoding='utf-8') as file:
-            for path, label in entries:
-                if name := names[os.path.normpath(path)]:
-                    file.write(f'{name}\n' if label == -1 else f'{name} {label}\n')
-    return RepackReport(root, names, failures, num_skipped)
+    return names
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with replacing(path) as part:
+        part.write_text(''.join(f'{line}\n' for line in lines), 'utf-8', 'surrogateescape')
 
 
 def new_name(video: str) -> str:
     """Return the name of the repacked file; ``.mp4`` is appended to any other suffix."""
     return video if video.endswith('.mp4') else f'{video}.mp4'
-
-
-def _check_list(written: Path, entries: list[tuple[str, int]]) -> None:
-    """Refuse to replace a list that an earlier run has written from other lines."""
-    old = {parse_line(line) for line in read_lines(str(written))} if written.is_file() else set()
-    for path, label in entries:
-        video = os.path.normpath(path)
-        old -= {(video, label), (new_name(video), label)}
-    if old:
-        raise ValueError(f'{written} has lines of another list; rename one of them.')
 
 
 def _check(root: Path, videos: list[str], target: Path) -> None:
@@ -311,16 +314,8 @@ def _check(root: Path, videos: list[str], target: Path) -> None:
             raise ValueError(f'{printable(name)} is the new name of another video; rename one.')
 
 
-def _read_failures(target: Path) -> dict[str, str]:
-    """Read the failures of an earlier run, as reasons by video."""
-    path = target / FAILURES
-    text = path.read_text('utf-8', 'surrogateescape') if path.is_file() else ''
-    lines = (line.partition('\t') for line in text.split('\n') if line)
-    return {video: reason for video, _, reason in lines}
-
-
 def _repack_one(
-    video: str, root: Path, target: Path, scratch: Path, settings: RepackSettings
+    root: Path, target: Path, scratch: Path, settings: RepackSettings, video: str
 ) -> str | OSError | None:
     """Repack a video; return the reason of its failure, or an error that must end the run."""
     unfinished, finished = scratch / f'{os.getpid()}.mp4', target / new_name(video)

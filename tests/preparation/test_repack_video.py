@@ -173,5 +173,5 @@ def test_refuses_settings_out_of_range(wrong: dict):
 def test_a_full_disk_is_not_a_failure_of_the_video(tmp_path: Path):
     encode(tmp_path / 'a.mp4')
     (tmp_path / f'{os.getpid()}.mp4').symlink_to('/dev/full')  # the unfinished video
-    found = _repack_one('a.mp4', tmp_path, tmp_path / 'new', tmp_path, SMALL)
+    found = _repack_one(tmp_path, tmp_path / 'new', tmp_path, SMALL, 'a.mp4')
     assert isinstance(found, OSError) and found.errno == errno.ENOSPC and found.filename
