@@ -24,7 +24,7 @@ from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..io import one_line, printable
+from ..io import one_line, printable, type_name
 from ..models import R3DSlow
 from ..models.weights import CheckpointMisfitError, check_fit, is_counter
 
@@ -297,11 +297,12 @@ def architecture_of(backbone: Mapping[str, Any]) -> dict[str, Any]:
     is_config = isinstance(backbone, Mapping) and isinstance(backbone.get('type'), str)
     if not is_config or not all(isinstance(key, str) for key in backbone):
         raise ValueError(f'The description of the backbone is malformed: {short(backbone)}.')
-    return {
+    kept = {
         k: v
         for k, v in backbone.items()
         if not k.startswith(NOT_ARCHITECTURE) and k != '_scope_' and v is not None
     }
+    return kept | dict(type=type_name(backbone))  # of a pure-Python config, the path of a class
 
 
 def build_backbone(
@@ -321,7 +322,7 @@ def build_backbone(
         ValueError: The type of the backbone is unknown, or the weights do not fit.
     """
     init_default_scope('mmaction')
-    if backbone['type'].removeprefix('mmaction.') not in BACKBONES:
+    if type_name(backbone) not in BACKBONES:
         raise ValueError(f'{name}: {short(backbone["type"])} is none of {", ".join(BACKBONES)}.')
     most_calls = CALLS_PER_TENSOR * (len(checkpoint['state_dict']) + 10)
     try:

@@ -121,6 +121,8 @@ def check_what_trains_and_where_it_starts(path: Path, cfg: Config) -> None:
     assert head.l2_normalize == linear
     assert head.dropout_ratio == (0 if linear else 0.5)
     assert cfg.optim_wrapper.optimizer.weight_decay == (0 if linear else 1e-4)
+    # with it, mmengine warns of each frozen parameter
+    assert bool(cfg.optim_wrapper.paramwise_cfg) != linear
     assert (cfg.sync_bn == 'torch') != linear
     init_cfg = backbone.init_cfg
     from_scratch = path.stem.startswith('supervised') or path.stem.endswith('random')

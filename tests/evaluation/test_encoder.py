@@ -106,6 +106,12 @@ def test_a_config_tells_network_and_input_but_not_weights(tmp_path, net):
     assert encoder.backbone.padding == 'tf_same' and (encoder.mean == 255).all()
 
 
+def test_a_checkpoint_of_a_pure_python_config_is_loaded(tmp_path, net):
+    text = "model = dict(backbone=dict(type='cvrl_mm.models.R3DSlow', depth=18, width=0.125))"
+    encoder = load_encoder(save(tmp_path / 'epoch_1.pth', net, cfg=text))
+    assert equal_weights(encoder, net) and encoder.meta['backbone']['type'] == 'R3DSlow'
+
+
 def test_a_backbone_of_mmaction2_is_saved_and_loaded(tmp_path):
     config = Config(
         dict(
