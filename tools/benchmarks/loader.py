@@ -3,8 +3,9 @@
 Example:
     python tools/benchmarks/loader.py videos/*.mp4 --rounds 20
 
-All variants decode the same frames: MMAction2's transforms for decord, the reader of this package,
-and its pre-training pipeline on original and on repacked videos (tools/data/repack.py). Every round
+All variants take the same frames: MMAction2's transforms for decord, the reader of this package,
+and its pre-training pipeline on original videos, on repacked ones (tools/data/repack.py) and on
+stored frames (datasets/frame_store.py). Every round
 runs all variants on all videos in random order, and ratios are computed within a round. Times are
 processor time of all threads of the process, which is bound to one core, to reduce the effect of
 other processes. This benchmark needs decord.
@@ -15,14 +16,13 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import cv2
 import numpy as np
 import torch
 from mmaction.registry import TRANSFORMS
-from mmcv.transforms import BaseTransform
 from mmengine.config import Config
 from rich.console import Console
 from rich.table import Table
@@ -30,17 +30,24 @@ from rich.table import Table
 import cvrl_mm
 from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
 from cvrl_mm.cli import plain_errors, print_warnings_only
+from cvrl_mm.datasets.frame_store import FrameStore, open_store
 from cvrl_mm.io import progress
 from cvrl_mm.preparation.repack import RepackSettings, repack_video
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
 BASE = "MMAction2's decoding alone"
-Variants = dict[str, tuple[Sequence[BaseTransform], Sequence[str]]]  # pipelines and their videos
+Pipeline = Sequence[Callable[[dict], dict]]
+Variants = dict[str, tuple[Pipeline, Sequence[str]]]  # pipelines and their videos
 
 
-def build_variants(videos: Sequence[str], repacked: Sequence[str]) -> Variants:
+def build_variants(
+    config: Config, videos: Sequence[str], repacked: Sequence[str], store: FrameStore
+) -> Variants:
     """Build the pipelines to compare; all begin with the same sampler."""
-    config = Config.fromfile(CONFIG)
+
+    def find(results: dict) -> dict:
+        return {**results, 'video_reader': store.get(results['filename'])}
+
     pipeline = [TRANSFORMS.build(cfg) for cfg in config.train_pipeline]
     opening, sample, decode, augment, *closing = pipeline
     init, decord = (TRANSFORMS.build(dict(type=name)) for name in ('DecordInit', 'DecordDecode'))
@@ -53,10 +60,11 @@ def build_variants(videos: Sequence[str], repacked: Sequence[str]) -> Variants:
         'without colour and blur': (plain, videos),
         'decoding alone, repacked videos': ([opening, sample, decode], repacked),
         'whole pipeline, repacked videos': (pipeline, repacked),
+        'whole pipeline, stored frames': ([find, *pipeline], videos),
     }
 
 
-def load_ms(pipeline: Sequence[BaseTransform], video: str, seed: int) -> float:
+def load_ms(pipeline: Pipeline, video: str, seed: int) -> float:
     """Load one sample and return the processor time that it took, in ms."""
     np.random.seed(seed)  # the sampler draws first: all variants get the same frames
     random.seed(seed)
@@ -101,6 +109,7 @@ def main() -> None:
     )
     parser.add_argument('videos', nargs='+', help='encoded videos')
     parser.add_argument('--rounds', type=int, default=20, help='samples per video (%(default)s)')
+    parser.add_argument('--config', default=CONFIG, help='a config with train_pipeline')
     args = parser.parse_args()
     print_warnings_only()
     cv2.setNumThreads(1)
@@ -111,7 +120,9 @@ def main() -> None:
         repacked = [f'{folder}/{i}.mp4' for i in range(len(args.videos))]
         for video, target in zip(args.videos, repacked, strict=True):
             repack_video(Path(video), Path(target), RepackSettings())
-        times = measure(build_variants(args.videos, repacked), args.rounds)
+        store = open_store(args.videos, f'{folder}/frames')
+        config = Config.fromfile(args.config)
+        times = measure(build_variants(config, args.videos, repacked, store), args.rounds)
     Console().print(result_table(f'{len(repacked)} videos, {args.rounds} rounds', times))
 
 

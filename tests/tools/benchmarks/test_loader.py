@@ -22,5 +22,5 @@ def test_all_variants_are_timed_on_the_same_frames(tmp_path: Path, monkeypatch, 
     run_script(monkeypatch, 'benchmarks/loader.py', video, '--rounds', 1)
     rows = [line.split('│')[1:-1] for line in ''.join(capfd.readouterr()).splitlines()]
     times = {row[0].strip(): float(row[1]) for row in rows if len(row) == 3}
-    assert len(times) == 6 and min(times.values()) > 0
-    assert len(seen) == 2 * 6 and len(set(seen)) == 2  # of two rounds
+    assert len(times) == 7 and min(times.values()) > 0
+    assert len(seen) == 2 * 7 and len(set(seen)) == 2  # of two rounds
