@@ -1,8 +1,8 @@
-"""Several ranks on CPUs: gloo, data parallelism and synchronised batch normalisation.
+"""Several ranks on CPUs, by gloo and data parallelism.
 
-Importing this module lets mmengine 0.10 and torch train several ranks without a GPU: mmengine
-selects a CUDA device when it starts a rank and when it wraps the model, and torch has no kernels of
-SyncBatchNorm for CPU tensors. It does nothing if there is an accelerator.
+Importing this module lets mmengine 0.10 train several ranks without a GPU: it selects a CUDA device
+when it starts a rank and when it wraps the model, and torch refuses SyncBatchNorm on CPUs when DDP
+starts. It does nothing if there is an accelerator.
 """
 
 import os
@@ -11,13 +11,10 @@ import time
 from pathlib import Path
 
 import mmengine.dist.utils as dist_utils
-import torch
 import torch.distributed as dist
 from mmengine.device import get_device
 from mmengine.model import MMDistributedDataParallel
-from torch import Tensor, nn
-
-LIBRARIES: list[torch.library.Library] = []  # their kernels exist as long as they do
+from torch import nn
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -52,85 +49,6 @@ def run_ranks_on_cpu() -> None:
     dist_utils._init_dist_pytorch = init_gloo
     MMDistributedDataParallel.__init__ = init_on_cpu
     MMDistributedDataParallel._passing_sync_batchnorm_handle = lambda self, module: None
-    LIBRARIES.append(provide_kernels())
-
-
-def _statistics(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    x = _rows(x)
-    return x.mean(1), torch.rsqrt(x.var(1, correction=0) + eps)
-
-
-def _gather(
-    x: Tensor,
-    means: Tensor,
-    invstds: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    momentum: float,
-    eps: float,
-    counts: Tensor,
-) -> tuple[Tensor, Tensor]:
-    total, weights = counts.sum(), (counts / counts.sum())[:, None]
-    mean = (weights * means).sum(0)
-    var = (weights * (invstds**-2 - eps + (means - mean).square())).sum(0)
-    if running_mean is not None:
-        running_mean.lerp_(mean.to(running_mean), momentum)
-        running_var.lerp_((var * total / (total - 1)).to(running_var), momentum)
-    return mean, torch.rsqrt(var + eps)
-
-
-def _normalise(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, invstd: Tensor, eps: float
-) -> Tensor:
-    y = (_rows(x) - mean[:, None]) * invstd[:, None]
-    y = y if weight is None else y * weight[:, None] + bias[:, None]
-    return _unrows(y, x)
-
-
-def _reduce(
-    dy: Tensor, x: Tensor, mean: Tensor, invstd: Tensor, weight: Tensor | None, *needed: bool
-) -> tuple[Tensor, ...]:
-    dy, centred = _rows(dy), _rows(x) - mean[:, None]
-    sums = dy.sum(1), (dy * centred).sum(1)
-    return *sums, sums[1] * invstd, sums[0].clone()
-
-
-def _input_grad(
-    dy: Tensor,
-    x: Tensor,
-    mean: Tensor,
-    invstd: Tensor,
-    weight: Tensor | None,
-    sum_dy: Tensor,
-    sum_dy_xmu: Tensor,
-    counts: Tensor,
-) -> Tensor:
-    scale = invstd if weight is None else invstd * weight
-    centred = _rows(x) - mean[:, None]
-    mean_dy, mean_dy_xmu = (s[:, None] / counts.sum() for s in (sum_dy, sum_dy_xmu))
-    grad = _rows(dy) - mean_dy - centred * (invstd**2)[:, None] * mean_dy_xmu
-    return _unrows(grad * scale[:, None], x)
-
-
-def _rows(x: Tensor) -> Tensor:
-    """Return the values of each channel, (C, M), at least in float32."""
-    return x.transpose(0, 1).flatten(1).to(torch.promote_types(x.dtype, torch.float32))
-
-
-def _unrows(rows: Tensor, x: Tensor) -> Tensor:
-    shaped = rows.unflatten(1, (len(x), *x.shape[2:])).transpose(0, 1)
-    return torch.empty_like(x).copy_(shaped)
-
-
-def provide_kernels() -> torch.library.Library:
-    """Give the kernels of SyncBatchNorm, which only GPUs have, to the CPU."""
-    library = torch.library.Library('aten', 'IMPL', 'CPU')
-    library.impl('batch_norm_stats', _statistics)
-    library.impl('batch_norm_gather_stats_with_counts', _gather)
-    library.impl('batch_norm_elemt', _normalise)
-    library.impl('batch_norm_backward_reduce', _reduce)
-    library.impl('batch_norm_backward_elemt', _input_grad)
-    return library
 
 
 def _wait_in_a_rank() -> None:

@@ -32,7 +32,15 @@ PREFIX = 'backbone.'
 # Data loaders of a config, in the order in which they are used to find the evaluation clips
 LOADERS = ('test_dataloader', 'val_dataloader', 'train_dataloader')
 # Settings of initialisation and training, which are not part of the architecture
-NOT_ARCHITECTURE = ('init_cfg', 'pretrained', 'frozen_stages', 'norm_eval', 'with_cp', 'recompute')
+NOT_ARCHITECTURE = (
+    'init_cfg',
+    'pretrained',
+    'frozen_stages',
+    'norm_eval',
+    'with_cp',
+    'recompute',
+    'compiled',
+)
 # Backbones for clips whose constructors open no file; MMAction2's OmniResNet loads one
 BACKBONES = (
     *('R3DSlow', 'ResNet3d', 'ResNet3dSlowOnly', 'ResNet3dSlowFast', 'C2D', 'C3D', 'X3D'),

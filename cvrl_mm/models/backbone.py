@@ -15,7 +15,8 @@ from torch.nn.modules.utils import _triple
 from torch.serialization import safe_globals
 
 from ..io import type_name
-from .norm import LARGEST, by_parts, normalised, recomputed
+from .compiled import compiled_on_gpu
+from .norm import keep_narrow, keep_statistics, recomputed, trace_sync_norms
 from .weights import STAND_INS, check_pretrained
 
 # Standard deviation of a standard normal distribution truncated at -2 and 2.
@@ -49,13 +50,19 @@ class R3DSlow(ResNet3dSlowOnly):
             and how: ``dict(layer1='last', layer2=2)``. The results and the running statistics of
             batch norm do not change.
 
-            - ``'last'``: the last convolution of each block and its projection shortcut. They have
-              most of the channels and few operations.
+            - ``'last'``: batch norms, ReLUs and the convolutions that widen their input. These are
+              the last one of each bottleneck block and its projection shortcut, with most of the
+              channels and few operations.
             - A number: everything, in groups of so many blocks; a number above the length of the
               stage selects the whole stage. ``stem=1`` means the first convolution and the max
               pooling.
+
+            Statistics over all ranks are always kept.
         with_cp: Recompute all stages except the stem, one block at a time; replaces
             ``recompute``.
+        compiled: Compile the training pass on a GPU with ``torch.compile``, as one graph, for the
+            shape of the first batch. Batches of other shapes, evaluation, PyTorch before 2.11 and
+            machines without Triton run eagerly. The results are equal up to rounding.
         **kwargs: Further arguments of ``ResNet3dSlowOnly``: ``norm_cfg``, ``norm_eval``,
             ``frozen_stages``, ``out_indices``, ``init_cfg``, …
 
@@ -77,6 +84,7 @@ class R3DSlow(ResNet3dSlowOnly):
         channels_last: bool = False,
         recompute: Mapping[str, int | str] | None = None,
         with_cp: bool = False,
+        compiled: bool = True,
         **kwargs: Any,
     ) -> None:
         self._check(width, padding, kwargs)
@@ -97,6 +105,7 @@ class R3DSlow(ResNet3dSlowOnly):
         self.width = width
         self.padding = padding
         self.channels_last = channels_last
+        self.compiled = compiled
         self.recompute = dict.fromkeys(self.res_layers, 1) if with_cp else dict(recompute or {})
         self._check_recompute()
         if channels_last:
@@ -130,8 +139,14 @@ class R3DSlow(ResNet3dSlowOnly):
             )
         if self.channels_last:
             x = x.contiguous(memory_format=torch.channels_last_3d)
+        trains = self.training and torch.is_grad_enabled()
+        if self.compiled and trains and any(p.requires_grad for p in self.parameters()):
+            return self._encode_compiled(x)
+        return self._encode(x)
+
+    def _encode(self, x: Tensor) -> Tensor | tuple[Tensor, ...]:
         if 'stem' in self.recompute and torch.is_grad_enabled():
-            x = recomputed(self._stem, x, self.conv1)
+            x = recomputed(self._stem, x, self.conv1, keep_statistics)
         else:
             x = self._stem(x)
         outs = []
@@ -143,11 +158,13 @@ class R3DSlow(ResNet3dSlowOnly):
                 outs.append(x)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
+    _encode_compiled = compiled_on_gpu(_encode, oldest='2.11')
+
     def _stem(self, x: Tensor) -> Tensor:
         """Convolve and pool. ReLU is last, on fewer values; it commutes with the maximum."""
         if not self.with_pool1:
             return self.conv1(x)
-        return self.maxpool(self.conv1(x, activate=False), relu=True)
+        return self.maxpool(self.conv1(x, activate=False)).relu_()
 
     def _run(self, stage: str, x: Tensor) -> Tensor:
         """Run the blocks of a stage, with recomputation if ``recompute`` names the stage."""
@@ -155,18 +172,18 @@ class R3DSlow(ResNet3dSlowOnly):
         together = self.recompute.get(stage)
         if together is None or not torch.is_grad_enabled():
             return blocks(x)
-        if isinstance(together, str):  # 'last'
-            for block in blocks:
-                x = _run_block(block, x)
-            return x
-        for start in range(0, len(blocks), together):
-            group = blocks[start : start + together]
-            x = recomputed(group, x, group)
+        size, policy = (
+            (1, keep_narrow) if isinstance(together, str) else (together, keep_statistics)
+        )
+        for start in range(0, len(blocks), size):
+            group = blocks[start : start + size]
+            x = recomputed(group, x, group, policy)
         return x
 
     def train(self, mode: bool = True) -> 'R3DSlow':
         """Set training mode and return this module; MMAction2's method returns None."""
         super().train(mode)
+        trace_sync_norms(self)
         return self
 
     def init_weights(self) -> None:
@@ -219,16 +236,6 @@ class R3DSlow(ResNet3dSlowOnly):
                     "recompute must give 'last' or a number of blocks, at least 1, for stages out "
                     f'of {stages}, and a number for stem; got {stage}={blocks!r}.'
                 )
-
-
-def _run_block(block: Any, x: Tensor) -> Tensor:
-    """Run a residual block without keeping the results of its last convolution and projection."""
-    *first, last = (getattr(block, f'conv{i}') for i in (1, 2, 3) if hasattr(block, f'conv{i}'))
-    out = normalised(last.conv, last.norm, nn.Sequential(*first)(x))
-    if block.downsample is not None:
-        x = normalised(block.downsample.conv, block.downsample.norm, x)
-    out = block.relu(out + x)
-    return block.non_local_block(out) if block.non_local else out
 
 
 def truncated_normal_(weight: Tensor) -> Tensor:
@@ -305,67 +312,57 @@ class SameConv3d(nn.Conv3d):
 
 
 class FrameMaxPool(nn.MaxPool3d):
-    """``MaxPool3d`` with a kernel of one frame, by ``max_pool2d`` on a view of the frames.
+    """``MaxPool3d`` whose compiled backward pass is a gather.
 
-    The values and gradients are equal. The input is not kept for the backward pass, and CUDA has a
-    faster kernel. With ``ceil_mode``, the padding is TensorFlow's ``SAME``: the last window may
-    extend beyond the end of an axis, so that the input is never copied.
+    With ``ceil_mode``, the padding is TensorFlow's ``SAME``: the last window may extend beyond the
+    end of an axis, so that the input is never copied.
     """
 
-    def forward(self, x: Tensor, relu: bool = False) -> Tensor:
-        """Pool (N, C, T, H, W) into (N, C, ceil(T/s), ceil(H/s), ceil(W/s)), and apply ReLU."""
+    def forward(self, x: Tensor) -> Tensor:
+        """Pool (N, C, T, H, W) into (N, C, ceil(T/s), ceil(H/s), ceil(W/s))."""
         kernel, stride = _triple(self.kernel_size), _triple(self.stride)
-        start = [0, *_triple(self.padding)[1:]]
+        start = list(_triple(self.padding))
         if self.ceil_mode:
             start = [front for front, _ in same_padding(x.shape[2:], kernel, stride)]
-        if not (self.training and torch.is_grad_enabled() and x.requires_grad):
-            out = F.max_pool3d(x, kernel, stride, start, ceil_mode=self.ceil_mode)
-            return out.relu_() if relu else out
-        settings = kernel[1:], stride[1:], start[1:], (1, 1), self.ceil_mode
+        if not torch.compiler.is_compiling():
+            return F.max_pool3d(x, kernel, stride, start, ceil_mode=self.ceil_mode)
         x = x[:, :, :: stride[0]]
-        images = _MaxPool.apply(x, settings)
-        return _unfold(images.relu_() if relu else images, x)  # torch copies views to change them
+        return _GatheredMaxPool.apply(x, kernel, (1, *stride[1:]), start, self.ceil_mode)
 
 
-class _MaxPool(Function):
-    """Pool clips, (N, C, T, H, W), as images of :func:`_fold`; keep only where the maxima are."""
+class _GatheredMaxPool(Function):
+    """Pool each frame. A pixel's gradient is the sum of those of the windows with it as maximum.
+
+    Inductor's own backward pass scatters the gradients by atomic additions in float32.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, settings: tuple) -> Tensor:
-        images = _fold(x)
-        pool = torch.ops.aten.max_pool2d_with_indices
-        parts = images.split(max(LARGEST // images[0].numel(), 1))
-        results = zip(*(pool(part, *settings) for part in parts), strict=True)
-        out, where = (x[0] if len(x) == 1 else torch.cat(x) for x in results)
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        kernel: Sequence[int],
+        stride: Sequence[int],
+        start: Sequence[int],
+        ceil_mode: bool,
+    ) -> Tensor:
+        pool = torch.ops.aten.max_pool3d_with_indices
+        out, where = pool(x, kernel, stride, start, (1, 1, 1), ceil_mode)
         ctx.save_for_backward(where)
-        ctx.like, ctx.settings = (x.shape, x.stride()), settings
+        ctx.sizes, ctx.axes = x.shape[2:], list(zip(kernel, stride, start, strict=True))[1:]
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        def grad_of(unread: Tensor, grad: Tensor, where: Tensor) -> Tensor:
-            backward = torch.ops.aten.max_pool2d_with_indices_backward
-            return backward(grad, unread, *ctx.settings, where)
-
-        x = grads[0].new_empty_strided(*ctx.like)  # only its shape and layout matter
-        return _unfold(by_parts(grad_of, _fold(x), grads[0], *ctx.saved_tensors), x), None
-
-
-def _layout(x: Tensor) -> torch.memory_format:
-    is_last = x.is_contiguous(memory_format=torch.channels_last_3d)
-    return torch.channels_last_3d if is_last else torch.contiguous_format
-
-
-def _fold(x: Tensor) -> Tensor:
-    """View clips, (N, C, T, H, W), as images, (N * T, C, H, W) or (N, C * T, H, W)."""
-    is_last = _layout(x) == torch.channels_last_3d
-    return x.transpose(1, 2).flatten(0, 1) if is_last else x.flatten(1, 2)
-
-
-def _unfold(images: Tensor, x: Tensor) -> Tensor:
-    """Undo :func:`_fold` of ``x``."""
-    if len(images) == len(x) and x.shape[2] == 1:
-        return images[:, :, None]  # unflatten gives this axis a stride that hides channels last
-    if _layout(x) == torch.channels_last_3d:
-        return images.unflatten(0, (len(x), -1)).transpose(1, 2)
-    return images.unflatten(1, (x.shape[1], -1))
+        (where,), (grad,) = ctx.saved_tensors, grads
+        device, windows = grad.device, []
+        for size, count, axis in zip(ctx.sizes[1:], grad.shape[3:], ctx.axes, strict=True):
+            kernel, stride, start = axis
+            last = (torch.arange(size, device=device) + start) // stride  # that can hold a pixel
+            # Indices outside wrap around to windows without the pixel; none appears twice
+            before = torch.arange(min(-(-kernel // stride), count), device=device)
+            windows.append((last[:, None] - before) % count)
+        rows, columns = windows[0][:, None, :, None], windows[1][None, :, None, :]
+        pixels = torch.arange(math.prod(ctx.sizes), device=device).view(*ctx.sizes, 1, 1)
+        is_maximum = where[..., rows, columns] == pixels  # (N, C, T, H, W, 2, 2)
+        parts = torch.where(is_maximum, grad[..., rows, columns], 0)
+        return parts.sum((-2, -1)), *[None] * 4

@@ -34,6 +34,10 @@ class InfoNCEHead(BaseModule):
         norm_cfg: Config of the batch norm in the hidden layers.
         init_cfg: Initialisation config of mmengine.
 
+    Attributes:
+        equal_batches: Whether all ranks have batches of one size. They exchange their sizes in
+            each step unless ``ChecksHook``, which knows the loader, sets this to True.
+
     Raises:
         ValueError: An argument is out of range.
     """
@@ -60,7 +64,7 @@ class InfoNCEHead(BaseModule):
                 f'temperature must be positive and finite (the paper: 0.1), got {temperature}.'
             )
         self.temperature = temperature
-        self.equal_batches = False  # over all ranks; set when the loader is known
+        self.equal_batches = False
         norm_cfg = norm_cfg or dict(type='BN1d', momentum=0.003)
         layers, width = [], in_channels
         for _ in range(num_hidden_layers):
@@ -140,28 +144,27 @@ class InfoNCEHead(BaseModule):
                     f'{num_videos}. If the last batch is smaller, set '
                     'train_dataloader.drop_last=True.'
                 )
-            sums = self.score(q, own, k)
+            sim = q @ k.T / self.temperature  # (2n, 2N)
+            metrics = retrieval_metrics(sim.detach()[::2, 1::2], own[::2] // 2)
+            sums = torch.stack([self.score(sim, own), *metrics])
             means = mean_over_ranks(sums, num_videos)
         names = ('accuracy', 'accuracy_top5', 'entropy')
         return dict(loss=means[0], **dict(zip(names, means[1:].detach(), strict=True)))
 
-    def score(self, q: Tensor, own: Tensor, k: Tensor) -> Tensor:
-        """Compute the loss of Eq. 1 and the metrics, summed over the videos of this rank.
+    def score(self, sim: Tensor, own: Tensor) -> Tensor:
+        """Compute the loss of Eq. 1. Override it for another contrastive loss.
 
         Args:
-            q: The clips of its m videos, (2m, D), l2-normalised; the two of a video are adjacent.
-            own: Positions of these clips in ``k``, (2m,).
-            k: The clips of all ranks, (2N, D), l2-normalised.
+            sim: Similarities between the clips of this rank and those of all ranks, divided by the
+                temperature, (2n, 2N); the two clips of a video are adjacent. May be overwritten.
+            own: Column of each row's clip itself, (2n,); that of the video's other clip is
+                ``own ^ 1``.
 
         Returns:
-            Sums of loss, top-1 hits, top-5 hits and entropy, (4,); only the loss has a gradient.
+            The sum over the rows, a scalar.
         """
-        sim = q @ k.T / self.temperature  # (2m, 2N)
-        metrics = retrieval_metrics(sim.detach()[::2, 1::2], own[::2] // 2)  # (m, N)
         sim.scatter_(1, own[:, None], float('-inf'))  # a clip and itself
-        positive = own ^ 1  # the other clip of the same video
-        loss = F.cross_entropy(sim, positive, reduction='sum')
-        return torch.stack([loss, *metrics])
+        return F.cross_entropy(sim, own ^ 1, reduction='sum')
 
     def predict(
         self,

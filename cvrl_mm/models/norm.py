@@ -1,157 +1,120 @@
-"""Batch norm over all ranks, in passes that are repeated or that see a part of the batch only."""
+"""Batch norm over all ranks, and in passes that are repeated or that see a part of the batch."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from mmengine.dist import get_world_size
+import torch.distributed._functional_collectives as funcol
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils.checkpoint import checkpoint
-
-LARGEST = 2**31 - 1  # elements that CUDA kernels index with 32 bits
-
-
-def by_parts(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """Apply a function to parts of tensors that 32 bits can index.
-
-    Args:
-        function: Treats each sample by itself and returns a tensor in the shape of the first one.
-        tensors: Tensors with the same number of samples, (N, …), the largest one first.
-
-    Returns:
-        The results for all samples, in the memory layout of the first tensor.
-    """
-    parts = [*zip(*(x.split(_samples(tensors[0])) for x in tensors), strict=True)]
-    if len(parts) == 1:
-        return function(*parts[0])
-    out = torch.empty_like(tensors[0])
-    for target, part in zip(out.split(_samples(out)), parts, strict=True):
-        target.copy_(function(*part))
-    return out
-
-
-def _samples(x: Tensor) -> int:
-    """Return how many samples of ``x`` 32 bits can index."""
-    return max(LARGEST // max(x[:1].numel(), 1), 1)
-
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 # -- synchronisation -------------------------------------------------------------------------
 
 
-class _SyncNorm(Function):
-    """Normalise (N, C, …) by the mean and variance over all ranks.
+class TracedSyncBatchNorm(nn.SyncBatchNorm):
+    """``SyncBatchNorm`` that ``torch.compile`` can trace and that also runs on a CPU.
 
-    The kernels and the exchange are those of torch's function, with two differences. The host does
-    not wait for the device to find ranks with an empty batch (pytorch/pytorch#78656); each rank
-    has one in training. Tensors of 2**31 elements and more are split, because the fast kernels for
-    channels last index with 32 bits.
+    Statistics are computed in float32 at least. There is one collective in the forward pass and
+    one in the backward pass, with the same content as those of ``SyncBatchNorm``, so that some
+    ranks may run compiled and others eagerly. Ranks may have batches of different sizes. Eagerly
+    on a GPU, this is ``SyncBatchNorm``.
     """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise (N, C, …); in training, by the mean and variance over all ranks."""
+        is_eager = x.is_cuda and not torch.compiler.is_compiling()
+        if is_eager or not (self.training and dist.is_initialized()):
+            return super().forward(x)
+        group: Any = self.process_group or dist.group.WORLD
+        mean, invstd, total = _statistics(x.detach(), self.eps, group)
+        if self.track_running_stats:
+            self._update(mean, (invstd**-2 - self.eps) * (total / (total - 1)))
+        return _Normalise.apply(x, self.weight, self.bias, mean, invstd, total, group)
+
+    @torch.no_grad()
+    def _update(self, mean: Tensor, var: Tensor) -> None:
+        buffers: Any = self
+        buffers.num_batches_tracked.add_(1)
+        share: Any = self.momentum if self.momentum is not None else 1 / buffers.num_batches_tracked
+        for running, value in ((buffers.running_mean, mean), (buffers.running_var, var)):
+            running.lerp_(value.to(running.dtype), share)
+
+
+def trace_sync_norms(network: nn.Module) -> None:
+    """Make every ``SyncBatchNorm`` of a network, as ``sync_bn='torch'`` sets them, a traced one."""
+    for module in network.modules():
+        if type(module) is nn.SyncBatchNorm and module.affine:
+            module.__class__ = TracedSyncBatchNorm
+
+
+def _statistics(x: Tensor, eps: float, group: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean and inverse standard deviation over all ranks, (C,), and the number of values."""
+    var, mean = torch.var_mean(at_least_float32(x), _all_but_channels(x), correction=0)
+    count = mean.new_full((1,), x.numel() // x.shape[1])
+    own = torch.cat([mean, torch.rsqrt(var + eps), count])
+    rows = funcol.all_gather_tensor(own, 0, group).view(-1, len(own))
+    means, invstds, counts = rows.split([len(mean), len(mean), 1], 1)
+    total = counts.sum()
+    shares = counts / total  # (ranks, 1)
+    mean = (shares * means).sum(0)
+    var = (shares * (invstds**-2 - eps + (means - mean).square())).sum(0)
+    return mean, torch.rsqrt(var + eps), total
+
+
+class _Normalise(Function):
+    """Normalise by statistics that depend on the input of all ranks."""
 
     @staticmethod
     def forward(
         ctx: Any,
         x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        running: tuple[Tensor | None, Tensor | None],
-        momentum: float,
-        eps: float,
+        weight: Tensor,
+        bias: Tensor,
+        mean: Tensor,
+        invstd: Tensor,
+        total: Tensor,
         group: Any,
     ) -> Tensor:
-        x = _dense(x)
-        mean, invstd, counts = _synchronise(x, running, momentum, eps, group)
-        ctx.save_for_backward(x, weight, mean, invstd, counts)
+        ctx.save_for_backward(x, weight, mean, invstd, total)
         ctx.group = group
-        return by_parts(lambda x: torch.batch_norm_elemt(x, weight, bias, mean, invstd, eps), x)
+        scale = invstd * weight
+        # Not (x - mean) * scale: the compiler would keep x - mean, in float32, for backward
+        return (at_least_float32(x) * _along(scale, x) + _along(bias - mean * scale, x)).to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        x, weight, mean, invstd, counts = ctx.saved_tensors
-        x, grad = _dense(x), _dense(grads[0])
-        parts = zip(grad.split(_samples(x)), x.split(_samples(x)), strict=True)
-        needed = ctx.needs_input_grad[:3]
-        reduced = [
-            torch.batch_norm_backward_reduce(dy, part, mean, invstd, weight, *needed)
-            for dy, part in parts
-        ]
-        sum_dy, sum_dy_xmu, grad_weight, grad_bias = map(_total, zip(*reduced, strict=True))
-        grad_x = None
-        if needed[0]:
-            sums = torch.cat([sum_dy, sum_dy_xmu])
-            dist.all_reduce(sums, group=ctx.group)
-            known = mean, invstd, weight, *sums.chunk(2), counts
-            backward: Any = torch.batch_norm_backward_elemt
-            grad_x = by_parts(lambda dy, x: backward(dy, x, *known), grad, x)
-        return grad_x, grad_weight, grad_bias, *[None] * 4
+        x, weight, mean, invstd, total = ctx.saved_tensors
+        dy, centred = at_least_float32(grads[0]), at_least_float32(x) - _along(mean, x)
+        dims = _all_but_channels(x)
+        own = torch.cat([dy.sum(dims), (dy * centred).sum(dims)])
+        sum_dy, sum_dy_xmu = (funcol.all_reduce(own, 'sum', ctx.group) / total).chunk(2)
+        dx = dy - _along(sum_dy, x) - centred * _along(sum_dy_xmu * invstd**2, x)
+        grad_bias, grad_weight = own.chunk(2)
+        grad_x = (dx * _along(invstd * weight, x)).to(x.dtype)
+        return grad_x, grad_weight * invstd, grad_bias, *[None] * 4
 
 
-def _dense(x: Tensor) -> Tensor:
-    layouts = {4: torch.channels_last, 5: torch.channels_last_3d}
-    layout = layouts.get(x.ndim, torch.contiguous_format)
-    return x if x.is_contiguous(memory_format=layout) else x.contiguous()
+def at_least_float32(x: Tensor) -> Tensor:
+    """Convert half precision to float32."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _synchronise(
-    x: Tensor,
-    running: tuple[Tensor | None, Tensor | None],
-    momentum: float,
-    eps: float,
-    group: Any,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean and inverse standard deviation over all ranks, and the counts of the ranks."""
-    rows = torch.stack([_statistics(part, eps) for part in x.split(_samples(x))])
-    own = rows[0]
-    if len(rows) > 1:
-        own = torch.cat([*_merge(x, rows, (None, None), 0.0, eps), rows[:, -1].sum(0)[None]])
-    rows = own.new_empty(get_world_size(group), len(own))
-    dist.all_gather_into_tensor(rows.view(-1), own, group)
-    return *_merge(x, rows, running, momentum, eps), rows[:, -1].to(torch.int32)
+def _all_but_channels(x: Tensor) -> list[int]:
+    return [0, *range(2, x.ndim)]
 
 
-def _statistics(x: Tensor, eps: float) -> Tensor:
-    """Return mean, inverse standard deviation and number of values per channel, (2C + 1,)."""
-    mean, invstd = torch.batch_norm_stats(x, eps)
-    return torch.cat([mean, invstd, mean.new_full((1,), x.numel() // x.shape[1])])
-
-
-def _merge(
-    x: Tensor,
-    rows: Tensor,
-    running: tuple[Tensor | None, Tensor | None],
-    momentum: float,
-    eps: float,
-) -> tuple[Tensor, Tensor]:
-    """Combine rows of :func:`_statistics`, and update the running statistics."""
-    mean, invstd, counts = rows.split([x.shape[1], x.shape[1], 1], 1)
-    return torch.batch_norm_gather_stats_with_counts(
-        x, mean, invstd, *running, momentum, eps, counts.flatten()
-    )
-
-
-def _total(sums: tuple[Any, ...]) -> Any:
-    return sums[0] if len(sums) == 1 or sums[0] is None else torch.stack(sums).sum(0)
-
-
-_stock_forward = nn.SyncBatchNorm.forward
-
-
-def _forward(self: nn.SyncBatchNorm, input: Tensor) -> Tensor:
-    """Synchronise in training; see :class:`_SyncNorm`."""
-    if not (self.training and dist.is_initialized()):
-        return _stock_forward(self, input)
-    if self.num_batches_tracked is not None:
-        self.num_batches_tracked.add_(1)
-    running = self.running_mean, self.running_var
-    settings = running, self.momentum, self.eps, self.process_group
-    return _SyncNorm.apply(input, self.weight, self.bias, *settings)
-
-
-nn.SyncBatchNorm.forward = _forward  # type: ignore[method-assign]  # to replace it
+def _along(values: Tensor, x: Tensor) -> Tensor:
+    """View values per channel, (C,), so that they broadcast over ``x``."""
+    return values.view(-1, *[1] * (x.ndim - 2))
 
 
 # -- several passes per step -----------------------------------------------------------------
@@ -196,48 +159,48 @@ def part_of_update(network: nn.Module, index: int | None, count: int = 1) -> Ite
             norm.momentum, norm.num_batches_tracked = momentum, counter
 
 
-def recomputed(function: Callable[[Tensor], Tensor], x: Tensor, network: nn.Module) -> Tensor:
-    """Run a function without its activations, which are computed again in the backward pass.
+Policy = Callable[..., CheckpointPolicy]
+
+
+def keep_statistics(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    """Keep the statistics of batch norm and what ranks have exchanged."""
+    is_kept = 'var_mean' in str(op) or '_c10d_functional' in str(op)
+    return CheckpointPolicy.MUST_SAVE if is_kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def keep_narrow(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    """Keep the results of convolutions that do not widen their input, too."""
+    if op is torch.ops.aten.convolution.default and args[1].shape[0] <= args[1].shape[1]:
+        return CheckpointPolicy.MUST_SAVE
+    return keep_statistics(ctx, op, *args, **kwargs)
+
+
+def recomputed(
+    function: Callable[[Tensor], Tensor], x: Tensor, network: nn.Module, policy: Policy
+) -> Tensor:
+    """Run a function and compute its activations again in the backward pass.
 
     Args:
         function: Runs modules of ``network``, without random draws.
         x: The input, which is kept.
         network: The module that contains the batch norms; these update their running statistics
             once.
+        policy: Says of each operation whether its result is kept; see
+            :func:`torch.utils.checkpoint.create_selective_checkpoint_contexts`.
     """
+    contexts: Any = partial(create_selective_checkpoint_contexts, policy)
+    if not torch.compiler.is_compiling():  # a compiled function updates no statistics again
+        contexts = partial(_eager_contexts, contexts, network)
     return checkpoint(
-        function,
-        x,
-        use_reentrant=False,
-        preserve_rng_state=False,
-        context_fn=lambda: (nullcontext(), part_of_update(network, None)),
+        function, x, use_reentrant=False, preserve_rng_state=False, context_fn=contexts
     )
 
 
-def normalised(conv: nn.Module, norm: nn.Module, x: Tensor) -> Tensor:
-    """Convolve and normalise without keeping the result of the convolution.
+def _eager_contexts(contexts: Callable[[], tuple], network: nn.Module) -> tuple:
+    @contextmanager
+    def again() -> Iterator[None]:
+        with part_of_update(network, None), recompute:
+            yield
 
-    The backward pass of batch norm needs this result, and convolves again. The statistics are kept,
-    so that ranks do not exchange them again.
-
-    Args:
-        conv: A convolution.
-        norm: The batch norm after it.
-        x: The input, which is kept.
-    """
-    y = conv(x)
-    shape = y.shape
-    is_cast = y.dtype != conv.weight.dtype
-    autocast = torch.autocast(y.device.type, y.dtype) if is_cast else nullcontext()
-
-    def pack(saved: Tensor) -> Tensor | None:
-        return None if saved.shape == shape else saved
-
-    def unpack(kept: Tensor | None) -> Tensor:
-        if kept is not None:
-            return kept
-        with torch.no_grad(), autocast:
-            return conv(x)
-
-    with saved_tensors_hooks(pack, unpack):
-        return norm(y)
+    first, recompute = contexts()
+    return first, again()

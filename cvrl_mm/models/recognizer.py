@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .backbone import global_average_pool
 from .heads import check_head_channels
-from .norm import part_of_update
+from .norm import part_of_update, trace_sync_norms
 from .preprocessor import ClipDataPreprocessor
 
 STOCK_PREPROCESSORS = ('ActionDataPreprocessor', 'mmaction.ActionDataPreprocessor')
@@ -37,7 +37,7 @@ class CVRL(Recognizer3D):
             one more forward pass. The loss still contrasts the whole batch, and its gradients
             are exact. Batch norm in the backbone, however, normalises each chunk by itself
             (see :func:`embed_in_chunks`), so that the training is not the same as without
-            chunks. Replaces ``recompute`` of the backbone.
+            chunks. Replaces ``recompute`` of the backbone, which is not compiled.
         cls_head: Config of the head. Without ``in_channels`` it gets the channels of the
             backbone's features.
         data_preprocessor: Config of the data preprocessor, by default ``ClipDataPreprocessor``.
@@ -73,13 +73,20 @@ class CVRL(Recognizer3D):
         if chunk_size is not None:
             if not isinstance(self.data_preprocessor, ClipDataPreprocessor):
                 raise ValueError('chunk_size needs a data_preprocessor of this package.')
-            self.data_preprocessor.in_chunks = True
+            self.data_preprocessor.in_chunks = True  # leaves training batches in uint8
+            self.backbone.compiled = False  # its norms change between the chunks
         if cls_head is not None:
             channels = getattr(self.backbone, 'out_channels', None)
             if channels is not None and not self.with_neck:
                 cls_head = {'in_channels': channels, **cls_head}
                 check_head_channels(self.backbone, cls_head['in_channels'])
             self.cls_head = MODELS.build(cls_head)
+
+    def train(self, mode: bool = True) -> 'CVRL':
+        """Set training mode, also for the norms of the head."""
+        super().train(mode)
+        trace_sync_norms(self)
+        return self
 
     def loss(
         self, inputs: Tensor, data_samples: list[ActionDataSample], **kwargs: object

@@ -16,6 +16,7 @@ from torch import Tensor
 from cvrl_mm.models import InfoNCEHead, LinearProbeHead, R3DSlow, heads
 from cvrl_mm.models.gather import gather_rows
 from cvrl_mm.models.heads import check_head_channels
+from cvrl_mm.models.norm import trace_sync_norms
 from tests.ranks import run_ranks
 
 GOLDEN = Path(__file__).parents[1] / 'data' / 'loss.npz'
@@ -260,6 +261,7 @@ def batch(num_videos: int) -> Tensor:
 def step(shares: list[int]) -> dict[str, Tensor]:
     """Forward and backward of this rank's share of the videos, as the runner does it."""
     head = convert_sync_batchnorm(small_head())
+    trace_sync_norms(head)
     model = MMDistributedDataParallel(head, device_ids=[0], broadcast_buffers=False)
     first = sum(shares[: get_rank()])
     videos = range(first, first + shares[get_rank()])

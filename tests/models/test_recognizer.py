@@ -9,6 +9,7 @@ from mmengine.model import MMDistributedDataParallel, convert_sync_batchnorm
 from torch import Tensor, nn
 
 from cvrl_mm.models import InfoNCEHead
+from cvrl_mm.models.norm import trace_sync_norms
 from cvrl_mm.models.recognizer import embed_in_chunks
 from tests.ranks import run_ranks
 
@@ -198,6 +199,7 @@ class Pairs(nn.Module):
 
 def rank_step(videos: Tensor, frozen: bool) -> dict[str, Tensor]:
     model = convert_sync_batchnorm(Pairs(chunk_size=2)).train(not frozen)
+    trace_sync_norms(model)
     wrapped = MMDistributedDataParallel(model, device_ids=[0], broadcast_buffers=False)
     return model.step(wrapped, videos[get_rank()])
 

@@ -1,0 +1,183 @@
+"""The compiled training pass of the backbone gives what the eager one gives."""
+
+import copy
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from mmengine.runner import Runner
+from torch import Tensor, nn
+
+from cvrl_mm.models import R3DSlow, compiled
+from tests.pretraining import assert_same, small_config
+from tests.ranks import run_ranks
+
+TRACED = dict(backend='aot_eager_decomp_partition')  # compiles no code
+STRIDES = 'spatial_strides', 'temporal_strides', 'dilations'
+RECOMPUTED = dict(stem=1, layer1='last', layer2=1)
+
+
+def compile_on_cpu(**how: object) -> None:
+    compiled.COMPILERS['cpu'] = how
+    compiled._compile.cache_clear()
+    torch._dynamo.reset()
+
+
+@pytest.fixture(autouse=True)
+def eager_cpu():
+    yield
+    compiled.COMPILERS.pop('cpu', None)
+
+
+def network(dtype: torch.dtype = torch.double, **kwargs) -> R3DSlow:
+    torch.manual_seed(0)
+    stages = dict(num_stages=2, stage_blocks=(2, 1), out_indices=(1,), inflate=(0, 1))
+    stages |= {name: (1, 2) if name == 'spatial_strides' else (1, 1) for name in STRIDES}
+    net = R3DSlow(50, width=0.125, **stages, **kwargs)
+    net.init_weights()
+    return net.to(dtype).train()
+
+
+def clips(dtype: torch.dtype = torch.double) -> Tensor:
+    x = torch.randn(4, 3, 4, 24, 24, generator=torch.Generator().manual_seed(1))
+    return x.to(dtype, memory_format=torch.channels_last_3d)
+
+
+def steps(net: nn.Module, x: Tensor) -> dict[str, Tensor]:
+    """Return the features, the gradients and the buffers after two steps."""
+    x = x.requires_grad_()
+    for _ in range(2):
+        net.zero_grad(set_to_none=True)
+        x.grad = None
+        feats = net(x)
+        feats.square().sum().backward()
+    grads = {name: p.grad for name, p in net.named_parameters()}
+    return dict(feats=feats.detach(), clips=x.grad) | grads | dict(net.named_buffers())
+
+
+def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor], share: float) -> None:
+    """Compare up to a share of the norm of each tensor."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        error = (found[name] - value).double().norm() / value.double().norm()
+        assert error <= share, f'{name}: {error:.1e}'
+
+
+@pytest.mark.parametrize(
+    'settings', [dict(), dict(padding='tf_same', recompute=RECOMPUTED)], ids=['plain', 'recomputed']
+)
+def test_one_process(settings: dict):
+    expected = steps(network(**settings), clips())
+    compile_on_cpu(**TRACED)
+    torch._dynamo.utils.counters.clear()
+    assert_equal(steps(network(**settings), clips()), expected, 1e-10)
+    assert torch._dynamo.utils.counters['stats']['unique_graphs'] == 1
+
+
+@pytest.mark.parametrize('autocast, share', [(False, 1e-4), (True, 0.02)])
+def test_within_rounding_in_float32_and_bfloat16(autocast: bool, share: float):
+    results = []
+    for how in ('eager', 'compiled'):
+        if how == 'compiled':
+            compile_on_cpu(**TRACED)
+        net = network(torch.float32)
+        with torch.autocast('cpu', torch.bfloat16, enabled=autocast):
+            result = steps(net, clips(torch.float32))
+        if autocast:  # CPUs get gradients of 3D convolutions in bfloat16 wrong
+            result = dict(feats=result['feats'].float(), **dict(net.named_buffers()))
+        results.append(result)
+    assert_equal(*results, share)
+
+
+def steps_of_rank(sizes: list[int]) -> dict[str, dict[str, Tensor]]:
+    """Take steps with this rank's share of the clips."""
+    results = {}
+    for how in ('eager', 'compiled'):
+        if how == 'compiled':
+            compile_on_cpu(**TRACED)
+        net = nn.SyncBatchNorm.convert_sync_batchnorm(network(recompute=RECOMPUTED)).train()
+        results[how] = steps(net, clips().split(sizes)[dist.get_rank()])
+    return results
+
+
+def test_two_unequal_ranks_equal_one_process(tmp_path: Path):
+    expected = steps(network(), clips())
+    ranks = run_ranks(steps_of_rank, 2, tmp_path, [1, 3])
+    buffers = dict(network().named_buffers())
+    for first, second in zip(*(rank.values() for rank in ranks), strict=True):
+        for name in first:
+            if name in ('feats', 'clips'):
+                first[name] = torch.cat([first[name], second[name]])
+            elif name in buffers:
+                assert torch.equal(first[name], second[name])
+            else:
+                first[name] = first[name] + second[name]
+        assert_equal(first, expected, 1e-10)
+
+
+@pytest.mark.inductor
+def test_by_inductor():
+    expected = steps(network(torch.float32, recompute=RECOMPUTED), clips(torch.float32))
+    compile_on_cpu(options=dict(layout_optimization=False))
+    found = steps(network(torch.float32, recompute=RECOMPUTED), clips(torch.float32))
+    assert_equal(found, expected, 1e-4)
+
+
+def count_compiled_calls(net: nn.Module, *batches: Tensor) -> int:
+    """Return in how many calls the network runs compiled."""
+    calls = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list) -> object:
+        return lambda *args: calls.append(1) or graph(*args)
+
+    compile_on_cpu(backend=backend)
+    for batch in batches:
+        net(batch)
+    return len(calls)
+
+
+def test_only_training_on_the_first_shape_is_compiled():
+    net, x = network(), clips()
+    assert count_compiled_calls(net, x, x[:2], x) == 2
+    assert count_compiled_calls(net.eval(), x) == 0
+    with torch.no_grad():
+        assert count_compiled_calls(net.train(), x) == 0
+    assert count_compiled_calls(network(compiled=False), x) == 0
+    frozen = network(frozen_stages=2)
+    assert count_compiled_calls(frozen, x) == 0
+
+
+def test_copies_of_a_compiled_network_train():
+    net = network()
+    names = list(net.state_dict())
+    assert count_compiled_calls(net, clips()) == 1
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert list(other.state_dict()) == names
+        assert torch.equal(other(clips()), net(clips()))
+
+
+def test_a_compiler_that_fails_is_named_and_not_needed(new_logger: None, capsys):
+    def backend(*args: object) -> None:
+        raise OSError('the cache folder is read-only')
+
+    expected = steps(network(), clips())
+    compile_on_cpu(backend=backend)
+    assert_equal(steps(network(), clips()), expected, 0)
+    assert capsys.readouterr().out.count('read-only') == 1
+
+
+def pretrain_compiled(data: Path, folder: Path, **options: object) -> None:
+    compile_on_cpu(**TRACED)
+    config = small_config(data, folder, **options)
+    config.train_dataloader.num_workers = 0
+    Runner.from_cfg(config).train()
+
+
+def test_a_compiled_training_resumes_bit_for_bit(motion_set: Path, tmp_path: Path):
+    alone, resumed = tmp_path / 'alone', tmp_path / 'resumed'
+    pretrain_compiled(motion_set, alone, **{'train_cfg.max_epochs': 2})
+    resume = dict(resume=True, load_from=str(alone / 'epoch_1.pth'))
+    pretrain_compiled(motion_set, resumed, **{'train_cfg.max_epochs': 2}, **resume)
+    assert_same(alone / 'epoch_2.pth', resumed / 'epoch_2.pth')
