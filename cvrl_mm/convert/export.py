@@ -24,7 +24,8 @@ KEPT = ('origin', 'license', 'epoch', 'iter', 'cfg', 'inflated')  # keys of meta
 
 # ONNX has no 3D convolution in bfloat16
 DTYPES = {'.onnx': ('float32', 'float16'), '.pt2': ('float32', 'float16', 'bfloat16')}
-EXAMPLE = (2, 3, 8, 64, 64)  # only for tracing: all sizes but the channels are dynamic
+EXAMPLE = (2, 3, 8)  # only for tracing: all sizes but the channels are dynamic
+LARGEST_FIXED = 32  # pixels; larger clips have feature maps of more than one pixel
 # This logger warns about operators of torchvision, which no backbone uses
 ONNX_OPERATORS = 'torch.onnx._internal.exporter._registration'
 TOLERANCE, HALF_TOLERANCE = 1e-5, 1.0  # in float32 and in others, of the largest feature
@@ -80,11 +81,12 @@ def export_encoder(
     """Export a graph from uint8 clips to features, and compare it with the encoder.
 
     Normalisation and pooling are part of the graph. Batch size, time, height and width are
-    dynamic, with at least 4 frames and more than 32 pixels per side. The input ``clips`` is
-    (N, 3, T, H, W) uint8, the output ``features`` is (N, C) float32. The output of a classifier is
-    ``probabilities``, (N, K). The clips that the encoder expects (:class:`ClipInput`) are stored
-    as JSON under the name ``input``: in the metadata of an ONNX file, as an extra file of a
-    ``.pt2`` file.
+    dynamic, with at least 4 frames and more than 32 pixels per side. The graph of an encoder of
+    smaller clips has their height and width, because torch.export treats feature maps of one pixel
+    differently from larger ones. The input ``clips`` is (N, 3, T, H, W) uint8, the output
+    ``features`` is (N, C) float32. The output of a classifier is ``probabilities``, (N, K). The
+    clips that the encoder expects (:class:`ClipInput`) are stored as JSON under the name
+    ``input``: in the metadata of an ONNX file, as an extra file of a ``.pt2`` file.
 
     Args:
         encoder: An :class:`Encoder`, or the ``network`` of a classifier; it is not modified.
@@ -110,7 +112,9 @@ def export_encoder(
     out.parent.mkdir(parents=True, exist_ok=True)
     logging.getLogger(ONNX_OPERATORS).setLevel(logging.ERROR)
     generator = torch.Generator().manual_seed(0)
-    clips = torch.randint(0, 256, (1, 3, 11, 57, 76), dtype=torch.uint8, generator=generator)
+    side = _fixed_side(encoder)
+    shape = (1, 3, 11, side or 57, side or 76)
+    clips = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
     with torch.no_grad():
         expected = copy.deepcopy(encoder).cpu().float()(clips)
     with replacing(out) as part:
@@ -146,16 +150,26 @@ def run_graph(path: str | Path, clips: Tensor) -> Tensor:
     return torch.from_numpy(session.run(None, dict(clips=clips.numpy()))[0])
 
 
+def _fixed_side(encoder: nn.Module) -> int | None:
+    """Return the side of the clips of an encoder if the graph is for this side alone."""
+    size = _clip_input(encoder).size
+    return size if size <= LARGEST_FIXED else None
+
+
+def _clip_input(encoder: nn.Module) -> Any:
+    return next(m.clip_input for m in encoder.modules() if hasattr(m, 'clip_input'))
+
+
 def _write_graph(
     encoder: nn.Module, out: Path, dtype: torch.dtype, classes: Sequence[str] | None
 ) -> None:
-    clips: Any = next(m.clip_input for m in encoder.modules() if hasattr(m, 'clip_input'))
-    texts = dict(input=json.dumps(clips.to_dict()))
+    texts = dict(input=json.dumps(_clip_input(encoder).to_dict()))
     if classes is not None:
         texts['classes'] = json.dumps(list(classes))
     module = _Uint8Encoder(_with_dynamic_padding(copy.deepcopy(encoder).cpu()).to(dtype))
-    sizes = {axis: torch.export.Dim.DYNAMIC for axis in (0, 2, 3, 4)}
-    example = torch.zeros(EXAMPLE, dtype=torch.uint8)
+    side = _fixed_side(encoder)
+    sizes = {axis: torch.export.Dim.DYNAMIC for axis in ((0, 2) if side else (0, 2, 3, 4))}
+    example = torch.zeros(*EXAMPLE, *(side or 64, side or 64), dtype=torch.uint8)
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         program = torch.export.export(module.eval(), (example,), dynamic_shapes=dict(clips=sizes))
