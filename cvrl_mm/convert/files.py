@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from http.client import HTTPException
 from io import BytesIO
 from pathlib import Path
 from reprlib import repr as short
@@ -16,17 +15,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from ..datasets.storage import download
-from ..io import replacing
+from ..datasets.storage import web_files
+from ..io import one_line, replacing
 from ..models.weights import load_checkpoint
 
 SAFETENSORS = '.safetensors'
 METADATA_KEY = 'cvrl_mm'  # key in the metadata of a safetensors file; the value is ``meta`` as JSON
 STATE_KEYS = ('state_dict', 'model_state')  # used by mmengine and most projects; by SlowFast
-# Limits of a download: its size, each read from the server, and the time in all (1 MB/s suffices)
-LARGEST_BYTES = 10 * 10**9
-TIMEOUT_SECONDS = 20
-TOTAL_SECONDS = 10_000
+TIMEOUT_SECONDS = 20  # of a download, without data
 TF_SUFFIXES = ('.tar.gz', '.tgz', '.index')
 CLASSIFIER = 'classifier.pth'  # of `cvrl finetune`
 NAMES = ('encoder.safetensors', 'encoder.pth', CLASSIFIER)
@@ -167,10 +163,10 @@ def _download(address: str) -> Path:
     else:
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            with replacing(path) as part, part.open('wb') as file:
-                download(address, file, LARGEST_BYTES, TIMEOUT_SECONDS, TOTAL_SECONDS)
-        except (OSError, HTTPException, ValueError) as error:
-            raise OSError(f'{address} cannot be downloaded: {error}') from error
+            with replacing(path) as part:
+                web_files(TIMEOUT_SECONDS, None).get_file(address, str(part))
+        except Exception as error:  # aiohttp's errors have no common class
+            raise OSError(f'{address} cannot be downloaded: {one_line(error)}') from error
     return path
 
 

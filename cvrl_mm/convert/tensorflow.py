@@ -5,7 +5,6 @@ protobuf messages that say where each variable lies in ``PREFIX.data-…``. Bloc
 checksums.
 """
 
-import gzip
 import math
 import re
 import shutil
@@ -42,10 +41,7 @@ MAGIC = (0xDB4775248B80FB57).to_bytes(8, 'little')
 FOOTER_BYTES = 48
 VARINT, BYTES = 0, 2  # wire types of protobuf
 FIXED_BYTES = {1: 8, 5: 4}
-# What is read of a file is limited to 20 times its size and 1 MB: weights hardly compress
-LARGEST_RATIO, SMALL_BYTES = 20, 1 << 20
 UNREADABLE = (tarfile.TarError, zlib.error, EOFError, RecursionError, OSError)
-MEMBER_BYTES = 1 << 14  # that a file in an archive counts besides its contents
 
 
 def convert_tf_checkpoint(source: str | Path) -> dict[str, Any]:
@@ -118,33 +114,6 @@ def _tf_names(depth: int, keys: list[str]) -> dict[str, str]:
     return names
 
 
-class _Limit:
-    """The number of bytes that may still be read of files, of which each is needed once."""
-
-    def __init__(self, path: Path, *files: Path) -> None:
-        self.path = path
-        self.left = LARGEST_RATIO * sum(file.stat().st_size for file in files) + SMALL_BYTES
-
-    def take(self, num_bytes: int) -> None:
-        self.left -= num_bytes
-        if self.left < 0:
-            raise ValueError(
-                f'{self.path} is refused: it stands for more than {LARGEST_RATIO} times its size, '
-                'which is implausible for weights.'
-            )
-
-
-class _Limited:
-    """A stream that ends with an error after a number of bytes, headers of an archive included."""
-
-    def __init__(self, file: gzip.GzipFile, limit: _Limit) -> None:
-        self.file, self.limit = file, limit
-
-    def read(self, num_bytes: int) -> bytes:
-        self.limit.take(num_bytes)
-        return self.file.read(num_bytes)
-
-
 class TensorBundle:
     """The variables in ``PREFIX.index`` and ``PREFIX.data-…``.
 
@@ -164,8 +133,6 @@ class TensorBundle:
         entries = _read_table(prefix.with_name(f'{prefix.name}.index'))
         self.num_shards = _message(entries.pop(b'')).get(1, [1])[0]
         self.entries = {name.decode(): entry for name, entry in entries.items()}
-        name = f'{prefix.name}.data-'
-        self.limit = _Limit(prefix, *(x for x in prefix.parent.iterdir() if name in x.name))
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a variable, with TensorFlow's order of axes."""
@@ -193,7 +160,6 @@ class TensorBundle:
                 f'{name} has {num_bytes} bytes, the shape {short(shape)} and the data type {kind}; '
                 'only float32 (1) can be read.'
             )
-        self.limit.take(num_bytes)
         file = f'{self.prefix.name}.data-{shard:05d}-of-{self.num_shards:05d}'
         data = np.fromfile(self.prefix.with_name(file), np.uint8, num_bytes, offset=offset)
         if data.size < num_bytes:
@@ -205,33 +171,29 @@ class TensorBundle:
 
 def _read_table(path: Path) -> dict[bytes, bytes]:
     """Read all entries of an uncompressed table."""
-    data, limit = path.read_bytes(), _Limit(path, path)
+    data = path.read_bytes()
     if data[-len(MAGIC) :] != MAGIC:
         raise ValueError(f'{path} is no index of TensorFlow, or truncated. Download it again.')
     *_, offset, size, _ = _varints(data[-FOOTER_BYTES:], 0, 4)  # the first two are unused
     entries: dict[bytes, bytes] = {}
-    for _, handle in _read_block(data, offset, size, limit):
+    for _, handle in _read_block(data, offset, size, path):
         offset, size, _ = _varints(handle, 0, 2)
-        entries.update(_read_block(data, offset, size, limit))
+        entries.update(_read_block(data, offset, size, path))
     return entries
 
 
-def _read_block(
-    data: bytes, offset: int, size: int, limit: _Limit
-) -> Iterator[tuple[bytes, bytes]]:
+def _read_block(data: bytes, offset: int, size: int, path: Path) -> Iterator[tuple[bytes, bytes]]:
     """Check a block and yield its keys and values; keys share prefixes with the previous key."""
     block = data[offset : offset + size + 1]  # includes the type of compression
-    limit.take(len(block))
     crc = data[offset + size + 1 : offset + size + 5]
     if _masked_crc32c(block) != int.from_bytes(crc, 'little'):
-        raise ValueError(f'{limit.path} is damaged at byte {offset}. Download it again.')
+        raise ValueError(f'{path} is damaged at byte {offset}. Download it again.')
     end = size - 4 * (int.from_bytes(block[-5:-1], 'little') + 1)  # of the entries
     key, at = b'', 0
     while at < end:
         shared, unshared, length, at = _varints(block, at, 3)
         key = key[:shared] + block[at : at + unshared]
         value = block[at + unshared : at + unshared + length]
-        limit.take(len(key) + len(value))
         yield key, value
         at += unshared + length
 
@@ -306,13 +268,9 @@ def _only_checkpoint(folder: Path, source: Path) -> Path:
 
 def _unpack(archive: Path, folder: Path) -> None:
     """Unpack the regular files of a checkpoint into one folder, whatever their paths."""
-    limit = _Limit(archive, archive)
     try:
-        with gzip.open(archive) as file:
-            stream: Any = _Limited(file, limit)
-            tar = tarfile.open(fileobj=stream, mode='r|')  # noqa: SIM115 (nothing to close)
+        with tarfile.open(archive, 'r:gz') as tar:
             for member in tar:
-                limit.take(MEMBER_BYTES + member.size)
                 name = PurePosixPath(member.name).name
                 if member.isreg() and (name.endswith('.index') or '.data-' in name):
                     packed: Any = tar.extractfile(member)

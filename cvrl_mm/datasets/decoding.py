@@ -35,7 +35,7 @@ class HangingVideoError(UnreadableVideoError):
 class VideoFileInit(BaseTransform):
     """Open a video with :class:`VideoFile`; replaces ``DecordInit``.
 
-    Files of remote storage are read into memory as a whole, up to 1 GiB, with retries
+    Files of remote storage are read into memory as a whole, with retries
     (:class:`.storage.Storage`).
 
     Required keys: ``filename``; optional: ``video_reader``, if the dataset has opened the video.

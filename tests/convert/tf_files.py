@@ -47,11 +47,11 @@ def block(entries: list[tuple[int, bytes, bytes]]) -> bytes:
     return content + _masked_crc32c(content).to_bytes(4, 'little')
 
 
-def write_table(path: Path, entries: list[tuple[int, bytes, bytes]], repeats: int = 1) -> None:
+def write_table(path: Path, entries: list[tuple[int, bytes, bytes]]) -> None:
     """Write a table of one block, which its index names once or several times."""
     data = block(entries)
     handle = varint(0) + varint(len(data) - 5)
-    index = block([(0, b'~', handle)] * repeats)
+    index = block([(0, b'~', handle)])
     footer = varint(0) + varint(0) + varint(len(data)) + varint(len(index) - 5)
     path.write_bytes(data + index + footer.ljust(40, b'\0') + MAGIC)
 
