@@ -2,10 +2,10 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO
 
 import cv2
 import numpy as np
@@ -17,8 +17,8 @@ RATE_FILE = 'fps.txt'
 USUAL = 'img_'  # MMAction2 writes optical flow beside these images
 
 
-class FrameFolder:
-    """A folder of numbered images that is read like a :class:`VideoFile`.
+class FrameFolder(VideoFile):
+    """A folder of numbered images that is read like a video file.
 
     The file ``fps.txt`` in this folder, or in one above it, states the frames per second. Image n
     is shown at n / fps seconds; where numbers are missing, the image before is shown for longer.
@@ -27,18 +27,10 @@ class FrameFolder:
     Args:
         folder: Path of the folder.
 
-    Attributes:
-        num_frames: Number of images.
-        times: Times in seconds since the first image, (N,).
-        rate: Average number of images per second.
-
     Raises:
         UnreadableVideoError: There are no numbered images, or images of several names, or their
             rate is unknown.
     """
-
-    is_truncated = False
-    num_errors = 0
 
     def __init__(self, folder: str | Path) -> None:
         self.name = str(folder)
@@ -56,45 +48,36 @@ class FrameFolder:
         self.num_frames = len(numbers)
         self.times = (np.array(numbers) - numbers[0]) / per_second
         self.rate = (len(numbers) - 1) / self.times[-1] if self.times[-1] > 0 else per_second
-        self.prepare: Callable[[np.ndarray], np.ndarray] = np.ascontiguousarray
-        self._size: tuple[int, int] | None = None  # width and height of all images
+        self.is_truncated, self.num_errors, self._index, self._last_error = False, 0, None, ''
+        self.prepare, self._stored_size = np.ascontiguousarray, None
 
-    def read(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """Read images, (H, W, 3) RGB uint8 each; see :meth:`VideoFile.read`."""
-        order = np.asarray(indices, np.int64).tolist()
-        found = {n: self.to_image(n) for n in sorted(set(order))}
-        return [found[n].copy() for n in order]
+    def frames(self) -> Generator[Any, None, None]:
+        """Read all images."""
+        yield from map(self.to_image, self._files)
 
-    def to_image(self, number: int) -> np.ndarray:
-        """Read one image.
+    def numbered_frames(self) -> Iterator[tuple[int, Any]]:
+        """Yield the index and the file of each image."""
+        return enumerate(self._files)
+
+    def to_image(self, frame: Any) -> np.ndarray:
+        """Read a file.
 
         Raises:
-            UnreadableVideoError: The image is damaged.
+            UnreadableVideoError: It is damaged.
         """
-        image = cv2.imread(os.path.join(self.name, self._files[number]), cv2.IMREAD_COLOR)
+        image = cv2.imread(os.path.join(self.name, frame), cv2.IMREAD_COLOR)
         if image is None:
-            raise UnreadableVideoError(self.name, f'{self._files[number]} cannot be read')
-        self._size = self._size or (image.shape[1], image.shape[0])
-        if image.shape[1::-1] != self._size:
-            image = cv2.resize(image, self._size)
+            raise UnreadableVideoError(self.name, f'{frame} cannot be read')
+        self._stored_size = self._stored_size or (image.shape[1], image.shape[0])
+        if image.shape[1::-1] != self._stored_size:
+            image = cv2.resize(image, self._stored_size)
         return self.prepare(image[..., ::-1])
-
-    def frames(self) -> Iterator[np.ndarray]:
-        """Read all images."""
-        return map(self.to_image, range(self.num_frames))
-
-    def numbered_frames(self) -> Iterator[tuple[int, int]]:
-        """Yield the index of each image twice: as its index, and for :meth:`to_image`."""
-        return ((n, n) for n in range(self.num_frames))
 
     def close(self) -> None:
         """Do nothing."""
 
-    def __enter__(self) -> 'FrameFolder':
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _read_by_count(self, wanted: list[int]) -> dict[int, np.ndarray]:
+        return {n: self.to_image(self._files[n]) for n in wanted}
 
 
 def open_video(
@@ -102,7 +85,7 @@ def open_video(
 ) -> VideoFile:
     """Open a video file, or a folder of frames; the arguments are those of :class:`VideoFile`."""
     if isinstance(source, str | Path) and os.path.isdir(source):
-        return cast(VideoFile, FrameFolder(source))  # has its interface
+        return FrameFolder(source)
     return VideoFile(source, name, strict)
 
 

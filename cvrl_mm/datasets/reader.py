@@ -26,7 +26,6 @@ FORMATS = (
     *('mov', 'matroska', 'avi', 'flv', 'mpegts', 'mpeg', 'mpegvideo', 'asf', 'ogg', 'ivf', 'nut'),
     *('mxf', 'dv', 'rm', 'wtv', 'h264', 'hevc', 'm4v', 'obu', 'yuv4mpegpipe'),
 )
-MAX_PIXELS = 2**25  # per frame, about 5800x5800; a small file can declare frames of gigabytes
 # Decoders for which skipping non-reference frames can be switched per packet.
 SKIPPING_DECODERS = ('h264', 'mpeg4', 'mpeg1video', 'mpeg2video')
 # Frame times have rounding errors: a time up to 1 ms before a frame's start belongs to this frame.
@@ -39,8 +38,6 @@ SEEK_SECONDS = (0.5, 30)
 # A longer time between two frames is a pause of the recording, not a part of its frame rate.
 PAUSE_SECONDS = 10
 CONFIRMING_FRAMES = 32
-# Decoders of key frames alone that mark none as such
-UNMARKED = ('cfhd',)
 MAX_RESTARTS = 0.02  # share of the frames; if more have an earlier time, no time is valid
 # Filter for the message in H.264 with the orientation of all frames, which only one may have
 ORIENTATION = 'h264_metadata=display_orientation=extract'
@@ -96,7 +93,7 @@ class VideoFile:
 
     Raises:
         UnreadableVideoError: The file does not exist, is not a regular file, has an unsupported
-            format or frames of more than 2**25 pixels, or contains no video.
+            format, or contains no video.
     """
 
     def __init__(
@@ -323,9 +320,7 @@ class VideoFile:
         return decoded == index.pts[index.shown[:CONFIRMING_FRAMES]].tolist()
 
     def _has_orientation(self, packets: list[av.Packet]) -> bool:
-        if self.stream.codec_context.codec.canonical_name != 'h264':
-            return False
-        with suppress(av.FFmpegError):
+        with suppress(av.FFmpegError):  # such as that of another codec
             message = BitStreamFilterContext(ORIENTATION, self.stream)
             copies = [copy for p in packets for copy in message.filter(av.Packet(bytes(p)))]
             return any(copy.has_sidedata('display_matrix') for copy in copies)
@@ -450,8 +445,7 @@ class VideoFile:
         return images
 
     def _is_key(self, frame: av.VideoFrame) -> bool:
-        is_intra = frame.key_frame or frame.pict_type == PictureType.I
-        return is_intra or self.stream.codec_context.codec.canonical_name in UNMARKED
+        return frame.key_frame or frame.pict_type == PictureType.I
 
     def _open(self) -> None:
         # Only options of the container: PyAV before version 19 crashes on FLV and MPEG files if
@@ -475,13 +469,9 @@ class VideoFile:
         ):
             raise ValueError('it holds no video, or there is no decoder for its video')
         context = stream.codec_context
-        if context.width * context.height > MAX_PIXELS:
-            size = f'{context.width}x{context.height}'
-            raise ValueError(f'its frames of {size} have more than {MAX_PIXELS} pixels')
         context.thread_count = 1  # data loaders have one process per core
-        context.options = dict(max_pixels=str(MAX_PIXELS))  # frames may grow later in the file
         if self._strict:
-            context.options |= dict(err_detect='explode')
+            context.options = dict(err_detect='explode')
         self.stream = stream
 
     def _rewind(self) -> None:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from av.bitstream import BitStreamFilterContext
 
-from cvrl_mm.datasets import VideoFile, reader
+from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.frame_index import FrameIndex
 from cvrl_mm.datasets.reader import UnreadableVideoError, upright
 from cvrl_mm.preparation.check import find_fault
@@ -253,25 +253,6 @@ def test_frames_of_another_size_are_scaled(tmp_path: Path, order: str):
     assert {image.shape for image in images} == {first[0].shape}
     np.testing.assert_array_equal(images[: len(first)], first)
     assert {image.shape for image in VideoFile(path).read_at([0, 1, 2, 3])} == {first[0].shape}
-
-
-@pytest.mark.parametrize('name', ['a.mp4', 'a.avi', 'a.ts'])
-def test_huge_frames_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
-    path = encode(tmp_path / name)
-    monkeypatch.setattr(reader, 'MAX_PIXELS', 64 * 48)
-    VideoFile(path).read([0])
-    monkeypatch.setattr(reader, 'MAX_PIXELS', 64 * 48 - 1)
-    with pytest.raises(UnreadableVideoError, match='64x48 have more than 3071 pixels'):
-        VideoFile(path)
-
-
-def test_frames_that_become_huge_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(reader, 'MAX_PIXELS', 64 * 48)
-    small, large = encode(tmp_path / 'a.ts'), encode(tmp_path / 'b.ts', size=(96, 128))
-    small.write_bytes(small.read_bytes() + large.read_bytes())
-    with VideoFile(small) as video:
-        assert {(frame.width, frame.height) for frame in video.frames()} == {(64, 48)}
-        assert video.num_errors
 
 
 def test_any_file_object(tmp_path: Path):
