@@ -63,7 +63,7 @@ def index_frames(
     formats = set(container.format.name.split(','))
     rows = []
     num_vops = num_packed = num_placeholders = 0
-    is_damaged = False
+    is_damaged = is_truncated = False
     for p in packets:
         is_damaged |= p.is_corrupt
         is_cut = p.is_corrupt and bool(formats & TIMED_FORMATS)  # the last packet
@@ -75,21 +75,15 @@ def index_frames(
             num_packed += num_vops == 2
             num_vops = bytes(p).count(VOP_CODE)
             num_placeholders += p.size <= PLACEHOLDER_BYTES
-        rows.append((p.pts, p.dts, p.duration, p.is_keyframe, is_cut, is_hidden))
+        is_truncated |= is_cut
+        rows.append((p.pts, p.dts, p.is_keyframe, is_hidden, _end(p)))
     if not rows:
         return [], False
-    pts, dts, durations, is_key, cut, hidden = zip(*rows, strict=True)
-    end = max((p or 0) + (d or 0) for p, d in zip(pts, durations, strict=True))
-    is_truncated = any(cut)
-    if 'mov' in formats and len(pts) < stream.frames:
-        expected = (stream.start_time or 0) + PRESENT_SHARE * (stream.duration or 0)
-        is_truncated |= end < expected
-    elif 'matroska' in formats:
-        expected = PRESENT_SHARE * (container.duration or 0) / av.time_base  # of the longest stream
-        if end * stream.time_base < expected:
-            container.seek(0)
-            times = (p.pts * p.time_base for p in container.demux() if p.pts is not None)
-            is_truncated = max(times) < expected
+    pts, dts, is_key, hidden, ends = zip(*rows, strict=True)
+    expected = PRESENT_SHARE * (container.duration or 0) / av.time_base  # of the longest stream
+    if formats & {'mov', 'matroska'} and max(ends) * stream.time_base < expected:
+        container.seek(0)
+        is_truncated |= max(_end(p) * p.time_base for p in container.demux() if p.size) < expected
     decoded = [time for time in dts if time is not None]
     is_plain = not num_packed and not num_placeholders and num_vops < 2
     is_plain &= decoded == sorted(decoded)
@@ -98,15 +92,19 @@ def index_frames(
         index = _build(*map(np.array, (pts, is_key, hidden)))
         in_order = index is not None and (np.diff(index.shown) == 1).all()
         is_timed = formats & TIMED_FORMATS or (in_order and not stream.codec_context.has_b_frames)
-        # In an MPEG-TS, some packets may hold one of the two fields of a frame
-        steps = np.diff(np.sort(pts))
-        is_frames = 'mpegts' in formats and (steps >= np.median(steps) * FIELD_SHARE).all()
-        if is_timed or (is_frames and not is_damaged):
+        if not is_timed and 'mpegts' in formats and not is_damaged:
+            steps = np.diff(np.sort(pts))  # some packets may hold one of the two fields of a frame
+            is_timed = (steps >= np.median(steps) * FIELD_SHARE).all()
+        if is_timed:
             return index, is_truncated
     is_countable = ('avi' in formats or is_paletted) and not any(hidden)
     is_countable &= num_placeholders == num_packed
     # AVI has the times at which frames are decoded; the n-th frame is shown a constant time later
     return list(dts) if is_countable else None, is_truncated
+
+
+def _end(packet: av.Packet) -> int:
+    return (packet.pts or 0) + (packet.duration or 0)
 
 
 def has_palette(stream: av.VideoStream) -> bool:

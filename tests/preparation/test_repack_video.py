@@ -9,6 +9,7 @@ import pytest
 
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.reader import UnreadableVideoError
+from cvrl_mm.preparation.check import find_fault
 from cvrl_mm.preparation.repack import RepackSettings, _repack_one, repack_video
 from tests.encoding import pack_b_frames
 from tests.videos import turn, write_broken
@@ -129,8 +130,9 @@ def test_a_broken_source_is_refused(tmp_path: Path):
             repack_video(source, tmp_path / 'b.mp4', SMALL)
 
 
-def test_sound_may_be_longer(tmp_path: Path):
-    source = tmp_path / 'a.wmv'
+@pytest.mark.parametrize('suffix', ['wmv', 'mkv'])
+def test_sound_may_be_longer(tmp_path: Path, suffix: str):
+    source = tmp_path / f'a.{suffix}'
     with av.open(str(source), 'w') as container:
         video = container.add_stream('wmv1', rate=25)
         sound = container.add_stream('wmav2', rate=44100, bit_rate=128000)
@@ -144,6 +146,7 @@ def test_sound_may_be_longer(tmp_path: Path):
                 container.mux(video.encode(frame))
         container.mux(video.encode())
         container.mux(sound.encode())
+    assert find_fault(str(source)) is None
     repack_video(source, tmp_path / 'b.mp4', SMALL)
     assert len(frames(tmp_path / 'b.mp4')) == 20
 
