@@ -6,13 +6,12 @@ parameters per clip, (K, P). Both clip the result to 0..255, as the released cod
 to whole numbers, which the released code does not.
 
 On the host, clips are processed in blocks that fit into the cache, without new arrays of their
-size, because the system must first clear the pages of such arrays. On a GPU, chains of pointwise
-operations are compiled. Contrast needs the mean of the clip and therefore starts a new chain, and
-the blur is a convolution.
+size, because the system must first clear the pages of such arrays. On a GPU, all operations are
+compiled together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, reduce
+from functools import reduce
 from math import inf
 
 import cv2
@@ -42,7 +41,8 @@ def contrast(frames: np.ndarray, factor: float) -> None:
         cv2.merge(planes, block)
 
 
-def _device_contrast(clips: Tensor, params: Tensor, mean: Tensor) -> Tensor:
+def _device_contrast(clips: Tensor, params: Tensor) -> Tensor:
+    mean = clips.mean((2, 3, 4), keepdim=True)
     return torch.lerp(mean, clips, params[:, 0].view(-1, 1, 1, 1, 1))
 
 
@@ -130,14 +130,13 @@ def gaussian_blur(frames: np.ndarray, sigma: float, kernel_size: int) -> None:
 
 
 def _device_blur(clips: Tensor, params: Tensor) -> Tensor:
-    num_clips, num_taps = params.shape  # the parameters are the taps
-    images = clips.flatten(1, 2).transpose(0, 1)  # (3 * T, K, H, W): one channel per clip
-    for shape, padding in (
-        ((-1, 1, num_taps, 1), (num_taps // 2, 0)),
-        ((-1, 1, 1, num_taps), (0, num_taps // 2)),
-    ):
-        images = F.conv2d(images, params.reshape(shape), padding=padding, groups=num_clips)
-    return images.transpose(0, 1).reshape(clips.shape)
+    num_taps = params.shape[1]  # the parameters are the taps
+    for axis, sides in ((3, (0, 0, num_taps // 2, num_taps // 2)), (4, (num_taps // 2,) * 2)):
+        padded, size = F.pad(clips, sides), clips.shape[axis]
+        shifted = (padded.narrow(axis, i, size) for i in range(num_taps))
+        taps = params.view(-1, 1, 1, 1, 1, num_taps).unbind(-1)
+        clips = sum(x * tap for x, tap in zip(shifted, taps, strict=True))  # type: ignore[assignment]
+    return clips
 
 
 def gaussian_kernel(sigma: float, kernel_size: int) -> np.ndarray:
@@ -342,49 +341,44 @@ class ClipSolarize(ClipTransform):
 
 # -- batches on the device ---------------------------------------------------------------------
 
-# Parameters that have no effect, and the implementations of pointwise operations
+# Parameters that have no effect, and the implementations
 NEUTRAL = {contrast: (1.0,), hsv: (0.0, 1.0, 1.0), grayscale: (0.0,), solarize: (2.0,)}
-POINTWISE = {hsv: _device_hsv, grayscale: _device_grayscale, solarize: _device_solarize}
-Columns = tuple[Callable[..., Tensor], int, int]  # of an operation in the table of parameters
+ON_DEVICE: dict[Callable[..., None], Callable[[Tensor, Tensor], Tensor]] = {
+    contrast: _device_contrast,
+    hsv: _device_hsv,
+    grayscale: _device_grayscale,
+    solarize: _device_solarize,
+    gaussian_blur: _device_blur,
+}
+Slots = Sequence[Callable[..., None]]
 
 
-def apply_on_device(
-    clips: Tensor,
-    steps: Sequence[Sequence[Step]],
-    slots: Sequence[Callable[..., None]],
-    num_taps: int = 1,
-) -> Tensor:
-    """Apply the steps of each clip to a batch of clips.
+def parameter_table(steps: Sequence[Sequence[Step]], slots: Slots, num_taps: int = 1) -> Tensor:
+    """Write the parameters of the steps of K clips into one table, which is copied once.
 
     All clips pass through the same sequence of operations, ``slots``; if a clip has no step for a
-    slot, its parameters have no effect. The parameters of the batch form one table, which is
-    copied to the device once.
+    slot, its parameters have no effect.
 
     Args:
-        clips: (K, 3, T, H, W), uint8 RGB.
         steps: The steps of each clip.
         slots: Operations. Those of each clip's steps must be a subsequence of it.
         num_taps: Number of taps of blurs, odd.
 
     Returns:
-        New clips, (K, 3, T, H, W) uint8, in the memory layout of ``clips``.
+        The table, (K, P).
 
     Raises:
         ValueError: The steps of a clip do not fit into the slots.
     """
     neutral = [_parameters(operation, None, num_taps) for operation in slots]
     ends = np.cumsum([0, *map(len, neutral)]).tolist()
-    table = np.tile(np.concatenate([[], *neutral]).astype(np.float32), (len(clips), 1))
+    table = np.tile(np.concatenate([[], *neutral]).astype(np.float32), (len(steps), 1))
     for row, own in zip(table, steps, strict=True):
         slot = 0
         for operation, values in own:
             slot = slots.index(operation, slot) + 1
             row[ends[slot - 1] : ends[slot]] = _parameters(operation, values, num_taps)
-    columns = list(zip(slots, ends, ends[1:], strict=False))
-    params = torch.from_numpy(table)
-    if clips.is_cuda:
-        params = params.pin_memory().to(clips.device, non_blocking=True)  # the only copy
-    return _run(clips, params, columns)
+    return torch.from_numpy(table)
 
 
 def _parameters(
@@ -399,53 +393,21 @@ def _parameters(
     return values or (1.0,)
 
 
-def _run(
-    clips: Tensor, params: Tensor, columns: list[tuple[Callable[..., None], int, int]]
-) -> Tensor:
-    chain: list[Columns] = []  # of pointwise operations
-    mean: Tensor | None = None
-    layout = _layout(clips)
+def apply_on_device(clips: Tensor, params: Tensor, slots: Slots, num_taps: int = 1) -> Tensor:
+    """Apply operations to a batch of clips, and round and clip the result of each as in uint8.
 
-    def finish_chain(clips: Tensor) -> Tensor:
-        pointwise = pointwise_on(clips.device.type)
-        return pointwise(clips, params, tuple(chain), mean, layout) if chain else clips
+    Args:
+        clips: (K, 3, T, H, W), uint8 RGB.
+        params: Table of :func:`parameter_table` with the same slots and number of taps, (K, P).
+        slots: Operations.
+        num_taps: Number of taps of blurs, odd.
 
-    for operation, start, end in columns:
-        if operation in POINTWISE:
-            chain.append((POINTWISE[operation], start, end))
-            continue
-        clips, chain = finish_chain(clips), []
-        if operation is contrast:
-            mean = clips.mean((2, 3, 4), keepdim=True, dtype=torch.float32)
-            chain = [(_device_contrast, start, end)]
-        else:
-            blurred = _device_blur(clips.float(), params[:, start:end]).round_().clamp_(0, 255)
-            clips = blurred.to(torch.uint8, memory_format=layout)
-    return finish_chain(clips)
-
-
-def _layout(clips: Tensor) -> torch.memory_format:
-    channels_last = clips.is_contiguous(memory_format=torch.channels_last_3d)
-    return torch.channels_last_3d if channels_last else torch.contiguous_format
-
-
-def _pointwise(
-    clips: Tensor,
-    params: Tensor,
-    chain: tuple[Columns, ...],
-    mean: Tensor | None,
-    layout: torch.memory_format,
-) -> Tensor:
-    """Apply operations to uint8 clips, and round and clip the result of each as in uint8."""
-    x = clips.float()
-    for operation, start, end in chain:
-        own = params[:, start:end]
-        x = operation(x, own, mean) if operation is _device_contrast else operation(x, own)
-        x = x.round().clamp(0, 255)
-    return x.to(torch.uint8, memory_format=layout)
-
-
-@cache
-def pointwise_on(device_type: str) -> Callable[..., Tensor]:
-    """Return the function for chains of pointwise operations, compiled on a GPU."""
-    return torch.compile(_pointwise, dynamic=False) if device_type == 'cuda' else _pointwise
+    Returns:
+        New clips, (K, 3, T, H, W) uint8, in the memory layout of ``clips``.
+    """
+    is_last = clips.is_contiguous(memory_format=torch.channels_last_3d)
+    layout = torch.channels_last_3d if is_last else torch.contiguous_format
+    widths = [num_taps if op is gaussian_blur else len(NEUTRAL[op]) for op in slots]
+    for operation, own in zip(slots, params.split(widths, 1), strict=True):
+        clips = ON_DEVICE[operation](clips.float(), own).round().clamp(0, 255).to(torch.uint8)
+    return clips.contiguous(memory_format=layout)

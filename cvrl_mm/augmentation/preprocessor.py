@@ -8,9 +8,10 @@ from mmaction.registry import MODELS, TRANSFORMS
 from mmaction.utils import SampleList
 from torch import Tensor
 
+from ..models.compiled import compiled_on_gpu
 from ..models.preprocessor import ClipDataPreprocessor
 from .consistent import ClipTransform, Rng, Step
-from .photometric import apply_on_device
+from .photometric import apply_on_device, parameter_table
 
 
 @MODELS.register_module()
@@ -22,8 +23,8 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
     images are equal to those of the host up to 2/255, except for one value in a million (a tie
     that is rounded differently and then amplified). At test time, nothing is augmented.
 
-    All parameters of a batch are drawn on the host and copied once. On a GPU, pointwise operations
-    are compiled with ``torch.compile``, which needs a C compiler.
+    All parameters of a batch are drawn on the host and copied once. On a GPU, the operations are
+    compiled with ``torch.compile`` for the shape of the first batch.
 
     The seed of a batch comes from torch's generator, so that a recomputed chunk
     (``CVRL(chunk_size=…)``) gets the same augmentation.
@@ -106,6 +107,12 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
             )
         # (2N, 3, T, H, W); cat keeps the memory layout of the clips
         clips = torch.cat(inputs) if isinstance(inputs, list) else inputs.flatten(0, 1)
-        with torch.autocast(clips.device.type, enabled=False):  # the blur runs in float32
-            out = apply_on_device(clips, steps, self.slots, self.num_taps)
-        return out.unflatten(0, (-1, 2))
+        params = parameter_table(steps, self.slots, self.num_taps)
+        if clips.is_cuda:
+            params = params.pin_memory().to(clips.device, non_blocking=True)
+        return self._apply(clips, params).unflatten(0, (-1, 2))
+
+    def _apply_eagerly(self, clips: Tensor, params: Tensor) -> Tensor:
+        return apply_on_device(clips, params, self.slots, self.num_taps)
+
+    _apply = compiled_on_gpu(_apply_eagerly, oldest='2.6')
