@@ -11,6 +11,7 @@ from string import Template
 import numpy as np
 import torch
 import torch.nn.functional as F
+from matplotlib import pyplot as plt
 from mmaction.evaluation import ConfusionMatrix, top_k_accuracy
 from sklearn.manifold import TSNE
 from torch import Tensor
@@ -267,6 +268,7 @@ def _plot_confusion(matrix: Tensor, classes: Sequence[str], path: Path) -> None:
     )
     figure.axes[0].tick_params(axis='x', rotation=90)
     figure.savefig(path, dpi=100, bbox_inches='tight')
+    plt.close(figure)  # or a notebook shows it as well
 
 
 def _mistake(found: Prediction, root: Path, classes: Sequence[str], labels: dict[str, int]) -> str:
