@@ -30,7 +30,6 @@ from ..visualization.pages import (
     html_page,
     neighbour_rows,
     pictures,
-    preview,
     text,
     write_neighbour_page,
 )
@@ -279,6 +278,6 @@ def _mistake(found: Prediction, root: Path, classes: Sequence[str], labels: dict
     ]
     name = text(relpath(found.video, root))
     return (
-        f'<figure><img src="{preview(found.video)}" alt="{name}">{"<br>".join(lines)}'
+        f'<figure><img src="{pictures(found.video)[1]}" alt="{name}">{"<br>".join(lines)}'
         f'<small>{name}</small></figure>'
     )

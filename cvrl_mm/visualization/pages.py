@@ -152,11 +152,6 @@ def _figure(
     return f'<figure class="{kind}">{picture}{below}<small>{caption}</small></figure>'
 
 
-def preview(video: str | Path, size: int = 128) -> str:
-    """Return a moving preview of a video, as :func:`pictures`."""
-    return pictures(video, size)[1]
-
-
 def pictures(video: str | Path, size: int = 128) -> tuple[str, str]:
     """Return two pictures of the middle of a video for the ``src`` of an image.
 
