@@ -12,8 +12,8 @@ from mmengine.config import Config
 from mmengine.device import get_device
 from rich.console import Console
 
-from ..convert.description import ClipInput, read_config_text
-from ..convert.files import CLASSIFIER, load_weights
+from ..convert.description import ClipInput
+from ..convert.files import CLASSIFIER
 from ..datasets.lists import read_video_list
 from ..evaluation.encoder import UNTRAINED, Encoder, load_encoder
 from ..evaluation.labelled import read_labelled
@@ -32,10 +32,6 @@ TRAIN_SHARE = 0.7
 AT_RANDOM = (
     ' The held-out videos were drawn at random: if they share persons or recordings with the '
     'others, the accuracy is too high for new ones; --val names held-out videos.'
-)
-FROM_CLASSIFIER = (
-    ' The encoder is that of a classifier: held-out videos on which that one was trained make the '
-    'accuracy too high.'
 )
 JITTER = "dict(type='ClipColorJitter', brightness=(0.6, 1.4), contrast=(0.6, 1.4), {}prob=0.8)"
 COLOURS = dict(
@@ -85,15 +81,7 @@ class FineTuning(Task):
         self.labels = labels | self.held
         if lacking := [path for path, label in self.labels.items() if not label]:
             raise ValueError(f'{printable(lacking[0])} has no label.')
-        found = inspect([*self.labels], usable_cores(), on_progress)
-        for names in found.copies.items():
-            first, second = (self._label(found, name) for name in names)
-            if first != second:
-                raise ValueError(
-                    f'{" and ".join(map(printable, names))} are the same video, but have the '
-                    f'labels {first} and {second}.'
-                )
-        return found
+        return inspect([*self.labels], usable_cores(), on_progress)
 
     def choose(
         self,
@@ -223,9 +211,6 @@ class FineTuning(Task):
         )
         if read_json(folder / COMMAND)['val'] is None:
             training += AT_RANDOM
-        start = read_config_text(load_weights(folder / INIT)['meta'].get('cfg', ''))
-        if 'num_classes' in (start.get('model', {}).get('cls_head') or {}):
-            training += FROM_CLASSIFIER
         labels = [label for _, label in videos]
         notes = write_classifier_page(folder, training, root, classifier.classes, found, labels)
         write_report(folder, notes)

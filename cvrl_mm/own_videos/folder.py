@@ -277,7 +277,10 @@ def write_encoders(folder: Path, cfg: Config, checkpoint: Path) -> None:
     """
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     models = [build_recognizer(cfg, weights).to(device) for weights in (None, checkpoint)]
-    cfg.train_dataloader.dataset.max_missing = 0.5  # a report needs more than half
+    data = cfg.train_dataloader.dataset
+    data.max_missing = 0.5  # a report needs more than half
+    if not (folder / 'frames').exists():  # gone after the first report
+        data.cache = None
     calibrate(cfg, *models)
     trained = load_encoder(checkpoint)  # its clips: the config may have been edited since
     trained.meta.pop('cfg', None)  # it is beside the encoder, and has the user's paths

@@ -4,20 +4,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from os.path import abspath, commonpath, relpath
+from os.path import abspath, commonpath
 from pathlib import Path
 
 import numpy as np
 
 from ..datasets.frame_folder import open_video
-from ..datasets.lists import gather_videos, parse_line, walk
+from ..datasets.lists import gather_videos
 from ..datasets.reader import UnreadableVideoError
 from ..evaluation.labelled import MIN_CLASS_VIDEOS, class_folders, find_copies
 from ..io import is_utf8, printable
 from ..preparation.check import find_faults
 
 TIMEOUT_SECONDS = 60
-BYTE_ORDER_MARK = '\ufeff'
+UNLISTED = 'its name is not UTF-8, has a line break or begins with white space'
 MAX_PIXELS = 1280 * 720  # larger frames make decoding the bottleneck
 GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, from 0 to 255
 
@@ -138,13 +138,11 @@ def inspect(
         FileNotFoundError: A source does not exist.
         ValueError: No video was found, or no video can be used.
     """
-    sources = list(sources)
     # Links are not resolved, so that users see their own names and folders
     files = list(dict.fromkeys(Path(abspath(path)) for path in gather_videos(sources)))
     root = Path(commonpath([file.parent for file in files]))
     names = [file.relative_to(root).as_posix() for file in files]
-    unreadable = {relpath(path, root): why for path, why in _irregular_files(sources)}
-    unreadable |= {name: reason for name in names if (reason := _name_fault(root, name))}
+    unreadable = {name: UNLISTED for name in names if not _can_be_listed(name)}
     names = sorted(name for name in names if name not in unreadable)
     videos = []
     found = find_faults([str(root / n) for n in names], num_processes, TIMEOUT_SECONDS, probe)
@@ -195,24 +193,9 @@ def is_grey(frame: np.ndarray) -> bool:
     return float((values.max(-1) - values.min(-1)).mean()) < GREY_TOLERANCE
 
 
-def _name_fault(root: Path, name: str) -> str | None:
-    """Return the reason why a list cannot contain a file name; None if it can."""
-    if not is_utf8(str(root / name)):
-        return 'its name is not UTF-8'
-    if '\n' in name or '\r' in name:
-        return 'its name has a line break'
-    if name.startswith(BYTE_ORDER_MARK) or parse_line(f'{name} 0') != (name, 0):
-        return 'its name begins with white space'
-    return None
-
-
-def _irregular_files(sources: Iterable[str | Path]) -> Iterator[tuple[str, str]]:
-    """Yield broken links, pipes and devices with the suffix of a video, and the reasons."""
-    for folder in (Path(source) for source in sources if Path(source).is_dir()):
-        for path in sorted(walk(folder)):
-            if not path.is_file() and not path.is_dir():  # of frames
-                broken = path.is_symlink() and not path.exists()
-                yield abspath(path), 'it is a broken link' if broken else 'it is not a regular file'
+def _can_be_listed(name: str) -> bool:
+    """Return whether a list can hold a file name."""
+    return is_utf8(name) and '\n' not in name and '\r' not in name and name == name.lstrip()
 
 
 def _most_common(count: Counter) -> str:

@@ -34,6 +34,7 @@ from ..visualization.pages import (
     write_neighbour_page,
 )
 from .folder import Trained, encode_videos, video_root
+from .plan import counted
 from .predict import Prediction, plain
 
 TEMPLATE = Path(__file__).with_name('page.html')
@@ -221,13 +222,12 @@ def write_classifier_page(
     probs, true = torch.cat([p.probs for p, _ in pairs]), [label for _, label in pairs]
     predicted = probs.argmax(1).tolist()
     ks = (1, 5) if len(classes) > 5 else (1,)
-    shares = top_k_accuracy(probs.numpy(), true, ks)
-    accuracy = {f'top{k}': share for k, share in zip(ks, shares, strict=True)}
+    accuracy = dict(zip(ks, top_k_accuracy(probs.numpy(), true, ks), strict=True))
     chance = max(Counter(true).values()) / len(true)
-    shown = ', '.join(f'{name[:3]}-{name[3:]} {100 * x:.1f} %' for name, x in accuracy.items())
+    shown = ', '.join(f'top-{k} {100 * share:.1f} %' for k, share in accuracy.items())
     notes = [
-        f'{shown} on {len(true)} held-out videos of {len(classes)} classes; always the most '
-        f'frequent class: {100 * chance:.1f} %.',
+        f'{shown} on {counted(len(true), "held-out video")} of {len(classes)} classes; always the '
+        f'most frequent class: {100 * chance:.1f} %.',
         training,
         *lost,
     ]
@@ -249,11 +249,15 @@ def write_classifier_page(
         f'<div class="row">{"".join(figures)}</div>',
     )
     (folder / 'index.html').write_text(page, encoding='utf-8')
-    numbers = accuracy | dict(chance=chance, videos=len(true), confusion=matrix.tolist())
-    numbers['classified'] = [
-        [printable(p.video), classes[label], classes[guess]]
-        for (p, label), guess in zip(pairs, predicted, strict=True)
-    ]
+    numbers = {f'top{k}': share for k, share in accuracy.items()} | dict(
+        chance=chance,
+        videos=len(true),
+        confusion=matrix.tolist(),
+        classified=[
+            [printable(p.video), classes[label], classes[guess]]
+            for (p, label), guess in zip(pairs, predicted, strict=True)
+        ],
+    )
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     return notes
 

@@ -1,8 +1,4 @@
-import json
-import os
 import re
-import shutil
-import subprocess
 from html import unescape
 from pathlib import Path
 
@@ -11,12 +7,10 @@ import torch
 
 import cvrl_cli
 from cvrl_mm.own_videos.folder import Lists, Trained
-from cvrl_mm.own_videos.page import _colour, map_videos, show_neighbours, write_feature_page
+from cvrl_mm.own_videos.page import map_videos, show_neighbours, write_feature_page
 from tests.own_videos.folder import write_folder
 from tests.videos import encode
 
-BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome')
-BROWSER = os.environ.get('BROWSER_FOR_TESTS') or next(filter(None, map(shutil.which, BROWSERS)), '')
 NAMES = [
     '"double" \'single\' & `back`.mp4',
     '<script>document.title="broken"</script>.mp4',  # a folder with the name up to the slash
@@ -25,22 +19,6 @@ NAMES = [
     '\N{BOXING GLOVE} クリップ.mp4',
     'broken.mp4',
 ]
-POINT_AT_ALL = """
-<script>
-window.onload = () => {  // without waiting: the page is dumped as soon as it is loaded
-  const seen = [];
-  for (const circle of document.querySelectorAll('circle')) {
-    circle.dispatchEvent(new MouseEvent('mouseenter'));
-    const image = tip.querySelector('img');
-    seen.push([tip.textContent, tip.style.display, image ? image.src : '']);
-  }
-  const result = document.createElement('pre');
-  result.id = 'seen';
-  result.textContent = JSON.stringify([document.title, seen]);
-  document.body.append(result);
-};
-</script>
-"""
 
 
 @pytest.fixture(scope='module')
@@ -71,27 +49,8 @@ def test_a_page_shows_all_videos_and_needs_no_other_file(page: Path):
     assert text.count('<figure') == 2 * (1 + 5)  # the held-out videos and their neighbours
 
 
-@pytest.mark.skipif(not BROWSER, reason='needs Chromium or Chrome')
-def test_a_page_in_a_browser(page: Path, tmp_path: Path):
-    text = page.read_text(encoding='utf-8').replace('</html>', f'{POINT_AT_ALL}</html>')
-    (tmp_path / 'page.html').write_text(text, encoding='utf-8')
-    options = ['--headless', '--no-sandbox', '--disable-gpu', '--virtual-time-budget=20000']
-    options += [f'--user-data-dir={tmp_path / "profile"}', '--dump-dom']
-    command = [BROWSER, *options, (tmp_path / 'page.html').as_uri()]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-    title, seen = json.loads(unescape(re.search(r'<pre id="seen">(.*?)</pre>', shown, re.S)[1]))
-    groups = [*['left', 'ri<ght'] * 2, 'left', 'no class']
-    assert [text for text, *_ in seen] == [f'{n} ({g})' for n, g in zip(NAMES, groups, strict=True)]
-    assert title == 'Your videos' and all(display == 'block' for _, display, _ in seen)
-    assert [src.startswith('data:image/') for *_, src in seen] == [True] * 5 + [False]
-
-
 def test_equal_features_have_a_map():  # the t-SNE of scikit-learn crashes on them
     assert not map_videos(torch.rand(1, 16).repeat(30, 1)).any()
-
-
-def test_each_class_has_its_colour():
-    assert len({_colour(i) for i in range(60)}) == 60
 
 
 CLASSED = [f'{"ab"[i % 2]}/{i}.mp4' for i in range(6)]

@@ -34,13 +34,9 @@ def made(number: int, frames: int = 60, rate: float = 30.0) -> Inspection:
         (dict(encoder='small', init='a.pth'), 'init'),
         (dict(batch_size=1), 'batch_size'),
         (dict(lr=float('nan')), 'lr'),
-        (dict(steps=10**23), 'steps'),
         (dict(steps=4.5), 'steps'),
         (dict(steps='4'), 'steps'),
-        (dict(batch_size=True), 'batch_size'),
         (dict(segment_seconds=float('inf')), 'segment_seconds'),
-        (dict(seed=None), 'seed'),
-        (dict(flip='no'), 'flip'),
     ],
 )
 def test_wrong_options(options: dict, named: str):

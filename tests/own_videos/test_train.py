@@ -277,23 +277,6 @@ def test_changed_videos_lists_and_encoders_are_noticed(tmp_path: Path, monkeypat
     assert continues() and said.call_count == 1
 
 
-def test_other_ranks_do_as_rank_0_says(tmp_path: Path, monkeypatch):
-    """They may still see a config that rank 0 is about to replace."""
-    (tmp_path / 'config.py').touch()
-
-    def share(values: list) -> None:
-        values[:] = [Options(steps=3), True]
-
-    monkeypatch.setenv('RANK', '1')
-    monkeypatch.setattr(train.dist, 'init_dist', lambda *args, **kwargs: None)
-    monkeypatch.setattr(train.dist, 'broadcast_object_list', share)
-    write = create_autospec(train._write_config, side_effect=InterruptedError)
-    monkeypatch.setattr(train, '_write_config', write)
-    with pytest.raises(InterruptedError):
-        cvrl_mm.pretrain(out=tmp_path)
-    assert write.call_args.args[1:4] == (None, None, Options(steps=3))
-
-
 def pretrain_quickly(videos: Path, out: Path) -> None:
     mmengine.config.config.FormatCode = lambda text, **kwargs: (text, False)  # takes seconds
     cvrl_mm.pretrain(videos, out, **QUICK)
