@@ -133,11 +133,12 @@ class SeededBatches(Sampler):
         for epoch in count(first):
             if hasattr(self.sampler, 'set_epoch'):
                 self.sampler.set_epoch(epoch)
-            times: Counter[int] = Counter()  # some samplers repeat indices: each is drawn anew
+            times: Counter[int] = Counter()  # some samplers repeat indices
             order = []
             with seeded_draws(self.seed, epoch, get_rank(), ORDER):
                 for i in map(int, self.sampler):
-                    repeat = times[i] and times[i] * get_world_size() + get_rank()
+                    # Repetitions are drawn anew, and differently on each rank
+                    repeat = times[i] * get_world_size() + get_rank() if times[i] else 0
                     order.append(SampleIndex(i, self.seed, epoch, i + (repeat << REPEATED)))
                     times[i] += 1
             for batch in range(skipped, len(self)):

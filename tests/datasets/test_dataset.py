@@ -178,6 +178,23 @@ def test_a_list_of_broken_videos_is_an_error_that_says_so(mixed: Path, tmp_path:
         data[SampleIndex(0, seed=0, epoch=0)]
 
 
+def test_stored_frames_give_the_same_samples(mixed: Path, tmp_path: Path):
+    plain = take_epoch(mixed_dataset(mixed), 0)
+    for _ in range(2):  # written and read
+        data = mixed_dataset(mixed, cache=dict(folder=tmp_path / 'store'))
+        for one, other in zip(plain, take_epoch(data, 0, workers=2), strict=True):
+            assert torch.equal(one['inputs'], other['inputs'])
+            assert one['data_samples'].unreadable == other['data_samples'].unreadable
+
+
+def test_without_room_for_frames_samples_are_decoded(mixed: Path, tmp_path: Path):
+    (tmp_path / 'taken').touch()
+    data = mixed_dataset(mixed, cache=dict(folder=tmp_path / 'taken/store'))
+    assert data[0]['inputs'].shape == (2, 3, 2, 32, 64)
+    with pytest.raises(ValueError, match='VideoFileInit'):
+        mixed_dataset(mixed, pipeline=PIPELINE[1:], cache=dict(folder=tmp_path))
+
+
 def test_a_plain_index_stands_for_its_video_alone(mixed: Path):
     data = mixed_dataset(mixed)
     assert data[0]['inputs'].shape == (2, 3, 2, 32, 64)

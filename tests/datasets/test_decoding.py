@@ -90,6 +90,15 @@ def test_a_decoder_that_hangs_in_its_own_code_is_given_up():
     assert all(t.daemon for t in left_behind)  # the process can end without it
 
 
+def test_a_thread_that_has_ended_is_joined_once(monkeypatch: pytest.MonkeyPatch):
+    join, joined = threading.Thread.join, []
+    monkeypatch.setattr(
+        threading.Thread, 'join', lambda self, *args: (joined.append(self), join(self, *args))
+    )
+    assert read(lambda results: results, dict(filename='a.mp4'), 60) == dict(filename='a.mp4')
+    assert len(joined) == 1
+
+
 @pytest.mark.parametrize(
     ('raised', 'expected'),
     [

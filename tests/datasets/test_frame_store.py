@@ -1,5 +1,3 @@
-import logging
-import os
 import pickle
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -7,13 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from cvrl_mm.datasets import VideoListDataset
 from cvrl_mm.datasets.frame_store import NAME, open_store
 from cvrl_mm.datasets.reader import VideoFile
-from cvrl_mm.datasets.seeding import SampleIndex
-from tests.videos import encode, turn, write_broken
+from tests.videos import encode, turn
 
 
 @pytest.fixture
@@ -86,48 +81,3 @@ def test_processes_share_one_store(videos: list[str], tmp_path: Path):
     with ProcessPoolExecutor(2, get_context('fork')) as pool:
         written = [pool.submit(open_in_process, videos, tmp_path / 'store') for _ in range(2)]
         assert len({future.result() for future in written}) == 1
-
-
-PIPELINE = [
-    dict(type='VideoFileInit'),
-    dict(type='TemporalIntervalSample', clip_len=2, frame_interval=2, fps=15),
-    dict(type='VideoFileDecode'),
-    dict(type='FormatShape', input_format='NCTHW'),
-    dict(type='PackActionInputs'),
-]
-
-
-@pytest.fixture
-def mixed(tmp_path: Path) -> Path:
-    for i in range(6):
-        encode(tmp_path / f'good {i}.mp4', num_frames=10 + i, uneven=i % 2)
-    (tmp_path / 'broken').mkdir()
-    files = [*sorted(tmp_path.glob('*.mp4')), *write_broken(tmp_path / 'broken')]
-    (tmp_path / 'list.txt').write_text('\n'.join(f'{path} 0' for path in files))
-    return tmp_path
-
-
-def samples(mixed: Path, pipeline: list[dict] = PIPELINE, **kwargs: object) -> list[dict]:
-    data = VideoListDataset(str(mixed / 'list.txt'), pipeline, max_missing=1, **kwargs)
-    return [data[SampleIndex(i, seed=3, epoch=0)] for i in range(len(data))]
-
-
-def test_a_dataset_gives_the_same_samples_with_and_without(mixed: Path):
-    plain = samples(mixed)
-    for _ in range(2):  # written and read
-        stored = samples(mixed, cache=dict(folder=mixed / 'store'))
-        for one, other in zip(plain, stored, strict=True):
-            assert torch.equal(one['inputs'], other['inputs'])
-            assert one['data_samples'].unreadable == other['data_samples'].unreadable
-
-
-def test_without_room_samples_are_decoded(mixed: Path, caplog: pytest.LogCaptureFixture):
-    (mixed / 'taken').touch()
-    with caplog.at_level(logging.WARNING):
-        found = samples(mixed, cache=dict(folder=mixed / 'taken' / 'store'))
-    assert len(found) == 14 and not os.path.isdir(mixed / 'taken')
-
-
-def test_a_pipeline_that_opens_otherwise_is_refused(mixed: Path):
-    with pytest.raises(ValueError, match='VideoFileInit'):
-        samples(mixed, PIPELINE[1:], cache=dict(folder=mixed / 'store'))
