@@ -34,7 +34,7 @@ from ..convert.export import extract_backbone
 from ..convert.files import locate_weights, save_weights
 from ..convert.inflate import INFLATED
 from ..datasets.frame_folder import open_video
-from ..datasets.reader import UnreadableVideoError
+from ..datasets.reader import UnreadableVideoError, VideoFile
 from ..datasets.sampling import ClipSample, varying_times
 from ..datasets.seeding import SeededBatches
 from ..io import one_line
@@ -292,17 +292,9 @@ class Encoder(nn.Module):
         with open_video(video) as reader:
             if not reader.rate > 0:
                 raise UnreadableVideoError(str(video), 'its frame rate is unknown')
-            times = varying_times(reader.times)
-            counts = dict(total_frames=reader.num_frames, avg_fps=reader.rate, frame_times=times)
-            sampler = _RegularClipSample(self.clip_input, every_seconds, reader.rate)
-            chosen = sampler(counts)['frame_inds'].reshape(-1, self.clip_len)  # (T, clip_len)
+            chosen, bounds = _regular_clips(self.clip_input, every_seconds, reader)
             if not len(chosen):
                 return
-            if times is None:
-                bounds = np.append(reader.times, reader.times[-1] + 1 / reader.rate)
-                bounds = bounds[chosen[:, [0, -1]] + [0, 1]]
-            else:
-                bounds = sampler.seconds(len(sampler.counted_frames(counts)))
             reader.prepare = CropFrames(self.size).crop
             wanted = set(chosen.ravel().tolist())
             images: dict[int, np.ndarray] = {}  # of the clips that are not complete
@@ -366,6 +358,20 @@ class _RegularClipSample(ClipSample):
         """Return the start and the end of each clip in seconds, (T, 2)."""
         span = (self.clip_len - 1) * self.frame_interval + 1
         return (self.starts(num_frames)[:, None] + [0, span]) / self.rate
+
+
+def _regular_clips(
+    clip_input: ClipInput, every_seconds: float, reader: VideoFile
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the frames of T clips, (T, clip_len), and their starts and ends in seconds, (T, 2)."""
+    times = varying_times(reader.times)
+    counts = dict(total_frames=reader.num_frames, avg_fps=reader.rate, frame_times=times)
+    sampler = _RegularClipSample(clip_input, every_seconds, reader.rate)
+    chosen = sampler(counts)['frame_inds'].reshape(-1, clip_input.clip_len)
+    if times is not None:
+        return chosen, sampler.seconds(len(sampler.counted_frames(counts)))
+    bounds = np.append(reader.times, reader.times[-1] + 1 / reader.rate)
+    return chosen, bounds[chosen[:, [0, -1]] + [0, 1]]
 
 
 def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = None) -> Encoder:

@@ -48,6 +48,7 @@ from ..io import (
 from ..models.weights import is_counter
 from .encoder import Encoder, clip_pipeline
 
+TIMEOUT_SECONDS = 60  # for opening or decoding one file
 BLOCK_VIDEOS = 64  # per file of the store, rounded up to whole batches: what a kill may cost
 Encode = Callable[[Tensor], Tensor]  # clips, (M, C, T, H, W), to features, (M, D)
 OnProgress = Callable[[int, int], None]  # takes the number of finished videos and of all videos
@@ -65,7 +66,6 @@ class VideoClips(Dataset):
         clip_input: Length, frame interval and size of the clips.
         num_clips: Number of clips per video.
         labels: Labels of the videos; by default -1 for all.
-        timeout_seconds: Longest time for opening or decoding one file.
     """
 
     def __init__(
@@ -74,10 +74,8 @@ class VideoClips(Dataset):
         clip_input: ClipInput,
         num_clips: int = 10,
         labels: Sequence[int] | None = None,
-        timeout_seconds: float = 60,
     ) -> None:
         self.paths, self.labels = paths, labels
-        self.timeout_seconds = timeout_seconds
         self.pipeline = clip_pipeline(clip_input, num_clips)
 
     def __len__(self) -> int:
@@ -97,7 +95,7 @@ class VideoClips(Dataset):
         try:
             for transform in self.pipeline:
                 if reads_files(transform):
-                    results = read(transform, results, self.timeout_seconds)
+                    results = read(transform, results, TIMEOUT_SECONDS)
                 else:
                     results = transform(results)
         except UnreadableVideoError as error:
@@ -335,11 +333,11 @@ class FeatureStore:
         videos: Dataset,
         batch_size: int = 2,
         num_workers: int = 0,
-        average: bool = True,
-        dtype: torch.dtype = torch.float32,
         rank: int = 0,
         size: int = 1,
         on_progress: OnProgress = no_progress,
+        average: bool = True,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         """Compute the features that are missing in this process's share of the videos.
 
@@ -348,12 +346,12 @@ class FeatureStore:
             videos: ``videos[i]`` is as :class:`VideoClips` gives it.
             batch_size: Number of videos per batch.
             num_workers: Number of processes that load videos.
-            average: See :func:`extract`.
-            dtype: See :func:`extract`.
             rank: Rank of this process; it encodes every ``size``-th video.
             size: Number of processes that share the videos.
             on_progress: Called with the number of finished videos and the number of all videos of
                 this process.
+            average: See :func:`extract`.
+            dtype: See :func:`extract`.
 
         Raises:
             ValueError: The folder holds other features, or features are not finite.
@@ -478,10 +476,9 @@ def extract_to_file(
     check_features_path(out, paths)
     about = described(encoder, num_clips=num_clips, files_sha256=files_sha256(paths))
     store = FeatureStore(out.with_name(f'{out.name}.parts'), about)
-    videos, how = VideoClips(paths, encoder.clip_input, num_clips), (batch_size, num_workers)
-    share: dict[str, Any] = dict(rank=rank, size=size, on_progress=on_progress)
+    videos, part = VideoClips(paths, encoder.clip_input, num_clips), (rank, size, on_progress)
     try:
-        store.fill(encoder.features, videos, *how, **share)
+        store.fill(encoder.features, videos, batch_size, num_workers, *part)
     except FileNotFoundError:
         if not out.exists():
             raise
@@ -534,45 +531,45 @@ def extract_over_time(
         ValueError: Two videos have the same NAME, or the folder holds other files or features, or
             features are not finite.
     """
-    folder = Path(folder)
+    folder, (root, names) = Path(folder), _names_below_root(paths)
+    about = described(encoder, every_seconds=every_seconds, root=root)
+    claim_folder(folder, 'about.json', about)
+    made_from, left = read_journals(folder / '.finished'), []
+    share = list(zip(paths, names, strict=True))[rank::size]
+    for path, name in share:
+        stamp = file_stamp(path)  # before the video is read
+        targets = [folder / kind / f'{name}.npy' for kind in ('feats', 'times')]
+        if not all(is_current(target, stamp, made_from.get(name)) for target in targets):
+            left.append((path, name, stamp, targets))
+    failed = {}
+    found = over_time(encoder.features, encoder, [path for path, *_ in left], every_seconds)
+    found = tracked(found, len(share), on_progress, len(share) - len(left))
+    with journal(folder / '.finished') as remember:
+        for (path, name, stamp, targets), part in zip(left, found, strict=True):
+            if part.errors:
+                failed[path] = part.errors.popitem()[1]
+                for target in targets:
+                    target.unlink(missing_ok=True)  # of an earlier state of the video
+                continue
+            for target, values in zip(targets, (part.feats, part.times), strict=True):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with replacing(target) as file:
+                    np.save(file, values[0].numpy())  # type: ignore[index]
+            remember(name, stamp)
+    return failed
+
+
+def _names_below_root(paths: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the folder that all videos share, and their paths below it without suffix."""
     files = [Path(abspath(path)) for path in paths]
-    root = Path(commonpath([file.parent for file in files]))
+    root = commonpath([file.parent for file in files])
     names = [file.relative_to(root).with_suffix('').as_posix() for file in files]
     double, count = Counter(names).most_common(1)[0]
     if count > 1:
         raise ValueError(
             f'Two videos have the name {double} without suffix; extract them into two folders.'
         )
-    about = described(encoder, every_seconds=every_seconds, root=str(root))
-    claim_folder(folder, 'about.json', about)
-    made_from = read_journals(folder / '.finished')
-    share = list(zip(paths, names, strict=True))[rank::size]
-    stamps = {name: file_stamp(path) for path, name in share}
-    targets = {
-        name: [folder / kind / f'{name}.npy' for kind in ('feats', 'times')] for _, name in share
-    }
-    left = [
-        (path, name)
-        for path, name in share
-        if not all(is_current(x, stamps[name], made_from.get(name)) for x in targets[name])
-    ]
-    failed = {}
-    found = over_time(encoder.features, encoder, [path for path, _ in left], every_seconds)
-    found = tracked(found, len(share), on_progress, len(share) - len(left))
-    with journal(folder / '.finished') as remember:
-        for (path, name), part in zip(left, found, strict=True):
-            for target, values in zip(targets[name], (part.feats, part.times), strict=True):
-                if values is None or part.errors:
-                    target.unlink(missing_ok=True)  # of an earlier state of the video
-                    continue
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with replacing(target) as file:
-                    np.save(file, values[0].numpy())
-            if part.errors:
-                failed[path] = part.errors.popitem()[1]
-            else:
-                remember(name, stamps[name])
-    return failed
+    return root, names
 
 
 def check_features_path(path: str | Path, names: Iterable[str] = ()) -> None:

@@ -347,17 +347,8 @@ def config_features(
     )
     store = FeatureStore(folder, about)
     with progress(f'Features of {data.ann_file}', disable=not is_main_process()) as on_progress:
-        store.fill(
-            encoder.features,
-            ListClips(data, views),
-            loader.batch_size,
-            loader.num_workers,
-            average=average,
-            dtype=torch.float16,
-            rank=get_rank(),
-            size=get_world_size(),
-            on_progress=on_progress,
-        )
+        how = loader.batch_size, loader.num_workers, get_rank(), get_world_size(), on_progress
+        store.fill(encoder.features, ListClips(data, views), *how, average, torch.float16)
     barrier()
     found, device = store.load(), encoder.mean.device
     if found.errors:

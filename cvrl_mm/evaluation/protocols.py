@@ -205,9 +205,6 @@ def frozen_accuracy(
 ) -> dict[str, float]:
     """Classify test videos by the features of a frozen encoder, averaged over their clips.
 
-    The batch norm statistics of an untrained network are kept as initialised. Replacing them by
-    those of the training videos lowered its accuracy on generated videos.
-
     Args:
         encoder: The encoder, in evaluation mode.
         train: Batches of training videos for :func:`extract`.
@@ -296,22 +293,11 @@ def evaluate_config(
     views = any(name in WITH_VIEWS for name in protocols)
     if not views and 'feature_pipeline' not in cfg:
         raise ValueError(f'{cfg.filename} lacks feature_pipeline.')
-    head, loaders = cfg.model.cls_head, [cfg.train_dataloader, cfg.test_dataloader]
+    head = cfg.model.cls_head
     check_config(cfg, head.num_classes if views else None)
     meta = dict(backbone=architecture_of(cfg.model.backbone.to_dict()))
     encoder = Encoder.of(build_recognizer(cfg, checkpoint).to(get_device()), meta).eval()
-    if views:
-        loaders[0].batch_size = max(1, loaders[0].batch_size // train_views)
-    else:
-        pipe = dict(pipeline=cfg.feature_pipeline)
-        loaders = [
-            ConfigDict({**loaders[1], 'dataset': {**loader.dataset, **pipe}}) for loader in loaders
-        ]
-    names = ('train', 'test') if views else ('train_mean', 'test_mean')
-    train, test = (
-        config_features(encoder, loader, out / name, runs, average=not views)
-        for loader, name, runs in zip(loaders, names, (train_views if views else 1, 1), strict=True)
-    )
+    train, test = _config_sets(cfg, encoder, out, train_views if views else None)
     settings: dict[str, dict] = dict(knn=dict(k=NUM_NEIGHBOURS))
     if views:
         settings['linear'] = dict(
@@ -333,3 +319,22 @@ def evaluate_config(
         with replacing(out / f'{"_".join(protocols)}.json') as part:
             part.write_text(json.dumps(result, indent=2) + '\n')
     return result
+
+
+def _config_sets(
+    cfg: Config, encoder: Encoder, out: Path, views: int | None
+) -> tuple[Features, Features]:
+    """Return the features of the training and test videos of a config.
+
+    They are the means over the clips of ``feature_pipeline``, or for a number of ``views``, those
+    of augmented views and of all views of the test pipeline.
+    """
+    train, test = cfg.train_dataloader, cfg.test_dataloader
+    if views is not None:
+        train.batch_size = max(1, train.batch_size // views)
+        augmented = config_features(encoder, train, out / 'train', views)
+        return augmented, config_features(encoder, test, out / 'test')
+    pipe = dict(pipeline=cfg.feature_pipeline)
+    train, test = (ConfigDict({**test, 'dataset': {**x.dataset, **pipe}}) for x in (train, test))
+    averaged = config_features(encoder, train, out / 'train_mean', average=True)
+    return averaged, config_features(encoder, test, out / 'test_mean', average=True)
