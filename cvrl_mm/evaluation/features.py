@@ -37,7 +37,6 @@ from ..io import (
     file_stamp,
     files_sha256,
     is_current,
-    is_utf8,
     journal,
     locked,
     one_line,
@@ -469,11 +468,10 @@ def extract_to_file(
         videos or writes the file.
 
     Raises:
-        ValueError: ``out`` has another suffix or cannot contain a path, ``OUT.parts`` holds other
-            features, no video could be read, or features are not finite.
+        ValueError: ``out`` has another suffix, ``OUT.parts`` holds other features, no video could be read, or features are not finite.
     """
     out = Path(out)
-    check_features_path(out, paths)
+    check_features_path(out)
     about = described(encoder, num_clips=num_clips, files_sha256=files_sha256(paths))
     store = FeatureStore(out.with_name(f'{out.name}.parts'), about)
     videos, part = VideoClips(paths, encoder.clip_input, num_clips), (rank, size, on_progress)
@@ -572,13 +570,12 @@ def _names_below_root(paths: Sequence[str]) -> tuple[str, list[str]]:
     return root, names
 
 
-def check_features_path(path: str | Path, names: Iterable[str] = ()) -> None:
+def check_features_path(path: str | Path) -> None:
     """Check that :func:`write_features` can write a file, before the features are computed.
 
     Raises:
         ImportError: pyarrow, which is needed for ``.parquet``, is not installed.
-        ValueError: ``path`` has another suffix or is a folder or a device, or a name is not UTF-8,
-            which Parquet files need.
+        ValueError: ``path`` has another suffix, or is a folder or a device.
     """
     path = Path(path)
     if path.suffix not in ('.npz', '.parquet'):
@@ -586,12 +583,6 @@ def check_features_path(path: str | Path, names: Iterable[str] = ()) -> None:
     check_target(path)
     if path.suffix == '.parquet':
         import pyarrow.parquet  # noqa: F401
-
-        if bad := next((name for name in names if not is_utf8(name)), None):
-            raise ValueError(
-                f'The name {printable(bad)} is not UTF-8, which Parquet files need; rename the '
-                'file, or write a .npz file.'
-            )
 
 
 def write_features(path: str | Path, names: Sequence[str], feats: np.ndarray | Tensor) -> None:
@@ -606,7 +597,7 @@ def write_features(path: str | Path, names: Sequence[str], feats: np.ndarray | T
     Raises:
         ImportError, ValueError: See :func:`check_features_path`.
     """
-    check_features_path(path, names)
+    check_features_path(path)
     feats = np.ascontiguousarray(feats, np.float32)
     with replacing(path) as part:
         if part.suffix == '.npz':
