@@ -331,10 +331,9 @@ def _evaluate_labels(args: Namespace) -> None:
     source = args.labels or args.checkpoint
     given = args.protocol, encoder, source, args.test, args.groups, args.num_clips
     with progress('videos', Console(stderr=True)) as on_progress:
-        values, chance, notes = evaluate_labels(*given, min(4, usable_cores()), on_progress)
+        values, notes = evaluate_labels(*given, min(4, usable_cores()), on_progress)
     print(*map(printable, notes), sep='\n')
     _print_values(means(values), intervals(values))
-    print(f'Always the most frequent class: {chance:.2%}')
 
 
 def _print_values(values: Mapping[str, Any], intervals: Mapping[str, float]) -> None:

@@ -468,7 +468,8 @@ def extract_to_file(
         videos or writes the file.
 
     Raises:
-        ValueError: ``out`` has another suffix, ``OUT.parts`` holds other features, no video could be read, or features are not finite.
+        ValueError: ``out`` has another suffix, ``OUT.parts`` holds other features, no video could
+            be read, or features are not finite.
     """
     out = Path(out)
     check_features_path(out)

@@ -38,7 +38,7 @@ from .linear import ProbeSchedule, logistic_predictions, sweep, top_hits, train_
 from .neighbours import NUM_NEIGHBOURS, knn_classify, nearest_neighbours, recalls, voters
 
 SHARED = (
-    'these parts may share persons or recordings, which makes the numbers higher or lower, and '
+    'random parts may share persons or recordings, which makes the numbers higher or lower; '
     '--groups keeps them apart'
 )
 RECALLS = (1, 5, 10, 20, 50)
@@ -178,10 +178,13 @@ def _check(*names: str) -> None:
 
 
 def across_folds(protocol: str, feats: Features, folds: Folds, **settings: Any) -> Values:
-    """Apply a protocol to each pair of indices of training and test videos, and join its values."""
+    """Apply a protocol to each pair of indices of training and test videos, and join its values.
+
+    Single numbers, such as a learning rate that was chosen, are left out.
+    """
     found = [PROTOCOLS[protocol](feats.take(x), feats.take(y), **settings) for x, y in folds]
-    names = [name for name in found[0] if all(name in values for values in found)]
-    return {name: torch.cat([values[name].reshape(-1) for values in found]) for name in names}
+    names = [k for k, x in found[0].items() if x.ndim and all(k in values for values in found)]
+    return {name: torch.cat([values[name] for values in found]) for name in names}
 
 
 def means(values: Values) -> dict[str, float]:
@@ -227,7 +230,7 @@ def evaluate_labels(
     num_clips: int = 10,
     num_workers: int = 0,
     on_progress: OnProgress = no_progress,
-) -> tuple[Values, float, list[str]]:
+) -> tuple[Values, list[str]]:
     """Evaluate an encoder on labelled videos.
 
     Args:
@@ -242,7 +245,7 @@ def evaluate_labels(
         on_progress: Called with the number of finished videos and of all videos.
 
     Returns:
-        The values of the protocol, the level of chance of an accuracy, and lines about the videos.
+        The values of the protocol, and lines about the videos.
 
     Raises:
         OSError, ValueError: See :func:`read_split` and :func:`split`.
@@ -257,10 +260,11 @@ def evaluate_labels(
     notes += describe_lost({videos[i].name: why for i, why in feats.errors.items()})
     num_train = None if test is None else int((feats.indices < len(train)).sum())
     targets, folds, note = split([videos[i] for i in feats.indices], num_train, groups)
+    frequent = chance(targets[torch.cat([x for _, x in folds])])
+    notes += [note, f'{frequent:.1%} of the tested videos are of the most frequent class']
     if test is None and groups is None:
-        note = f'{note}; {SHARED}'
-    values = across_folds(protocol, replace(feats, labels=targets), folds)
-    return values, chance(targets[torch.cat([x for _, x in folds])]), [*notes, note]
+        notes.append(SHARED)
+    return across_folds(protocol, replace(feats, labels=targets), folds), notes
 
 
 def evaluate_config(
