@@ -18,7 +18,7 @@ import numpy as np
 from mmengine.logging import print_log
 from rich.console import Console
 
-from ..io import files_sha256, locked, progress, replacing, usable_cores
+from ..io import PART, files_sha256, locked, progress, replacing, usable_cores
 from .decoding import read
 from .frame_folder import open_video
 from .reader import UnreadableVideoError
@@ -175,6 +175,8 @@ def _current(path: Path, about: dict) -> FrameStore | None:
 
 
 def _write(path: Path, names: list[str], about: dict, timeout_seconds: float | None) -> None:
+    for left in path.parent.glob(f'.{path.stem}.*{PART}*'):
+        left.unlink()  # gigabytes of a process that was killed
     lock = Lock()
     index: dict[str, list] = {}
 

@@ -8,6 +8,7 @@ import pytest
 
 from cvrl_mm.datasets.frame_store import NAME, open_store
 from cvrl_mm.datasets.reader import VideoFile
+from cvrl_mm.io import PART
 from tests.videos import encode, turn
 
 
@@ -68,6 +69,7 @@ def test_a_store_is_written_again_only_if_it_does_not_fit(videos: list[str], tmp
     encode(Path(videos[0]), num_frames=30)
     assert (kept.get(videos[0]).frames == frames).all()  # of a training that is running
     assert is_written() and not is_written()
+    (tmp_path / f'.frames.0{PART}.bin').touch()  # of a process that was killed
     assert is_written(short_side=8) and not is_written(short_side=8)
     assert sorted(p.name for p in tmp_path.iterdir()) == ['.lock', NAME, 'videos']
 
