@@ -145,13 +145,18 @@ def test_a_preempted_slurm_job_is_put_back_into_the_queue(
     assert str(tmp_path / 'work dir') in task
 
 
-# pip writes what it is asked for to a file; "pip show mmcv" finds nothing.
+# pip writes what it is asked for to a file, and so does uv; "pip show mmcv" finds nothing.
 PIP = """
 python() {
-  [ "$1 $2" = "-m pip" ] || return 9
-  shift 2
-  if [ "$1" = show ]; then return 1; fi
+  [ "$1" = -m ] || return 9
+  if [ "$3" = show ]; then return 1; fi
+  if [ "$3" = config ]; then
+    echo "${CONFIG-global.index-url='x'}"
+    return
+  fi
+  shift
   echo "$@" >>asked
+  [ "$1" != uv ] || return "${UV_STATUS:-0}"
   return "${STATUS:-0}"
 }
 """
@@ -181,6 +186,14 @@ def test_packages_are_installed_once_and_after_a_change_or_a_failure(tmp_path: P
     arm = 'uname() { echo "Linux aarch64"; }\n'  # decord has no wheels there
     asked = [line.split()[-1] for line in shell(arm + install, tmp_path)]
     assert asked == ['./tools/no_decord', '.[lite]']
+
+
+def test_uv_installs_if_pip_has_no_settings_and_pip_if_uv_fails(tmp_path: Path):
+    (tmp_path / 'venv').mkdir()
+    for failed, tools in ('0', ['pip', 'uv']), ('2', ['pip', 'uv', 'pip']):
+        asked = shell('pip_install rich', tmp_path, CONFIG='', UV_STATUS=failed)
+        assert [line.split()[0] for line in asked] == tools and asked[-1].endswith('install rich')
+    assert shell('pip_install rich', tmp_path) == ['pip install rich']
 
 
 def test_an_incomplete_environment_is_made_again_and_a_foreign_folder_kept(tmp_path: Path):
