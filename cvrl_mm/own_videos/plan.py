@@ -172,7 +172,8 @@ class Options:
         if self.encoder is not None and self.init is not None:
             raise ValueError('init determines the architecture; do not give encoder.')
         for name, least in AT_LEAST.items():
-            value, kind = getattr(self, name), Integral if isinstance(least, int) else Real
+            value = getattr(self, name)
+            kind: Any = Integral if isinstance(least, int) else Real
             if value is None:
                 continue
             if not isinstance(value, kind) or not least <= value < math.inf:  # NaN, too
