@@ -1,6 +1,6 @@
 """Index the frames of a video file without decoding it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import av
@@ -76,14 +76,16 @@ def index_frames(
             num_vops = bytes(p).count(VOP_CODE)
             num_placeholders += p.size <= PLACEHOLDER_BYTES
         is_truncated |= is_cut
-        rows.append((p.pts, p.dts, p.is_keyframe, is_hidden, _end(p)))
+        rows.append((p.pts, p.dts, p.duration, p.is_keyframe, is_hidden))
     if not rows:
         return [], False
-    pts, dts, is_key, hidden, ends = zip(*rows, strict=True)
+    pts, dts, durations, is_key, hidden = zip(*rows, strict=True)
     expected = PRESENT_SHARE * (container.duration or 0) / av.time_base  # of the longest stream
-    if formats & {'mov', 'matroska'} and max(ends) * stream.time_base < expected:
+    if formats & {'mov', 'matroska'} and _end(pts, durations) * stream.time_base < expected:
         container.seek(0)
-        is_truncated |= max(_end(p) * p.time_base for p in container.demux() if p.size) < expected
+        others = [p for p in container.demux() if p.size]
+        ends = (_end([p.pts], [p.duration]) * p.time_base for p in others)
+        is_truncated |= max(ends) < expected
     decoded = [time for time in dts if time is not None]
     is_plain = not num_packed and not num_placeholders and num_vops < 2
     is_plain &= decoded == sorted(decoded)
@@ -103,8 +105,8 @@ def index_frames(
     return list(dts) if is_countable else None, is_truncated
 
 
-def _end(packet: av.Packet) -> int:
-    return (packet.pts or 0) + (packet.duration or 0)
+def _end(pts: Sequence[int | None], durations: Sequence[int | None]) -> int:
+    return max((p or 0) + (d or 0) for p, d in zip(pts, durations, strict=True))
 
 
 def has_palette(stream: av.VideoStream) -> bool:
