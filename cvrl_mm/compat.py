@@ -34,7 +34,6 @@ def apply() -> None:
     leave_out_multimodal()
     names_of_numpy_1()
     know_our_configs()
-    avoid_mps()
 
 
 def hide_warnings() -> None:
@@ -140,14 +139,3 @@ def know_our_configs() -> None:
         return str(configs / name), None
 
     Config._get_cfg_path = staticmethod(find_ours)
-
-
-def avoid_mps() -> None:
-    """Let mmengine use the CPU of Macs.
-
-    It would choose their GPU (MPS), for which torch lacks ``max_pool3d`` (pytorch/pytorch#158723).
-    """
-    from mmengine.device import utils
-
-    if utils.DEVICE == 'mps':
-        utils.DEVICE = 'cpu'

@@ -24,6 +24,7 @@ from mmengine.logging import MMLogger
 from packaging.requirements import Requirement
 
 from .cli import read_config
+from .engine.checks import rate_advice
 from .io import one_line, usable_cores
 from .synthetic.motion import encode
 
@@ -160,24 +161,16 @@ def check_learning_rate(config: Config, ranks: int) -> Finding:
     if lr is None:
         advice = 'set optim_wrapper.optimizer'
         return Finding('problem', 'learning rate', 'the config has none', advice)
-    per_rank = config.train_dataloader.batch_size
     steps = config.optim_wrapper.get('accumulative_counts', 1)
-    batch = ranks * per_rank * steps
     accumulated = f' x {steps} accumulated' if steps > 1 else ''
-    seen = f'{lr:g} with {ranks} x {per_rank}{accumulated} = {batch} videos per step'
-    scaling = config.get('auto_scale_lr') or {}
-    base = scaling.get('base_batch_size')
-    if not base:
+    seen = (
+        f'{lr:g} with {ranks} x {config.train_dataloader.batch_size}{accumulated} videos per step'
+    )
+    if not (config.get('auto_scale_lr') or {}).get('base_batch_size'):
         advice = 'set auto_scale_lr.base_batch_size to the batch size of this learning rate'
         return Finding('note', 'learning rate', seen, advice)
-    if scaling.get('enable') and steps == 1:
-        return Finding('ok', 'learning rate', f'{seen}; scaled to {lr * batch / base:g}')
-    if base == batch and not scaling.get('enable'):
-        return Finding('ok', 'learning rate', f'{seen}, as the config expects')
-    # mmengine's scaling ignores the accumulation
-    advice = f'set optim_wrapper.optimizer.lr={lr * batch / base:g} without auto_scale_lr'
-    advice = advice if steps > 1 else f'{advice}, or train with --auto-scale-lr'
-    return Finding('note', 'learning rate', f'{seen}, but it is for {base}', advice)
+    advice = rate_advice(config, ranks)
+    return Finding('note' if advice else 'ok', 'learning rate', seen, advice)
 
 
 def check_loader(config: Config, ranks: int, seconds: float = 10.0) -> Finding:
@@ -195,6 +188,9 @@ def check_loader(config: Config, ranks: int, seconds: float = 10.0) -> Finding:
         advice = 'prepare the data (docs/data.md)'
         reason = str(error) if isinstance(error, OSError) else one_line(error)  # with the file
         return Finding('note', 'loader', f'not measured: {reason}', advice)
+    if len(dataset) < loader.batch_size * ranks:
+        seen = f'{len(dataset)} videos are fewer than a batch of {ranks} x {loader.batch_size}'
+        return Finding('problem', 'loader', seen, 'lower train_dataloader.batch_size')
     every = loader.batch_size / max(rate, 1e-9) / min(workers, cores / ranks)
     seen = (
         f'{rate:.1f} videos per second on one core ({loaded} loaded); {workers} workers on '

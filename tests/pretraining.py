@@ -104,7 +104,7 @@ def pretrain(
     Config.pretty_text = property(lambda self: '')  # laying it out takes longer than the training
     cfg = small_config(data, work_dir, **options)
     if kill_at is not None:
-        cfg.custom_hooks.append(dict(type='KillHook', step=kill_at, signum=int(kill_with)))
+        cfg.custom_hooks = [dict(type='KillHook', step=kill_at, signum=int(kill_with))]
     Runner.from_cfg(cfg).train()
 
 

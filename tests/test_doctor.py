@@ -14,7 +14,7 @@ def test_the_report_of_this_installation(motion_set: Path, tmp_path: Path, capsy
     dataset = f"dict(ann_file='{motion_set}/train.txt', data_prefix=dict(video='{motion_set}'))"
     config.write_text(
         f"_base_ = '{ROOT}/configs/miniature/cvrl_motion.py'\n"
-        f'train_dataloader = dict(num_workers=1, dataset={dataset})\n'
+        f'train_dataloader = dict(batch_size=8, num_workers=1, dataset={dataset})\n'
     )
     assert doctor.report(str(config), ranks=1) == 0
     shown = capsys.readouterr().out
@@ -51,10 +51,10 @@ def test_problems_are_told(tmp_path: Path, monkeypatch):
 @pytest.mark.parametrize(
     ('ranks', 'steps', 'scaling', 'status', 'words'),
     [
-        (8, 1, {}, 'ok', 'as the config expects'),
+        (8, 1, {}, 'ok', '8 x 128 videos'),
         (2, 1, {}, 'note', 'lr=0.08'),
-        (2, 1, dict(enable=True), 'ok', 'scaled to 0.08'),
-        (2, 4, {}, 'ok', '4 accumulated = 1024'),
+        (2, 1, dict(enable=True), 'ok', '2 x 128 videos'),
+        (2, 4, {}, 'ok', '4 accumulated'),
         (2, 2, {}, 'note', 'lr=0.16'),
         (8, 1, dict(base_batch_size=0), 'note', 'base_batch_size'),
         (2, 4, dict(enable=True), 'note', 'lr=0.32'),  # mmengine would scale 0.32 to 0.08
@@ -96,10 +96,13 @@ def test_the_loader_is_compared_with_the_machine(
     config.model.backbone.depth = 50
     config.train_dataloader.dataset.ann_file = str(motion_set / 'train.txt')
     config.train_dataloader.dataset.data_prefix = dict(video=str(motion_set))
-    config.train_dataloader.num_workers = workers
-    free = free_batches * 64 * 2 * 3 * 8 * 32 * 32
+    config.train_dataloader.update(num_workers=workers, batch_size=8)
+    free = free_batches * 8 * 2 * 3 * 8 * 32 * 32
     monkeypatch.setattr(doctor.shutil, 'disk_usage', lambda path: SimpleNamespace(free=free))
     finding = doctor.check_loader(config, ranks=2)
     assert finding.status == status and words in str(finding)
+    config.train_dataloader.batch_size = 9
+    few = doctor.check_loader(config, ranks=2)
+    assert few.status == 'problem' and '16 videos' in str(few)
     config.train_dataloader.dataset.ann_file = 'missing.txt'
     assert 'missing.txt' in str(doctor.check_loader(config, ranks=2))

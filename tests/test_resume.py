@@ -108,7 +108,7 @@ def start_node(config: Path, node: int, port: str, log: Path, env: dict) -> subp
 def test_two_nodes_restarted_by_torchrun(alone: Path, motion_set: Path, tmp_path: Path):
     cfg = small_config(motion_set, tmp_path / 'b', launcher='pytorch')
     cfg.custom_imports.imports.append('tests.pretraining')
-    cfg.custom_hooks.append(dict(type='KillHook', step=3))  # in the second of three epochs
+    cfg.custom_hooks = [dict(type='KillHook', step=3)]  # in the second of three epochs
     cfg.dump(tmp_path / 'small.py')
     port, env = free_port(), cpu_ranks.environment(tmp_path)
     logs = [tmp_path / f'node{node}.log' for node in (0, 1)]

@@ -16,7 +16,6 @@ two_clips = dict(type='EvenClipSample', num_clips=2)
 watched_loader = dict(
     batch_size=8,
     sampler=dict(type='DefaultSampler', shuffle=False),
-    collate_fn=dict(type='pseudo_collate'),
 )
 watched_dataset = dict(type='VideoListDataset', test_mode=True, max_missing=0.5)
 watch = dict(type='KNNMonitorHook', by_epoch=False)

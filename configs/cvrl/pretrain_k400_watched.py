@@ -20,10 +20,6 @@ dataloader = dict(
     batch_size=16,
     num_workers=8,
     sampler=dict(type='DefaultSampler', shuffle=False),
-    collate_fn=dict(type='pseudo_collate'),
     dataset=watched,
 )
-custom_hooks = [
-    dict(type='RegularizationLossHook'),
-    dict(type='KNNMonitorHook', dataloader=dataloader, interval=10),
-]
+custom_hooks = [dict(type='KNNMonitorHook', dataloader=dataloader, interval=10)]

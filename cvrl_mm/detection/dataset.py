@@ -12,6 +12,7 @@ from mmengine.logging import MMLogger
 
 from ..datasets.seeding import SampleIndex, seeded_draws
 from .annotations import read_actions, read_exclusions
+from .metric import CLASSES
 from .proposals import load_proposals, select_people
 from .sources import Source, find_frames, find_movies, probe_video
 
@@ -89,6 +90,8 @@ class AVAKeyframeDataset(AVADataset):
             ValueError: A line is malformed, or names an action that does not exist.
         """
         self.left_out: Counter[str] = Counter()
+        # for the comparison with the evaluator's
+        self._metainfo.update({name: getattr(self, name) for name in CLASSES})
         by_frame: dict[tuple[str, int], list[dict]] = defaultdict(list)
         videos = set()
         for row in read_actions(self.ann_file):

@@ -11,6 +11,7 @@ from mmengine.logging import MMLogger
 
 from .annotations import read_actions, read_exclusions
 
+CLASSES = ('num_classes', 'custom_classes', 'label_file')  # alike in the dataset and the metric
 # The numbers of the actions in AVA's three groups, with MMAction2's names of their means
 GROUPS = dict(
     person_movement=range(1, 15),
@@ -33,6 +34,19 @@ class AVAKeyframeMetric(AVAMetric):
     key frames as missed, and leaves classes without detections out of the mean. The arguments
     are the same.
     """
+
+    @AVAMetric.dataset_meta.setter
+    def dataset_meta(self, meta: dict) -> None:
+        """Compare the classes with those of the dataset, which the loops name before a run.
+
+        Raises:
+            ValueError: They differ.
+        """
+        self._dataset_meta = meta
+        for name in CLASSES:
+            ours, theirs = getattr(self, name), meta.get(name)
+            if theirs != ours and not (name == 'label_file' and theirs is None):
+                raise ValueError(f'The evaluator has {name}={ours}, its dataset {name}={theirs}.')
 
     def process(self, data_batch: Any, data_samples: Sequence[dict]) -> None:
         """Keep the boxes, (K, 4), and scores, (K, num_classes), of each key frame."""

@@ -52,6 +52,8 @@ def load_proposals(path: str | Path) -> dict[str, np.ndarray]:
     content = io.BytesIO(Path(path).read_bytes())
     try:
         loaded = _Unpickler(content, encoding='latin1').load()
+        if not all(isinstance(boxes, np.ndarray) for boxes in loaded.values()):
+            raise ValueError('it has values that are no arrays')
         return {key: _check(key, boxes) for key, boxes in loaded.items()}
     except Exception as error:  # a damaged file causes any
         raise ValueError(
@@ -71,8 +73,6 @@ def save_proposals(proposals: dict[str, np.ndarray], path: str | Path) -> None:
 
 
 def _check(key: str, boxes: np.ndarray) -> np.ndarray:
-    if not isinstance(boxes, np.ndarray):
-        raise ValueError(f'{key!r} has no array')
     boxes = np.asarray(boxes, np.float32)
     if not boxes.size:
         boxes = np.zeros((0, 5), np.float32)

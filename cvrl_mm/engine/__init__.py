@@ -5,8 +5,8 @@ draws that survive restarts, measures of the representation, and errors before t
 with ``checkpoint.py`` and ``loops.py``.
 
 Loops: ``SeededEpochLoop``, ``SeededIterLoop``. Hooks of all configs: ``AtomicCheckpointHook``,
-``ChecksHook``, ``BadVideosHook``, ``FiniteLossHook``; of pre-training ``RegularizationLossHook``;
-optional ``KNNMonitorHook``, the k-NN monitor.
+``ChecksHook``, ``BadVideosHook``, ``FiniteLossHook``, ``RegularizationLossHook``; optional
+``KNNMonitorHook``, the k-NN monitor.
 """
 
 from .bad_videos import BadVideosHook

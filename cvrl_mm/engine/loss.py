@@ -65,7 +65,7 @@ class RegularizationLossHook(Hook):
     """Log the contribution of weight decay to the objective (CVRL, Figure 5).
 
     ``regularization_loss`` is half the weight decay times the squared norm of the decayed
-    parameters. It is only logged; the optimiser applies the weight decay.
+    parameters. It is only logged, and only if there are some; the optimiser applies the decay.
     """
 
     @torch.no_grad()
@@ -80,5 +80,6 @@ class RegularizationLossHook(Hook):
             for decay, parameters in decayed.items()
             if decay > 0
         ]
-        total = torch.stack(penalties).sum() if penalties else torch.zeros(())
-        runner.message_hub.update_scalar('train/regularization_loss', total)
+        if penalties:
+            total = torch.stack(penalties).sum()
+            runner.message_hub.update_scalar('train/regularization_loss', total)

@@ -5,7 +5,7 @@ import pytest
 from mmaction.datasets import AVADataset
 
 from cvrl_mm.datasets.seeding import SampleIndex
-from cvrl_mm.detection import AVAKeyframeDataset
+from cvrl_mm.detection import AVAKeyframeDataset, AVAKeyframeMetric
 from cvrl_mm.detection.proposals import save_proposals
 from tests.videos import encode
 
@@ -155,6 +155,12 @@ def test_custom_classes_are_numbered_anew(build: Builder, tmp_path: Path):
     settings = dict(custom_classes=[2, 3], num_classes=3, label_file=labels)
     data = build(**settings)
     assert keys(data) == ['m0,0901']
+    metric = dict(ann_file='', exclude_file='', label_file=labels)
+    for classes, num_classes in ((None, 3), ([3, 2], 3), ([2, 3], 81)):
+        evaluator = AVAKeyframeMetric(**metric, custom_classes=classes, num_classes=num_classes)
+        with pytest.raises(ValueError, match='classes='):
+            evaluator.dataset_meta = data.metainfo
+    AVAKeyframeMetric(**metric, custom_classes=[2, 3], num_classes=3).dataset_meta = data.metainfo
     tested = build(**settings, test_mode=True, key_seconds=(901, 901))
     assert keys(tested) == [f'{movie},0901' for movie in MOVIES]
     assert data.get_data_info(0)['gt_labels'].tolist() == [[0, 0, 1], [0, 1, 0]]

@@ -14,6 +14,7 @@ from mmengine.runner import Runner, TestLoop
 
 from cvrl_mm.engine import ChecksHook
 from cvrl_mm.engine.checks import rate_advice
+from cvrl_mm.models.weights import check_fit
 from tests.toy import ToyModel, toy_runner
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -109,6 +110,17 @@ def test_refuses_a_head_of_another_width(name: str):
     config.model.backbone.update(depth=18, width=0.125, init_cfg=None)
     with pytest.raises(ValueError, match='in_channels=2048'):
         ChecksHook().before_run(SimpleNamespace(_train_loop=None, model=MODELS.build(config.model)))
+
+
+def test_a_head_without_weights_gives_features():
+    """As MMAction2's clip_feature_extraction.py has it, from a checkpoint with another head."""
+    backbone = dict(type='R3DSlow', depth=18, width=0.125)
+    head = dict(type='FeatureHead', average_clips='prob')
+    model = MODELS.build(dict(type='Recognizer3D', backbone=backbone, cls_head=head))
+    run: Any = SimpleNamespace(_train_loop=None, model=model)
+    ChecksHook().before_run(run)
+    state = model.state_dict() | {'cls_head.projection.0.weight': torch.zeros(4, 4)}
+    check_fit(model, dict(state_dict=state), 'a.pth')
 
 
 @pytest.mark.parametrize(

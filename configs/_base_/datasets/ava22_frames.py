@@ -30,7 +30,6 @@ train_dataloader = dict(
     num_workers=8,
     timeout=500,  # seconds per batch, below the one of dist_cfg
     sampler=dict(type='DefaultSampler', shuffle=True),
-    collate_fn=dict(type='pseudo_collate'),
     dataset=dict(
         **dataset,
         ann_file=annotations + 'ava_train_v2.2.csv',
@@ -44,7 +43,6 @@ val_dataloader = dict(
     num_workers=8,
     persistent_workers=True,
     sampler=dict(type='DefaultSampler', shuffle=False),
-    collate_fn=dict(type='pseudo_collate'),
     dataset=dict(
         **dataset,
         ann_file=annotations + 'ava_val_v2.2.csv',

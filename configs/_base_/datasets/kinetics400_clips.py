@@ -43,7 +43,6 @@ val_dataloader = dict(
     num_workers=8,
     persistent_workers=True,
     sampler=dict(type='DefaultSampler', shuffle=False),
-    collate_fn=dict(type='pseudo_collate'),
     dataset=dict(
         type='VideoListDataset',
         ann_file=data_root + 'kinetics400_val_list_videos.txt',
@@ -57,7 +56,6 @@ test_dataloader = dict(
     num_workers=8,
     persistent_workers=True,
     sampler=dict(type='DefaultSampler', shuffle=False),
-    collate_fn=dict(type='pseudo_collate'),
     dataset=dict(
         type='VideoListDataset',
         ann_file=data_root + 'kinetics400_val_list_videos.txt',

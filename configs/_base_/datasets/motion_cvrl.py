@@ -43,7 +43,6 @@ features_dataloader = dict(
     batch_size=32,
     num_workers=2,
     sampler=dict(type='DefaultSampler', shuffle=False),
-    collate_fn=dict(type='pseudo_collate'),
     dataset=dict(
         type='VideoListDataset',
         ann_file=data_root + 'test.txt',

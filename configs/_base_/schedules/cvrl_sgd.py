@@ -17,5 +17,3 @@ param_scheduler = [
 ]
 # Batch-norm statistics over all ranks, also in the projection (Sec. 4.1)
 sync_bn = 'torch'
-
-custom_hooks = [dict(type='RegularizationLossHook')]

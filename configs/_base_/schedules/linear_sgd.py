@@ -7,4 +7,3 @@ train_cfg = dict(max_epochs=100, val_interval=10)  # Sec. 4.1
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
 sync_bn = None  # the encoder's statistics are fixed
-custom_hooks = []  # RegularizationLossHook is for pre-training
