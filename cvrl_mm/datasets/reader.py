@@ -93,6 +93,8 @@ class VideoFile:
         container: PyAV's container.
         stream: PyAV's description of the video.
         num_errors: Number of errors of the decoder so far.
+        is_truncated: Whether the end of the file is missing, as far as this can be seen without
+            decoding. Read :attr:`num_frames` before.
 
     Raises:
         UnreadableVideoError: The file does not exist, is not a regular file, has an unsupported
@@ -106,7 +108,7 @@ class VideoFile:
         strict: bool = False,
     ) -> None:
         self.name = str(source) if name is None else name
-        self.num_errors = 0
+        self.num_errors, self.is_truncated = 0, False
         self._source, self._strict = source, strict
         self._last_error = ''  # in the last call of _decode, in brackets
         self._reformatter = VideoReformatter()
@@ -287,40 +289,31 @@ class VideoFile:
         self.close()
 
     @cached_property
-    def is_truncated(self) -> bool:
-        """Whether the end of the file is missing, as far as this can be seen without decoding."""
-        return self._index_and_end[1]
-
-    @cached_property
     def _index(self) -> FrameIndex | list[int | None] | None:
-        index, is_truncated = self._index_and_end
-        if is_truncated:
-            what = f'{printable(self.name)} is truncated; what is left of it is used.'
-            warnings.warn(what, stacklevel=2)
-        return index
-
-    @cached_property
-    def _index_and_end(self) -> tuple[FrameIndex | list[int | None] | None, bool]:
         with self._errors():
             self._rewind()
             packets = self._demux()
             first = list(islice(packets, 1))
             is_oriented = self._has_orientation(first)
-            found = index_frames(self.container, self.stream, chain(first, packets))
-            if self.container.format.name == 'mpegts' and isinstance(found[0], FrameIndex):
-                found = found if self._is_confirmed(found[0]) else (None, found[1])
+            packets = chain(first, packets)
+            index, self.is_truncated = index_frames(self.container, self.stream, packets)
             if is_oriented:
-                self._rewind()
-                self._first_oriented = next(self._decode(self._demux()), None)
-                self._rewind()
-            return found
+                self._first_oriented = next(iter(self._first_frames(1)), None)
+            # Does each packet hold a frame, and not one of its two fields?
+            if self.container.format.name == 'mpegts' and isinstance(index, FrameIndex):
+                decoded = [frame.pts for frame in self._first_frames(CONFIRMING_FRAMES)]
+                if decoded != index.pts[index.shown[:CONFIRMING_FRAMES]].tolist():
+                    index = None
+        if self.is_truncated:
+            what = f'{printable(self.name)} is truncated; what is left of it is used.'
+            warnings.warn(what, stacklevel=2)
+        return index
 
-    def _is_confirmed(self, index: FrameIndex) -> bool:
-        """Decode the first frames to see whether each packet holds one, not a field or a part."""
+    def _first_frames(self, number: int) -> list[av.VideoFrame]:
         self._rewind()
-        decoded = [frame.pts for frame in islice(self._decode(self._demux()), CONFIRMING_FRAMES)]
+        frames = list(islice(self._decode(self._demux()), number))
         self._rewind()
-        return decoded == index.pts[index.shown[:CONFIRMING_FRAMES]].tolist()
+        return frames
 
     def _has_orientation(self, packets: list[av.Packet]) -> bool:
         for data in map(bytes, packets):

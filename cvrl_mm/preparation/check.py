@@ -43,8 +43,9 @@ def find_fault(filename: str, strict: bool = True) -> str | None:
     try:
         with open_video(filename, strict=strict) as video:
             if strict:
+                num_frames = video.num_frames
                 if video.is_truncated:
-                    return f'it is truncated; {video.num_frames} frames are left'
+                    return f'it is truncated; {num_frames} frames are left'
                 num_decoded = sum(1 for _ in video.frames())
                 if video.num_errors:
                     return f'{video.num_errors} decoder errors, {num_decoded} frames decoded'

@@ -1,8 +1,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from cvrl_mm.datasets import lists
 from cvrl_mm.datasets.lists import (
@@ -15,13 +13,6 @@ from cvrl_mm.datasets.lists import (
     read_lines,
     read_video_list,
     video_list,
-)
-
-FUZZ = settings(
-    derandomize=True,
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -47,17 +38,6 @@ def test_labels_and_spaces(tmp_path: Path):
         (f'x {10**18}', -1),  # fits into no tensor
         ('y', 10**17),
     ]
-
-
-@FUZZ
-@given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_any_file_is_a_list_or_says_why_it_is_not(content: bytes, tmp_path: Path):
-    try:
-        videos = read_video_list(written(tmp_path, content))
-    except ValueError as error:
-        assert not isinstance(error, UnicodeError) and 'list.txt' in str(error)
-    else:
-        assert videos and all(path and isinstance(label, int) for path, label in videos)
 
 
 def test_indices_and_slices(tmp_path: Path):
