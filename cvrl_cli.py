@@ -184,7 +184,7 @@ def finetune(parser: ArgumentParser) -> None:
 
 
 def _add_training(parser: ArgumentParser, length: str, with_defaults: bool = True) -> None:
-    """Add the options of all commands that train; those that are not given have no value."""
+    """Add the options of all commands that train; options that are not given have no value."""
     parser.argument_default = argparse.SUPPRESS
     parser.add_argument('--out', required=True, help='folder for everything that is written')
     group = parser.add_argument_group(
@@ -243,7 +243,7 @@ def neighbours(parser: ArgumentParser) -> None:
 
     Examples:
         cvrl neighbours work_dirs/mine                       # held-out videos of the training
-        cvrl neighbours work_dirs/mine --videos new_videos/  # others, among those of the training
+        cvrl neighbours work_dirs/mine --videos new_videos/  # others, among the training's
     """
 
     def run(args: Namespace) -> None:
@@ -294,7 +294,7 @@ def evaluate(parser: ArgumentParser) -> None:
     parser.add_argument('protocol', metavar='PROTOCOL', help='see above')
     parser.add_argument('checkpoint', metavar='ENCODER', help='file, folder or address of weights')
     parser.add_argument('--labels', help='labelled videos: see above')
-    parser.add_argument('--test', help='likewise; those of --labels are then for training')
+    parser.add_argument('--test', help='likewise; the videos of --labels are then for training')
     parser.add_argument('--groups', metavar='PATTERN', help=GROUPS)
     parser.add_argument('--num-clips', type=int, default=10, help='per video (%(default)s)')
     parser.add_argument('--config', help='config of configs/linear, compare or miniature')

@@ -175,7 +175,7 @@ def run_host_tool(name: str) -> None:
 
 
 def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
-    """Parse ``--cfg-options``, and warn of those that change nothing.
+    """Parse ``--cfg-options``, and warn of options that change nothing.
 
     Args:
         config: The config to be changed. mmengine merges any key into it.

@@ -156,7 +156,7 @@ def check_decoding() -> Finding:
 
 
 def check_learning_rate(config: Config, ranks: int) -> Finding:
-    """Compare the number of videos per step with that of the config's learning rate."""
+    """Compare the number of videos per step with the one that the learning rate is for."""
     lr = (config.optim_wrapper.get('optimizer') or {}).get('lr')
     if lr is None:
         advice = 'set optim_wrapper.optimizer'

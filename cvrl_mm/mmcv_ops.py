@@ -1,7 +1,7 @@
 """``mmcv.ops`` for mmcv-lite: the four operators of AVA detection on top of torchvision.
 
 mmdet does not load without ``mmcv.ops``, for which mmcv-lite has no compiled code. torchvision's
-wheels contain compiled operators with results equal to those of mmcv 2.1: ``roi_align``,
+wheels contain compiled operators with the same results as mmcv 2.1: ``roi_align``,
 ``RoIAlign``, ``nms`` and ``batched_nms``. All other names of ``mmcv.ops`` can be imported and
 raise an error when they are used. ``cvrl_mm.detection`` calls :func:`install`.
 """

@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 @TRANSFORMS.register_module()
 class ConsistentAugment(BaseTransform):
-    """Apply transforms with one random draw per clip (Section 3.3, Algorithm 1).
+    """Apply transforms with one random draw per clip (Sec. 3.3, Algorithm 1).
 
     The transforms run on one group of frames at a time. MMAction2's crop, resize and flip draw
     once for all images that they are given, and therefore once per group. ``over='clip'`` is the
@@ -152,7 +152,7 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
     required, which :class:`ConsistentAugment` writes.
 
     Subclasses draw their steps in :meth:`draw_steps`. The attribute ``slots`` lists operations
-    for the device, of which those of the steps must be a subsequence; it is empty if the transform
+    for the device; the steps must use a subsequence of them. It is empty if the transform
     runs only on the host.
 
     Args:

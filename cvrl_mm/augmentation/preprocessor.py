@@ -20,7 +20,7 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
 
     Replaces the photometric transforms at the end of the loader's
     ``ConsistentAugment(over='clip')``; crop, resize and flip remain there. For the same draw, the
-    images are equal to those of the host up to 2/255, except for one value in a million (a tie
+    images are equal to the host's up to 2/255, except for one value in a million (a tie
     that is rounded differently and then amplified). At test time, nothing is augmented.
 
     All parameters of a batch are drawn on the host and copied once. On a GPU, the operations are

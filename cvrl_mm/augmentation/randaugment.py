@@ -18,8 +18,8 @@ def _affine(image: Image.Image, *matrix: float) -> Image.Image:
     return image.transform(image.size, Image.Transform.AFFINE, matrix, fillcolor=GREY)
 
 
-# Each takes an image and the strength s in [-1, 1]. The list is that of RandAugment (Cubuk et al.,
-# NeurIPS 2020, Section 3), the ranges are those of AutoAugment (Cubuk et al., CVPR 2019, Table 6).
+# Each takes an image and the strength s in [-1, 1]. The list is RandAugment's (Cubuk et al.,
+# NeurIPS 2020, Sec. 3), the ranges are AutoAugment's (Cubuk et al., CVPR 2019, Table 6).
 OPERATIONS: dict[str, Callable[[Image.Image, float], Image.Image]] = {
     'identity': lambda image, s: image,
     'auto_contrast': lambda image, s: ImageOps.autocontrast(image),
@@ -44,7 +44,7 @@ WITHIN_A_FRAME = ('rotate', 'sharpness', 'shear_x', 'shear_y', 'translate_x', 't
 def apply_operation(frames: np.ndarray, name: str, strength: float) -> None:
     """Apply one operation to a clip in place.
 
-    Operations that depend on the histogram or the mean of an image use those of the whole clip,
+    Operations that depend on the histogram or the mean of an image use the whole clip's,
     so that all frames change in the same way.
 
     Args:

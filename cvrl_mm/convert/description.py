@@ -59,7 +59,7 @@ FOLDERS = re.compile(r'^(?:/|[A-Za-z]:(?=\\))(?:\\.|[^\\])*(?:/|\\\\|\\(?=\w))')
 
 @dataclass(frozen=True)
 class ClipInput:
-    """Shape and normalisation of an encoder's clips (Section 4.1: 32 frames, stride 2, 256x256).
+    """Shape and normalisation of an encoder's clips (Sec. 4.1: 32 frames, stride 2, 256x256).
 
     Args:
         clip_len: Frames per clip.
@@ -67,7 +67,7 @@ class ClipInput:
         size: Side of the square crop in pixels.
         mean: Subtracted from the RGB values, which range from 0 to 255.
         std: The values are then divided by this. The defaults map frames to [0, 1].
-        fps: Frames per second at which frames are counted (Section 4.1: 25); None counts the stored
+        fps: Frames per second at which frames are counted (Sec. 4.1: 25); None counts the stored
             frames.
 
     Raises:
@@ -114,8 +114,8 @@ class ClipInput:
     def from_config(cls, config: Mapping[str, Any]) -> 'ClipInput':
         """Create an instance from a config.
 
-        The clips are those of the first pipeline that samples clips: ``feature_pipeline``, or the
-        pipeline for testing, validation or training, also of wrapped datasets such as those of a
+        The first pipeline that samples clips describes them: ``feature_pipeline``, or the pipeline
+        for testing, validation or training, also of wrapped datasets such as in a
         ``RepeatDataset``.
 
         Args:
@@ -356,7 +356,7 @@ def load_backbone(network: nn.Module, checkpoint: Mapping[str, Any], name: str) 
     """Load the ``backbone.…`` weights of a loaded checkpoint into a network.
 
     Raises:
-        CheckpointMisfitError: Names, shapes or data types differ from those of the network.
+        CheckpointMisfitError: Names, shapes or data types differ from the network's.
     """
     check_fit(network, dict(checkpoint), name, PREFIX)
     state = checkpoint['state_dict']

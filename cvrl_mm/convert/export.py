@@ -39,7 +39,7 @@ def extract_backbone(path: str | Path) -> dict[str, Any]:
 
     Returns:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``, the
-        file's name. ``meta`` also has those of the following keys that are known: ``origin``,
+        file's name. ``meta`` also has the following keys, as far as they are known: ``origin``,
         the first file in a chain of conversions; ``backbone`` and ``input``, see
         :func:`describe`; ``cfg``, the text of the training config, with absolute paths reduced to
         their last parts; ``epoch``, ``iter``, ``license`` and ``inflated``.
@@ -93,7 +93,7 @@ def export_encoder(
         out: A file name that ends in ``.onnx`` or ``.pt2``.
         dtype: Type of the weights and of the computation: ``float32``, ``float16`` or, in a
             ``.pt2`` file, ``bfloat16``.
-        classes: Names of the classes of a classifier, which are stored likewise as ``classes``.
+        classes: Names of the classes of a classifier, also stored, as ``classes``.
 
     Returns:
         The largest absolute difference from the eager float32 encoder on a random clip of another

@@ -93,8 +93,8 @@ def save_weights(checkpoint: dict, out: str | Path) -> Path:
         Path of the written file.
 
     Raises:
-        ValueError: ``meta`` cannot be written as JSON, which safetensors needs, or the suffix is
-            that of a graph.
+        ValueError: ``meta`` cannot be written as JSON, which safetensors needs, or the suffix
+            belongs to a graph.
     """
     out = Path(out)
     if out.suffix in ('.onnx', '.pt2'):

@@ -1,4 +1,4 @@
-"""Inflate the weights of a 2D ResNet to those of the video encoder."""
+"""Inflate the weights of a 2D ResNet to weights of the video encoder."""
 
 import logging
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ SPATIAL = ('padding', 'spatial_strides', 'dilations')
 
 
 def inflate_resnet(path: str | Path) -> dict[str, Any]:
-    """Inflate an image network, as for the paper's ImageNet and SimCLR baselines (Section 4.2).
+    """Inflate an image network, as for the paper's ImageNet and SimCLR baselines (Sec. 4.2).
 
     Each temporal slice of a kernel is the kernel of the image network divided by the number of
     slices. A static video therefore gives the features of the image network, except near the ends
@@ -73,7 +73,7 @@ def inflate_resnet(path: str | Path) -> dict[str, Any]:
     if not clips:
         print_log(INFLATED.format(path), 'current', logging.WARNING)
     weights = {key.removeprefix(PREFIX): tensor for key, tensor in weights.items()}
-    # with the others, so that those which the network cannot hold are refused
+    # with the others, so that weights which the network cannot hold are refused
     weights |= {key: state[key] for key in left_over}
     return described(weights, backbone, path, inflated=True, **clips)
 
@@ -91,7 +91,7 @@ def inflate_weights(
         Weights of the video backbone, with names ``backbone.…``.
 
     Raises:
-        ValueError: A kernel is not that of an image network.
+        ValueError: A kernel does not belong to an image network.
     """
     return {f'{PREFIX}{key}': _inflate(x, expected[key], key) for key, x in state.items()}
 

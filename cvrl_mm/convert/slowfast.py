@@ -25,7 +25,7 @@ LARGEST_TEXT = 200_000  # of a config; parsing takes 0.1 seconds for 10,000 char
 
 
 def convert_slowfast(path: str | Path) -> dict[str, Any]:
-    """Convert a SlowOnly checkpoint of SlowFast, such as those of ``projects/contrastive_ssl``.
+    """Convert a SlowOnly checkpoint of SlowFast, such as from ``projects/contrastive_ssl``.
 
     A SlowOnly network is an ``R3DSlow`` whose stem has a 1x7x7 kernel and no temporal stride.
     If the checkpoint has a momentum encoder (``backbone_hist``), it is ignored; the encoder that is
@@ -72,7 +72,7 @@ def convert_slowfast(path: str | Path) -> dict[str, Any]:
 
 
 def _our_name(name: str) -> str:
-    """Map a name of SlowFast to that of MMAction2, such as ``layer1.0.conv1.conv.weight``."""
+    """Map a name of SlowFast to MMAction2's, such as ``layer1.0.conv1.conv.weight``."""
     if found := NAME.fullmatch(name):
         stage, block, conv, norm, field = found.groups()
         kind = 'bn' if norm else 'conv'
@@ -125,7 +125,7 @@ def _read_config(text: Any) -> dict[str, dict]:
 
 
 def _clip_input(config: dict[str, dict]) -> ClipInput:
-    """Read the clips from the training config; the defaults are those of the model zoo (8x8)."""
+    """Read the clips from the training config; the defaults are the model zoo's (8x8)."""
     data = config.get('DATA', {})
     return ClipInput(
         clip_len=data.get('NUM_FRAMES', 8),

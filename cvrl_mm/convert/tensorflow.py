@@ -54,12 +54,12 @@ def convert_tf_checkpoint(source: str | Path) -> dict[str, Any]:
 
     Returns:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``,
-        ``backbone``, the config of the ``R3DSlow``, and ``input``, the clips of Section 4.1.
+        ``backbone``, the config of the ``R3DSlow``, and ``input``, the clips of Sec. 4.1.
 
     Raises:
         FileNotFoundError: The checkpoint or one of its files does not exist.
         ValueError: A variable is missing, truncated or damaged or has a wrong shape, or the
-            checkpoint is not that of an R3D.
+            checkpoint does not belong to an R3D.
         ImportError: google-crc32c is not installed.
     """
     try:

@@ -28,7 +28,7 @@ FILE_ERRORS = (
 
 
 class HangingVideoError(UnreadableVideoError):
-    """A video file at which the decoder hangs."""
+    """A video file that hangs the decoder."""
 
 
 @TRANSFORMS.register_module()

@@ -83,7 +83,7 @@ class FrameFolder(VideoFile):
 def open_video(
     source: str | Path | BinaryIO, name: str | None = None, strict: bool = False
 ) -> VideoFile:
-    """Open a video file, or a folder of frames; the arguments are those of :class:`VideoFile`."""
+    """Open a video file, or a folder of frames; see :class:`VideoFile` for the arguments."""
     if isinstance(source, str | Path) and os.path.isdir(source):
         return FrameFolder(source)
     return VideoFile(source, name, strict)

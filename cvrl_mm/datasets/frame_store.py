@@ -156,7 +156,7 @@ def open_store(
 def free_bytes(folder: Path) -> float:
     """Return the free bytes of a folder's disk or of the memory, whichever is less.
 
-    The memory is that of Linux and of the container.
+    The limits of Linux and of the container are known.
     """
     free = [shutil.disk_usage(folder).free]
     with suppress(OSError):

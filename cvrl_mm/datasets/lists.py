@@ -89,7 +89,7 @@ class VideoList(Sequence[dict]):
 def read_video_list(ann_file: str) -> list[tuple[str, int]]:
     """Read path and label of each video of a list; the label is -1 if there is none.
 
-    The argument and the errors are those of :class:`VideoList`.
+    See :class:`VideoList` for the argument and the errors.
     """
     return [(video['filename'], video['label']) for video in VideoList(ann_file)]
 
@@ -389,7 +389,7 @@ def draw_subset(
 
     From each class, ``percent`` of the videos are drawn, rounded to the nearest whole number and
     at least one. The draw depends on a hash of the seed and of the file's name without folder and
-    suffix; names that a class has several times, such as those of cameras, count with their folder.
+    suffix; names that a class has several times, such as names of cameras, count with their folder.
     The draw therefore does not depend on the order of the list, whether the videos are repacked or
     the versions of Python and numpy, and a smaller share is a subset of a larger one.
 

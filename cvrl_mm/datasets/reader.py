@@ -34,7 +34,7 @@ SLACK_SECONDS = 1e-3
 # Formats whose packets have wrong times after a seek, if frames are stored in another order.
 UNTIMED_FORMATS = ('avi', 'mpeg')
 # How much earlier than a frame to seek. Seeks go by the time of decoding, which is earlier than
-# that of showing, and those in an MPEG-TS can go to the next key frame.
+# the time of showing, and seeks in an MPEG-TS can go to the next key frame.
 SEEK_SECONDS = (0.5, 30)
 # A longer time between two frames is a pause of the recording, not a part of its frame rate.
 PAUSE_SECONDS = 10
@@ -152,7 +152,7 @@ class VideoFile:
     def times(self) -> np.ndarray:
         """Times at which the frames are shown, in seconds since the first one, (N,).
 
-        If the file has no valid times, they are those of a constant rate.
+        If the file has no valid times, the rate is taken as constant.
         """
         return self._times if self._times is not None else np.arange(self.num_frames) / self.rate
 
@@ -318,7 +318,7 @@ class VideoFile:
     def _has_orientation(self, packets: list[av.Packet]) -> bool:
         for data in map(bytes, packets):
             if ORIENTATION_BYTES.search(data, 0, MESSAGES_BYTES):
-                with suppress(av.FFmpegError):  # such as that of another codec
+                with suppress(av.FFmpegError):  # such as of another codec
                     found = BitStreamFilterContext(ORIENTATION, self.stream).filter(av.Packet(data))
                     return any(packet.has_sidedata('display_matrix') for packet in found)
         return False
@@ -345,13 +345,13 @@ class VideoFile:
         return np.append(0, np.cumsum(steps)) * float(self.stream.time_base)
 
     def _read_by_count(self, wanted: list[int]) -> dict[int, np.ndarray]:
-        """Decode frames from the start; return those that could be decoded, by frame number."""
+        """Decode frames from the start; return the decoded ones by frame number."""
         places = set(wanted)
         frames = islice(self.frames(), wanted[-1] + 1)
         return {n: self.to_image(frame) for n, frame in enumerate(frames) if n in places}
 
     def _read_by_time(self, index: FrameIndex, wanted: list[int]) -> dict[int, np.ndarray]:
-        """Decode frames from their key frames; return those that could be decoded."""
+        """Decode frames from their key frames; return the decoded ones."""
         by_pts: dict[int | None, int] = {int(index.pts[index.shown[n]]): n for n in wanted}
         spans: list[list[int]] = []  # first and last packet of each span without a seek
         for first, last in sorted(zip(index.start[wanted], index.shown[wanted], strict=True)):
@@ -391,7 +391,7 @@ class VideoFile:
     ) -> dict[int, np.ndarray]:
         """Decode packets, numbered from ``first`` to ``last``; return the requested frames.
 
-        There are none if the first packet only claims to hold a key frame, as those of an
+        There are none if the first packet only claims to hold a key frame, as by an
         H.264 encoder that refreshes the picture gradually.
         """
         context = self.stream.codec_context
@@ -550,5 +550,5 @@ def upright(image: np.ndarray, frame: av.VideoFrame) -> np.ndarray:
         )
     turned = np.rot90(image, turns)
     a, b, _, c, d = np.frombuffer(matrix, np.int32)[:5].tolist()
-    # The angle is that of the first axis; in a mirrored image, the other one is reversed
+    # The angle belongs to the first axis; in a mirrored image, the other one is reversed
     return np.flip(turned, turns % 2) if a * d < b * c else turned

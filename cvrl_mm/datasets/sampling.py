@@ -45,7 +45,7 @@ class ClipSample(BaseTransform):
 
     A clip that reaches beyond the end of the video continues at the first frame of the video.
 
-    With ``fps``, the frames are those of the video at this rate: a file of 50 frames per second has
+    With ``fps``, the frames are taken at this rate: a file of 50 frames per second has
     half as many at ``fps=25``, and a clip spans the same time in every file. If the rate of a file
     varies, they are the frames that a player shows at these times. Without ``fps``, or if the rate
     of a file is unknown, they are the stored frames.
@@ -115,7 +115,7 @@ class ClipSample(BaseTransform):
 
 @TRANSFORMS.register_module()
 class TemporalIntervalSample(ClipSample):
-    """Draw two clips with a random interval between their starts (Section 3.3, Appendix A).
+    """Draw two clips with a random interval between their starts (Sec. 3.3, Appendix A).
 
     The interval t has a density over [0, T], where T is the number of frames at which a clip can
     start and still fit into the video:
@@ -130,7 +130,7 @@ class TemporalIntervalSample(ClipSample):
     order of the two clips is random. If the video is shorter than a clip, both starts are uniform
     over its frames and the clips wrap around its end, as in the released code.
 
-    The required and added keys are those of :class:`ClipSample`.
+    See :class:`ClipSample` for the required and added keys.
 
     Args:
         clip_len: Frames per clip.
@@ -232,7 +232,7 @@ class RandomClipSample(ClipSample):
     end. MMAction2's ``SampleFrames`` always starts such a clip at the first frame, which concerns
     all videos of at most 64 frames for clips of 32 frames with stride 2.
 
-    The required and added keys, arguments and errors are those of :class:`ClipSample`.
+    See :class:`ClipSample` for the required and added keys, arguments and errors.
     """
 
     def starts(self, num_frames: int) -> np.ndarray:
@@ -243,13 +243,13 @@ class RandomClipSample(ClipSample):
 
 @TRANSFORMS.register_module()
 class EvenClipSample(ClipSample):
-    """Choose clips that cover a video evenly (Section 4.1: 10 clips), as the released code does.
+    """Choose clips that cover a video evenly (Sec. 4.1: 10 clips), as the released code does.
 
     In a video of L frames, the clips start at floor(linspace(0, max(0, L - clip_len *
     frame_interval), num_clips)). MMAction2's ``SampleFrames`` rounds instead, and its last clip may
     start one frame later.
 
-    The required and added keys are those of :class:`ClipSample`.
+    See :class:`ClipSample` for the required and added keys.
 
     Args:
         clip_len: Frames per clip.
@@ -304,7 +304,7 @@ class VideoWindow(BaseTransform):
         self.window_seconds = window_seconds
 
     def transform(self, results: dict) -> dict:
-        """Set the first frame and the number of frames to those of the window."""
+        """Set the first frame and the number of frames to the window's."""
         rate = results['avg_fps']
         seconds = results['total_frames'] / rate if rate else 0.0
         windows = number_of_windows(seconds, self.window_seconds)

@@ -31,7 +31,7 @@ class AVAKeyframeDataset(AVADataset):
     - key frames with all annotated boxes outside the frame;
     - in test mode, key frames for which the proposal file has no person.
 
-    The metric counts the annotations of omitted key frames as missed, except those that AVA
+    The metric counts the annotations of omitted key frames as missed, except where AVA
     excludes. In training, a key frame without proposals is used with its annotated boxes. Boxes
     are clipped at the border of the frame.
 

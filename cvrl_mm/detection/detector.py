@@ -17,8 +17,8 @@ class AllBoxesHeadAVA(BBoxHeadAVA):
 
     MMAction2's head trains only boxes with an action. SlowFast also trains detected people that
     match no annotated person, with no action as their target (``label == -1`` in
-    ``load_boxes_and_labels`` of its ``ava_helper.py``). The arguments are those of
-    ``BBoxHeadAVA``, whose sigmoid classifier of all classes but the first is used.
+    ``load_boxes_and_labels`` of its ``ava_helper.py``). It has the
+    arguments of ``BBoxHeadAVA``, whose sigmoid classifier of all classes but the first is used.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -53,8 +53,8 @@ class ActionFasterRCNN(TwoStageDetector):
     Both are trained together. As with given person boxes, and unlike in object detection, the
     second stage does not refine the boxes.
 
-    The arguments are those of ``TwoStageDetector``. ``train_cfg.rpn_proposal`` selects the boxes
-    for the action head in training, ``test_cfg.rpn`` those that are returned in testing.
+    See ``TwoStageDetector`` for the arguments. ``train_cfg.rpn_proposal`` selects the boxes
+    for the action head in training, ``test_cfg.rpn`` the ones that are returned in testing.
     """
 
     def loss(self, inputs: Tensor, data_samples: list[ActionDataSample]) -> dict:
@@ -87,7 +87,7 @@ class ActionFasterRCNN(TwoStageDetector):
 
         Returns:
             The sample with ``pred_instances``: boxes as fractions of the frame, (K, 4), and
-            scores, (K, num_classes): the probability of the action times that of a person.
+            scores, (K, num_classes): the probability of the action times the person's.
         """
         feats = self.extract_feat(inputs)
         proposals = self.rpn_head.predict(mean_over_time(feats), data_samples, rescale=False)

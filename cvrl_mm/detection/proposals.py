@@ -97,7 +97,7 @@ def select_people(
         at_least_one: Use the best box if all scores are lower.
 
     Returns:
-        Boxes, (K, 4), clipped at the border of the frame, without those that are then empty.
+        Boxes, (K, 4), clipped at the border of the frame, without empty ones.
     """
     if boxes.shape[1] == 5 and len(boxes):
         scores = boxes[:, 4]

@@ -26,7 +26,7 @@ from ..io import PART, file_sha256, locked, replacing
 from ..models.weights import check_fit, load_checkpoint, refuse_safetensors
 
 CHECKPOINT = re.compile(r'(epoch|iter|preempted)_(\d+)\.pth')
-PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; the number is that of steps
+PREEMPTED = 'preempted_{}.pth'  # an additional checkpoint; {} is the number of steps
 PREEMPTED_CODE = 75  # EX_TEMPFAIL of sysexits.h: start it again
 INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells report Ctrl-C
 # Parts of a config that determine what a training learns, and what does not matter in them
@@ -61,15 +61,14 @@ class AtomicCheckpointHook(CheckpointHook):
       is refused, so that nothing is overwritten. A work dir is used by one run at a time.
     - If the config has changed since the training began, the log says in what, and the training
       continues with the config, including its schedule. A training that is finished, or began with
-      other initial weights, is not continued: the result of a test would be taken for that of the
-      config.
+      other initial weights, is not continued: a test would measure it in place of the config.
     - On SIGTERM (preemption), SIGUSR1 (Slurm, ahead of a time limit), SIGHUP (a closed terminal) or
       SIGINT (Ctrl-C), the run writes ``preempted_STEP.pth`` after the current step, the same on all
       ranks, and ends with exit code 75, or 130 after Ctrl-C. This needs a seeded loop
       (:mod:`.loops`), which continues with the next batch when the run is resumed.
-    - Weights to test or to resume must be exactly those of the network. ``load_from`` may hold only
+    - Weights to test or to resume must be exactly the network's. ``load_from`` may hold only
       some of them, but not none. ``meta['backbone']`` has the settings of the backbone, because
-      weights do not tell with which padding they were trained.
+      weights do not show the padding of their training.
 
     Args:
         max_keep_ckpts: Number of checkpoints to keep; -1 for all. 1 counts as 2, because mmengine
@@ -170,7 +169,7 @@ class AtomicCheckpointHook(CheckpointHook):
                 f'{text}{", and is finished" if done else ""}. Choose another --work-dir (WORK_DIR '
                 'for tools/train_and_test.sh); load_from starts from its weights.'
             )
-        runner.logger.warning(f'{text}; it continues with that of the config now.')
+        runner.logger.warning(f'{text}; it continues with the present config.')
 
     # Saving
 
@@ -254,7 +253,7 @@ def _newest(runner: Runner) -> Path | None:
         ValueError: There are some, and none can be read.
     """
     matches = [CHECKPOINT.fullmatch(path.name) for path in Path(runner.work_dir).iterdir()]
-    # A regular checkpoint removes those of a preemption, which are therefore newer
+    # A regular checkpoint removes the ones of a preemption, which are therefore newer
     found = sorted(((m[1] == 'preempted', int(m[2]), m[0]) for m in matches if m), reverse=True)
     problems = []
     for *_, name in found:
@@ -311,7 +310,7 @@ def _recipe(config: Any, name: str = '', root: str = '') -> Iterator[tuple[str, 
 
 
 def follow_schedule(runner: Runner, checkpoint: dict) -> None:
-    """Let the schedules and the optimizer's settings in the config replace those of a checkpoint.
+    """Let the schedules and the optimizer's settings in the config replace the checkpoint's.
 
     mmengine restores all from the checkpoint: with more epochs, a finished training would continue
     with its last learning rate, which is almost 0 after a cosine.

@@ -80,7 +80,7 @@ class ChecksHook(Hook):
         head.equal_batches = len(set(sizes)) == 1 and batches.drop_last
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Compare the classes of a classifier to test with those of the test list.
+        """Compare the classes of a classifier to test with the test list.
 
         Raises:
             ValueError: They differ.

@@ -31,7 +31,7 @@ class AutocastOptimWrapper(OptimWrapper):
 
     @contextmanager
     def optim_context(self, model: nn.Module) -> Iterator[None]:
-        """Enable autocast; gradient accumulation is that of ``OptimWrapper``."""
+        """Enable autocast; gradients are accumulated as in ``OptimWrapper``."""
         enabled = get_device() != 'cpu'
         with super().optim_context(model), autocast(dtype=torch.bfloat16, enabled=enabled):
             yield

@@ -12,7 +12,7 @@ MAX_PAIRED = 5000  # features; the memory grows with the square of this number
 
 
 def mean_std(x: Tensor) -> float:
-    """Compute the spread of features (Chen & He, *SimSiam*, CVPR 2021, Section 4.1).
+    """Compute the spread of features (Chen & He, *SimSiam*, CVPR 2021, Sec. 4.1).
 
     Args:
         x: Features, (N, D).
@@ -48,7 +48,7 @@ def effective_rank(x: Tensor, centred: bool = True) -> float:
 
 
 def alignment(x: Tensor, y: Tensor) -> float:
-    """Compute the alignment of positives (Wang & Isola, ICML 2020, Section 4).
+    """Compute the alignment of positives (Wang & Isola, ICML 2020, Sec. 4).
 
     Args:
         x: Features of one clip per video, (N, D).
@@ -62,7 +62,7 @@ def alignment(x: Tensor, y: Tensor) -> float:
 
 
 def uniformity(x: Tensor) -> float:
-    """Compute the uniformity of features (Wang & Isola, ICML 2020, Section 4).
+    """Compute the uniformity of features (Wang & Isola, ICML 2020, Sec. 4).
 
     Args:
         x: Features of different videos, (N, D). If there are more than 5,000, only 5,000 evenly

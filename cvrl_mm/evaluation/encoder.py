@@ -70,7 +70,7 @@ class CropFrames:
 
 
 def clip_pipeline(clip_input: ClipInput, num_clips: int) -> list[Callable[[dict], dict]]:
-    """Build the pipeline from a file to clips (Section 4.1: 10 clips of 32 frames, stride 2).
+    """Build the pipeline from a file to clips (Sec. 4.1: 10 clips of 32 frames, stride 2).
 
     Args:
         clip_input: Length, frame interval and size of the clips.
@@ -226,7 +226,7 @@ class Encoder(nn.Module):
 
         Args:
             video: Path of a file, or RGB frames, (T, H, W, 3) uint8.
-            num_clips: Number of clips (Section 4.1: 10).
+            num_clips: Number of clips (Sec. 4.1: 10).
             fps: Frames per second of an array; the rate of a file is read from it. An encoder with
                 ``clip_input.fps`` needs it to count the frames at that rate. If it is None, the
                 frames of the array are counted as they are.
@@ -383,7 +383,7 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
             or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub with such a file.
             ``'untrained'`` builds the encoder of the config with random weights and the batch norm
             statistics of its initialisation (mean 0, variance 1). Training replaces these even if
-            it changes no weight; :func:`calibrate` gives those of training clips.
+            it changes no weight; :func:`calibrate` sets them from training clips.
         config: A config, or its path, from which the normalisation (``model.data_preprocessor``)
             and the clips (pipelines) are read and, for weights files that do not describe it, the
             backbone (``model.backbone``).
@@ -430,9 +430,9 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
 
 @torch.no_grad()
 def calibrate(config: Config, *models: BaseRecognizer) -> None:
-    """Replace the running statistics of batch norm by those of training clips.
+    """Replace the running statistics of batch norm by statistics of training clips.
 
-    The clips are those of the first 20 steps of the training of ``config``, augmented as there, and
+    The clips come from the first 20 steps of the training of ``config``, augmented as there, and
     each batch is normalised by itself, as in training. No weight changes. Networks that are
     calibrated together differ by their weights alone: one that was trained with a learning rate of
     zero equals the untrained one.
@@ -470,7 +470,7 @@ def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> Ba
     Args:
         config: Config with ``model`` and, for untrained weights, ``randomness.seed``.
         checkpoint: A checkpoint, as for :func:`load_encoder`, whose ``backbone.…`` weights replace
-            those of the config's ``init_cfg``, or ``'untrained'`` for random weights. All other
+            the config's ``init_cfg``, or ``'untrained'`` for random weights. All other
             weights are initialised randomly.
 
     Returns:
@@ -509,7 +509,7 @@ def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> N
     """Warn if the config samples other clips than those for which the encoder was trained.
 
     Longer and larger clips are not reported, as the paper trains on 16 frames of 224x224 and
-    evaluates on 32 frames of 256x256 (Section 4.1).
+    evaluates on 32 frames of 256x256 (Sec. 4.1).
     """
     if described is None:
         return
@@ -521,7 +521,7 @@ def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> N
     changes = [f'{name}={getattr(given, name)}, not {getattr(trained, name)}' for name in differing]
     if changes:
         print_log(
-            f'The config samples other clips than those that {checkpoint} was trained on: '
+            f'The config samples other clips than {checkpoint} was trained on: '
             f'{"; ".join(changes)}. The features may be worse; adapt the pipelines of the config.',
             logger='current',
             level=logging.WARNING,

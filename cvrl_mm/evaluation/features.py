@@ -58,7 +58,7 @@ def no_progress(done: int, total: int) -> None:
 
 
 class VideoClips(Dataset):
-    """Evenly spaced clips of video files that may be unreadable (Section 4.1: 10 clips per video).
+    """Evenly spaced clips of video files that may be unreadable (Sec. 4.1: 10 clips per video).
 
     Args:
         paths: Paths of the videos.
@@ -183,7 +183,7 @@ class Features:
     times: Tensor | None = None
 
     def __len__(self) -> int:
-        """Return the number of videos, including those that could not be read."""
+        """Return the number of videos, including unreadable ones."""
         return len(self.indices) + len(self.errors)
 
     @property
@@ -448,8 +448,8 @@ def extract_to_file(
     """Write one feature vector per video, the mean over its clips.
 
     Finished videos are kept in the folder ``OUT.parts``, so that another call with the same
-    arguments continues an interrupted one. Videos that cannot be read, or at which the decoder
-    hangs, are left out. The process that finds all videos finished writes the file.
+    arguments continues an interrupted one. Videos that cannot be read, or that make the decoder
+    hang, are left out. The process that finds all videos finished writes the file.
 
     Args:
         encoder: The encoder, on the device to compute on.

@@ -105,7 +105,7 @@ def _folder_labels(source: Path) -> list[tuple[str, str]]:
     if len(splits) > 1:
         raise ValueError(
             f'{source} holds {" and ".join(sorted(splits))}, which would be mixed; give the '
-            'folder for training, and that of the test videos separately (--val or --test).'
+            'folder for training, and the test videos separately (--val or --test).'
         )
     if '' in folders and any(folders):
         loose = source / names[folders.index('')]
@@ -138,7 +138,7 @@ def read_split(
         root: See :func:`read_labelled`.
 
     Returns:
-        The videos of ``source``, those of ``test``, and lines about what is left out.
+        The videos of ``source`` and of ``test``, and lines about what is left out.
 
     Raises:
         FileNotFoundError: A source does not exist.

@@ -44,7 +44,7 @@ def logistic_predictions(train_feats: Tensor, train_labels: Tensor, test_feats: 
 class ProbeSchedule:
     """Schedule of training a classifier: SGD with momentum 0.9, linear warm-up, cosine decay.
 
-    The defaults are those of linear evaluation on Kinetics (Section 4.1).
+    The defaults are for linear evaluation on Kinetics (Sec. 4.1).
     """
 
     epochs: int = 100
@@ -78,7 +78,7 @@ def train_probes(
     """Train one linear classifier per learning rate, simultaneously on the same batches.
 
     As in online training, each epoch uses one random view of each video, and there is no weight
-    decay (Section 4.1).
+    decay (Sec. 4.1).
 
     Args:
         feats: Features of V views per video, (N, V, C).
@@ -144,7 +144,7 @@ def sweep(
 ) -> dict[float, float]:
     """Compare learning rates on a held-out tenth of the training videos.
 
-    The arguments are those of :func:`train_probes`.
+    See :func:`train_probes` for the arguments.
 
     Returns:
         Top-1 accuracy on the held-out videos by learning rate, the best one first.

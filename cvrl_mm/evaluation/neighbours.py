@@ -63,7 +63,7 @@ def knn_classify(
     """Classify queries by a weighted vote of their nearest neighbours.
 
     The weight of a neighbour is exp(similarity / 0.07), as in Wu et al., *Unsupervised
-    Feature Learning via Non-Parametric Instance Discrimination* (CVPR 2018), Section 3.4.
+    Feature Learning via Non-Parametric Instance Discrimination* (CVPR 2018), Sec. 3.4.
 
     Args:
         queries: Features, (Q, C).
@@ -95,7 +95,7 @@ def vote(sims: Tensor, labels: Tensor) -> Tensor:
 
 
 def recalls(found: Tensor, labels: Tensor, ks: Sequence[int]) -> dict[str, Tensor]:
-    """Compare the labels of neighbours with those of the queries.
+    """Compare the labels of neighbours with the labels of the queries.
 
     Args:
         found: Labels of the neighbours, (Q, K), the nearest first.

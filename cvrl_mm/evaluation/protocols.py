@@ -86,7 +86,7 @@ def linear(
     num_classes: int | None = None,
     l2_normalize: bool = True,
 ) -> Values:
-    """Train a linear classifier on fixed views, with five learning rates (Section 4.1, cached).
+    """Train a linear classifier on fixed views, with five learning rates (Sec. 4.1, cached).
 
     Online linear evaluation draws new augmentations in every epoch; this one draws one of the
     views of the training videos. Learning rates from 1/4 to 4 times ``lr`` are compared on a tenth
@@ -272,8 +272,8 @@ def evaluate_config(
 ) -> dict[str, Any]:
     """Evaluate a checkpoint on the lists of a config. All ranks must call this function.
 
-    The clips are those of ``feature_pipeline``, averaged. The protocol ``linear`` takes those of
-    the training pipeline, ``train_views`` of each video, and those of the test pipeline; its
+    The features are averaged over the clips of ``feature_pipeline``. The protocol ``linear`` takes
+    the clips of the training pipeline, ``train_views`` of each video, and of the test pipeline; its
     schedule, learning rate and number of classes are the config's.
 
     Args:

@@ -25,7 +25,7 @@ TRUNCATED_STD = 0.87962566103423978
 
 @MODELS.register_module()
 class R3DSlow(ResNet3dSlowOnly):
-    """3D ResNet of CVRL (Section 3.2, Table 1): a slow pathway with a strided 5x7x7 stem.
+    """3D ResNet of CVRL (Sec. 3.2, Table 1): a slow pathway with a strided 5x7x7 stem.
 
     The stem halves the temporal resolution, which all stages then keep. Only stages 4 and 5
     (``layer3`` and ``layer4``) have temporal kernels, of length 3. The state dict has the keys

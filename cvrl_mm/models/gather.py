@@ -38,7 +38,7 @@ def mean_over_ranks(sums: Tensor, count: int) -> Tensor:
         count: Size of the batch over all ranks.
 
     Returns:
-        The sums over all ranks divided by ``count``. The gradient is that of this rank's sums
+        The sums over all ranks divided by ``count``. It has the gradient of this rank's sums
         alone, multiplied by the number of ranks, because DDP divides gradients by that number.
     """
     total = sums.detach().clone()

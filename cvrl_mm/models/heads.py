@@ -155,9 +155,9 @@ class InfoNCEHead(BaseModule):
         """Compute the loss of Eq. 1. Override it for another contrastive loss.
 
         Args:
-            sim: Similarities between the clips of this rank and those of all ranks, divided by the
+            sim: Similarities between the clips of this rank and of all ranks, divided by the
                 temperature, (2n, 2N); the two clips of a video are adjacent. May be overwritten.
-            own: Column of each row's clip itself, (2n,); that of the video's other clip is
+            own: Column of each row's clip itself, (2n,); the video's other clip is in column
                 ``own ^ 1``.
 
         Returns:
@@ -231,7 +231,7 @@ class LinearProbeHead(BaseHead):
     """Linear classifier on l2-normalised pooled features (CVRL, Sec. 4.1).
 
     The initialisation follows the released code: Glorot-uniform weights and zero biases. The
-    loss, the accuracy and the average over test views are those of MMAction2's heads. Supervised
+    loss, the accuracy and the average over test views are as in MMAction2's heads. Supervised
     training and fine-tuning use this head without normalisation and with dropout, because
     MMAction2's ``I3DHead`` computes its accuracy with numpy and fails under bfloat16.
 

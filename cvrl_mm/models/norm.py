@@ -24,7 +24,7 @@ class TracedSyncBatchNorm(nn.SyncBatchNorm):
     """``SyncBatchNorm`` that ``torch.compile`` can trace and that also runs on a CPU.
 
     Statistics are computed in float32 at least. There is one collective in the forward pass and
-    one in the backward pass, with the same content as those of ``SyncBatchNorm``, so that some
+    one in the backward pass, with the same content as in ``SyncBatchNorm``, so that some
     ranks may run compiled and others eagerly. Ranks may have batches of different sizes. Eagerly
     on a GPU, this is ``SyncBatchNorm``.
     """

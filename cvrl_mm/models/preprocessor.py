@@ -14,7 +14,7 @@ from torch import Tensor
 class ClipDataPreprocessor(ActionDataPreprocessor):
     """Copy a batch to the device once, as uint8, and normalise it there.
 
-    The arguments and the normalised values are those of MMAction2's ``ActionDataPreprocessor``,
+    The arguments and the normalised values are as in MMAction2's ``ActionDataPreprocessor``,
     with four differences. A batch may be one tensor, as ``stack_collate`` returns it. The
     data samples stay on the host. Under autocast, the result has autocast's dtype, to which the
     first convolution would otherwise cast it. The memory layout of the clips is kept.

@@ -129,8 +129,8 @@ def embed_in_chunks(
     The activations of a chunk are discarded and computed again in the backward pass, with the
     same random draws. The loss sees the embeddings of the whole batch, and its gradients are
     exact. In training mode, batch norm normalises each chunk by the statistics of this chunk
-    (over all ranks if it is synchronised). The result therefore differs from that of the whole
-    batch. The running statistics are updated once per step, with the mean over the chunks.
+    (over all ranks if it is synchronised). The result therefore differs from one pass over the
+    whole batch. The running statistics are updated once per step, with the mean over the chunks.
 
     Args:
         embed: Maps (n, …) to (m, D) for any n.

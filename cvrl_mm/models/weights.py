@@ -220,7 +220,7 @@ def _compare(wanted: Mapping[str, Tensor], given: Mapping[str, Any]) -> dict[str
 
 
 def _check_description(module: nn.Module, meta: Mapping[str, Any], name: str) -> None:
-    """Compare the padding and the strides, which weights do not show, with those of a network."""
+    """Compare the padding and the strides, which weights do not show, with a network's."""
     told = padding_of(meta)
     networks: Any = [x for x in module.modules() if hasattr(x, 'paddings')]
     # other networks pad as PyTorch does

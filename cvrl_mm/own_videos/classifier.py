@@ -43,7 +43,7 @@ COLOURS = dict(
 
 @dataclass(frozen=True)
 class FinetuneOptions(Options):
-    """Options of a fine-tuning: those of pre-training, with ``init``, the encoder.
+    """Options of a fine-tuning: the same as of pre-training, with ``init``, the encoder.
 
     Attributes:
         val: Held-out videos, with labels as the others: a folder or a list. Default: 30 % of the
@@ -60,7 +60,7 @@ class FineTuning(Task):
 
     options = FinetuneOptions
     usage = 'classifier = cvrl_mm.load_classifier({!r})'
-    folders_are_classes = False  # the labels may be those of a list
+    folders_are_classes = False  # the labels may come from a list
     random = UNTRAINED
     epochs, min_steps = 50, 300
 
@@ -172,7 +172,7 @@ class FineTuning(Task):
         warmup = round(WARMUP_SHARE * steps)
         start = f"dict(type='LinearLR', start_factor=0.01, by_epoch=False, end={warmup}),\n    "
         fields = shared_fields(plan, options) | dict(
-            encoder_why=comment(f'Encoder: that of the command; {trained} are trained')
+            encoder_why=comment(f'Encoder: given to the command; {trained} are trained')
         )
         return TEMPLATE.read_text(encoding='utf-8').format(
             **fields,

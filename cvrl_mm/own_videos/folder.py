@@ -81,7 +81,7 @@ def claim(
         if state != stored.get('state'):
             _warn(
                 'The videos, lists or encoder have changed since the settings were chosen; the '
-                'training uses those of then. Another --out trains on the new ones.'
+                'training uses the old ones. Another --out trains on the new ones.'
             )
         command['state'] = stored.get('state')
     elif stored and command != stored:
@@ -137,7 +137,7 @@ def write_inputs(folder: Path, root: Path, network: Network) -> None:
     text = json.dumps(dict(videos=dict(video=str(root)), **parts), indent=2) + '\n'
     if '{{' in text or any(part in str(folder) for part in REFUSED):
         raise ValueError(
-            f'The path of the videos has {{{{, or that of {folder} one of {" ".join(REFUSED)}; '
+            f'The path of the videos has {{{{, or {folder} has one of {" ".join(REFUSED)}; '
             'rename this folder.'
         )
     with replacing(folder / INPUTS) as part:

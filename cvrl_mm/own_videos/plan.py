@@ -19,7 +19,7 @@ WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 LONG_SECONDS = 600  # to read such a file takes twice as long as to decode a clip of it
 MIN_STEPS, EPOCHS = 2000, 100
-# Learning rates (AdamW) for a number of videos per step: of narrow encoders, and of those of full
+# Learning rates (AdamW) for a number of videos per step: of narrow encoders, and of full
 # width, which stay at the loss of chance with a higher one (docs/own_videos_measured.md)
 LR_VIDEOS, NARROW_LR, LR = 48, 4e-3, 5e-4
 DECODED_PIXELS = 5e7  # per second and core, about
@@ -277,7 +277,7 @@ def choose(
         options: The options of the user.
         machine: The machine of the training.
         start: Architecture of the encoder of ``options.init``.
-        split: Training and held-out videos. Default: those of :func:`split_watched`.
+        split: Training and held-out videos. Default: by :func:`split_watched`.
 
     Raises:
         ValueError: There are too few videos for the training or for a batch.
@@ -305,7 +305,7 @@ def choose(
         network = ENCODERS[take('encoder', recipe.encoder, recipe.kind)]
     else:
         network = start
-        chosen['encoder'] = Setting('that of --init', 'as given')
+        chosen['encoder'] = Setting('from --init', 'as given')
     frames = take('clip_len', recipe.clip_len, f"{recipe.kind}; the paper's are 16")
     take('frame_interval', *_frame_interval(train, rate, frames, recipe))
     spread = f'{min(rates):.3g} to {max(rates):.3g}'
@@ -422,7 +422,7 @@ def duration(seconds: float) -> str:
 def _frame_interval(
     train: list[Video], rate: float, clip_len: int, recipe: Recipe
 ) -> tuple[int, str]:
-    """Choose the span of a clip: that of the recipe, or less if many videos are short."""
+    """Choose the span of a clip: the recipe's, or less if many videos are short."""
     short = float(np.percentile([video.seconds for video in train], 10))
     per_second = rate / clip_len
     most, fitting = recipe.span_seconds * per_second, recipe.span_share * short * per_second

@@ -30,7 +30,7 @@ from ..io import printable
 NUM_CLIPS = 4  # per video, evenly spaced
 HEADS = ('LinearProbeHead', 'I3DHead')  # a linear layer fc_cls on pooled features
 SHOWN, SHOWN_CLASSES = 3, 8  # printed, in a figure
-MOST_CHARACTERS = 50  # of a video's name in that of a picture: at most 200 of 255 bytes
+MOST_CHARACTERS = 50  # of a video's name in a picture's name: at most 200 of 255 bytes
 WEIGHT, BIAS = 'cls_head.fc_cls.weight', 'cls_head.fc_cls.bias'
 
 
@@ -234,7 +234,7 @@ def plain(label: str) -> str:
 def print_predictions(
     path: str | Path, videos: Sequence[str], every_seconds: float | None = None, form: str = 'text'
 ) -> None:
-    """Print the classes of videos, and draw those of the windows of long videos.
+    """Print the classes of videos, and plot the classes of windows of long videos.
 
     Args:
         path: Folder of the classifier; pictures are written to its subfolder ``predictions``.

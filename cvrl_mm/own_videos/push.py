@@ -17,7 +17,7 @@ IN_EACH = {'.gitattributes'}  # files of a new repository
 def push(out: str | Path, name: str) -> str:
     """Copy an encoder with its config, page and a model card to a new, private repository.
 
-    The token is that of ``hf auth login`` or of the environment variable ``HF_TOKEN``. The card
+    The token comes from ``hf auth login`` or the environment variable ``HF_TOKEN``. The card
     leaves the licence to the user.
 
     Args:

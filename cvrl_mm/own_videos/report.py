@@ -62,7 +62,7 @@ BELOW_CHANCE = (
     'such as the recording.'
 )
 WITHOUT_LABELS = (
-    'Only labels can tell: with those of some videos, cvrl probe OUT --labels LIST measures '
+    'Only labels can tell: with labels of some videos, cvrl probe OUT --labels LIST measures '
     'accuracies.'
 )
 UNCLEAR = 'Not clear yet'
@@ -84,7 +84,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     """
     lists = Lists.read(folder)
     video_root(folder)
-    (folder / FEATURES).unlink(missing_ok=True)  # never those of another encoder
+    (folder / FEATURES).unlink(missing_ok=True)  # never another encoder's
     write_encoders(folder, cfg, checkpoint)
     paths, workers = [str(lists.root / x) for x in lists.names], cfg.train_dataloader.num_workers
     with progress('Encoding all videos', console) as on_progress:
@@ -207,8 +207,9 @@ def probe(
     Args:
         out: Output folder of the training.
         labels: A list with lines ``name label`` or a folder of class folders; see
-            :func:`read_labelled`. Names in a list are relative to its folder or to that of the
-            training's videos. By default, the folders of the training's videos are the classes.
+            :func:`read_labelled`. Names in a list are relative to its folder or to the
+            folder of the training's videos. By default, the folders of these videos are the
+            classes.
         test: Likewise, the test videos. The classifiers are then fitted to the videos of
             ``labels``; by default the videos are split at random.
         groups: See :func:`.labelled.split`.

@@ -336,7 +336,7 @@ def _clean(record: logging.LogRecord) -> bool:
 class ProgressHook(Hook):
     """Show steps, remaining time, loss, accuracy, speed and waiting time in one line.
 
-    ``accuracy`` is that of the classifier, or the contrastive accuracy: the share of first clips
+    ``accuracy`` is the classifier's, or the contrastive accuracy: the share of first clips
     whose nearest clip in the batch is the second clip of the same video. What does not fit into the
     terminal is left out, from the end. In a notebook there is a bar, too. Elsewhere, a line is
     printed every 30 seconds.

@@ -73,7 +73,7 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
     """Encode a video as H.264 in MP4 without sound, with the same frames at the same times.
 
     Rotated videos become upright. The new video is decoded, and the number and the times of its
-    frames are compared with those of the source.
+    frames are compared with the source's.
 
     Args:
         source: Path of the video.
@@ -94,7 +94,7 @@ def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:
             f'{len(expected)} frames were encoded, {num_decoded} decoded and {len(times)} counted'
         )
     if np.abs(times - expected).max() > CLOCK_SECONDS:
-        raise ValueError('the times of its frames differ from those of the source')
+        raise ValueError('its frames have other times than in the source')
 
 
 def _encode(
@@ -203,7 +203,7 @@ def repack(
 
     Args:
         source: A folder of videos, or a list with lines ``path`` or ``path label``.
-        target: Output folder; a new folder, or that of an earlier run with the same ``root`` and
+        target: Output folder; a new folder, or of an earlier run with the same ``root`` and
             settings.
         settings: Settings of the encoder.
         root: Folder to which the paths of the list are relative. Default: the folder of the list.
@@ -211,7 +211,7 @@ def repack(
         timeout_seconds: Time limit per video.
         rank: Rank of this job; it repacks every ``size``-th video.
         size: Number of jobs that share the set. They may run at the same time; a last call without
-            shares then finds the repacked videos, and handles those that have failed.
+            shares then finds the repacked videos, and handles the failed ones.
         on_progress: Called with the number of finished videos and the number of all videos of this
             share.
 

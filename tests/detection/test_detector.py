@@ -93,7 +93,7 @@ def proposed(proposals: torch.Tensor) -> ActionDataSample:
 
 
 def test_scores_are_of_the_mean_over_time_then_the_maximum_over_space(given: nn.Module):
-    """Section 4.1, with a 3D RoIAlign: one of every time step."""
+    """Sec. 4.1, with a 3D RoIAlign: one of every time step."""
     clip = torch.rand(1, 3, 8, 64, 64)
     with torch.no_grad():
         scores = given.predict(clip, [proposed(BOXES.clone())])[0].pred_instances.scores

@@ -87,7 +87,7 @@ def test_kinetics_as_published(tmp_path: Path, build):
 
 
 def test_k600_leaves_out_validation_videos_of_k400(tmp_path: Path, build, capsys):
-    """Section 4.3: those would be trained on before they are evaluated."""
+    """Sec. 4.3: those would be trained on before they are evaluated."""
     rows = f'{CSV}surfing,AAAAAAAAAAA,1,11,x\nsurfing,_BB_BBBBBBB,2,12,x\n'
     tested = f'{CSV}surfing,CCCCCCCCCCC,3,13,x\n'
     root = annotate(tmp_path / 'kinetics600', train__csv=rows, val__csv=tested)

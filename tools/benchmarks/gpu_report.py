@@ -378,7 +378,7 @@ def rows(videos: Videos) -> dict[str, Row]:
         for count in (16, 8, 4) if ON_GPU else (1,):
             arguments = dict(videos=videos, kind=kind, workers=count)
             found[f'loader, {kind}, {count} workers'] = Row('loader', loader_rate, arguments, 60)
-    # It recomputes nothing, with which 128 videos need 83 GiB
+    # It recomputes nothing; 128 videos then need 83 GiB
     compiled = {'compiled': True, 'train_dataloader.batch_size': 96 if ON_GPU else 4}
     found['step, compiled'] = Row('compiled', training_step, compiled, 180)
     for name, stages in RECOMPUTED.items():

@@ -35,7 +35,7 @@ class Unchecked(VideoListDataset):
 
 
 def main() -> None:
-    """Write a list like those of Kinetics, build a dataset, and print what it took."""
+    """Write a list like Kinetics', build a dataset, and print what it took."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -5,8 +5,8 @@ Example:
 
 The lists have lines ``path label``. The command trains on the videos of the first list, without
 their labels, once per seed; options that the script does not know are passed on to it. Accuracies
-are those of ``cvrl probe``: a logistic regression and the nearest neighbours are fitted to all
-videos of the first list and tested on those of the second.
+are as by ``cvrl probe``: a logistic regression and the nearest neighbours are fitted to all
+videos of the first list and tested on the second list.
 """
 
 import argparse

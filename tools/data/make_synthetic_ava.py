@@ -104,7 +104,7 @@ def write_synthetic_ava(root: Path, num_train: int = 64, num_val: int = 16, seed
 
 
 def draw_detections(rng: np.random.Generator, boxes: np.ndarray) -> np.ndarray:
-    """Draw boxes like those of a person detector, and a false one with a low score, (K + 1, 5)."""
+    """Draw boxes as of a person detector, and a false one with a low score, (K + 1, 5)."""
     found = (boxes + rng.normal(0, 0.5 / SIZE, boxes.shape)).clip(0, 1)
     return np.vstack([np.c_[found, rng.uniform(0.95, 1, len(found))], [0.3, 0.4, 0.7, 0.6, 0.2]])
 

@@ -132,7 +132,7 @@ def leave_out_ids(videos: list[Video], csv_path: Path) -> list[Video]:
     """Leave out the videos of Kinetics whose YouTube id another csv file contains.
 
     The training set of Kinetics-600 contains validation videos of Kinetics-400. They must not be
-    seen before an evaluation on Kinetics-400 (Section 4.3).
+    seen before an evaluation on Kinetics-400 (Sec. 4.3).
 
     Args:
         videos: Videos of :func:`read_kinetics`.
