@@ -13,10 +13,7 @@ half_blur = dict(type='ClipGaussianBlur', prob=0.5)  # sigma and kernel_size dep
 
 # The watched videos, which are not trained on: two clips per video, with a centre crop
 two_clips = dict(type='EvenClipSample', num_clips=2)
-watched_loader = dict(
-    batch_size=8,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-)
+watched_loader = dict(batch_size=8)
 watched_dataset = dict(type='VideoListDataset', test_mode=True, max_missing=0.5)
 watch = dict(type='KNNMonitorHook', by_epoch=False)
 

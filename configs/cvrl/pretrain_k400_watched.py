@@ -16,10 +16,5 @@ watched = dict(
         *_base_.pack,
     ],
 )
-dataloader = dict(
-    batch_size=16,
-    num_workers=8,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=watched,
-)
+dataloader = dict(batch_size=16, num_workers=8, dataset=watched)
 custom_hooks = [dict(type='KNNMonitorHook', dataloader=dataloader, interval=10)]

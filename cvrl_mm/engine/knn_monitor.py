@@ -54,7 +54,7 @@ class KNNMonitorHook(Hook):
 
     Args:
         dataloader: Config of a loader of two clips per video, as
-            ``EvenClipSample(num_clips=2)`` gives them, with a sampler that does not shuffle.
+            ``EvenClipSample(num_clips=2)`` gives them. It needs no sampler and no ``collate_fn``.
         interval: Number of epochs, or of steps if ``by_epoch`` is False, between two
             measurements. The end of the training is always measured.
         by_epoch: Count epochs; set it to False with an ``IterBasedTrainLoop``.
