@@ -382,12 +382,15 @@ class ProgressHook(Hook):
             self.in_notebook(done / total, line)
         else:
             print(f'{start}{line}', end=end, file=sys.stderr, flush=True)
-        if waiting > MOST_WAITING * seconds and done > window and not self.advised:
-            self.advised, data = True, runner.cfg.train_dataloader.dataset
+        data = runner.cfg.train_dataloader.dataset
+        is_slow = waiting > MOST_WAITING * seconds and done > window and not data.get('cache')
+        if is_slow and not self.advised:
+            self.advised = True
             _say(
-                f'\nLoading the videos takes {waiting / seconds:.0%} of the time. Smaller copies '
+                *[''] * on_terminal,  # ends the line
+                f'Loading the videos takes {waiting / seconds:.0%} of the time. Smaller copies '
                 f'load faster: cvrl repack {data.data_prefix.video} SMALLER --short-side '
-                f'{2 * runner.cfg.size}'
+                f'{2 * runner.cfg.size}',
             )
 
 
