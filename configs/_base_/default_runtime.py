@@ -6,6 +6,7 @@ default_hooks = dict(  # besides mmengine's own
     # saves whole files and on SIGTERM, loads weights only
     checkpoint=dict(type='AtomicCheckpointHook', interval=1, max_keep_ckpts=3, save_last=True),
     sync_buffers=dict(type='SyncBuffersHook'),
+    param_scheduler=dict(type='ParamSchedulerHook'),  # MMAction2's vis_scheduler.py reads it
     checks=dict(type='ChecksHook'),  # labels, batches, head and learning rate
     bad_videos=dict(type='BadVideosHook', max_share=0.05),
     finite_loss=dict(type='FiniteLossHook'),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
+from mmengine.dataset import Compose
 from mmengine.logging import print_log
 
 from ..io import evenly_spaced, printable
@@ -127,6 +128,8 @@ class VideoListDataset(VideoDataset):
         stored = None if self._store is None else self._store.get(filename)
         if stored is not None:
             results['video_reader'] = stored
+        if type(self.pipeline) is not Compose:  # that of MMAction2's browse_dataset.py
+            return self.pipeline(results)
         for transform in self.pipeline.transforms:
             if stored is None and reads_files(transform):
                 try:

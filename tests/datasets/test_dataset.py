@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from mmaction.datasets import VideoDataset
-from mmengine.dataset import ConcatDataset, RepeatDataset
+from mmengine.dataset import Compose, ConcatDataset, RepeatDataset
 from torch.utils.data import DataLoader
 
 from cvrl_mm.datasets import VideoFileDecode, VideoFileInit, VideoListDataset
@@ -82,6 +82,18 @@ def take_epoch(data: VideoListDataset, epoch: int, workers: int = 0) -> list[dic
 
 def list_of(sample: dict) -> list[dict]:
     return [sample]
+
+
+def test_mmactions_browser_sees_the_transforms(folder: Path):
+    class Inspect(Compose):  # as in browse_dataset.py
+        def __call__(self, data: dict) -> dict:
+            seen.append(data['filename'])
+            return dict(data)
+
+    seen: list[str] = []
+    data = dataset(folder, 'a.mp4 0\nb c.mp4 0\n')
+    data.pipeline = Inspect(data.pipeline.transforms)
+    assert len([*data]) == 2 and len(seen) == 2
 
 
 def test_broken_videos_are_replaced_and_reported(mixed: Path):
