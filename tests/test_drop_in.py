@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from mmaction.apis import MMAction2Inferencer
 from mmaction.registry import DATASETS, MODELS, TRANSFORMS
 from mmengine.config import Config
 from mmengine.dataset import Compose, pseudo_collate
 from torch import nn
 
 from cvrl_mm.synthetic.motion import encode
+from tests.tiny import linear_config
 
 SLOWONLY = 'recognition/slowonly/slowonly_r50_8xb16-4x16x1-256e_kinetics400-rgb.py'
 TSN = 'recognition/tsn/tsn_imagenet-pretrained-r50_8xb32-1x1x3-100e_kinetics400-rgb.py'
@@ -190,3 +192,15 @@ def test_ava_with_our_backbone_and_weights(tmp_path: Path):
         torch.testing.assert_close(weight, weights[name], msg=name)
     logged = train_once(model, ava_batch(cfg, cfg.train_pipeline))
     assert logged['loss_action_cls'] > 0
+
+
+def test_mmactions_inferencer_takes_an_evaluation_config(motion_set: Path, tmp_path: Path):
+    pytest.importorskip('decord')
+    cfg = linear_config(str(motion_set), str(motion_set))
+    cfg.model.backbone.init_cfg = None
+    cfg.dump(tmp_path / 'config.py')
+    torch.save(dict(state_dict=MODELS.build(cfg.model).state_dict()), tmp_path / 'a.pth')
+    files = dict(rec=str(tmp_path / 'config.py'), rec_weights=str(tmp_path / 'a.pth'))
+    found = MMAction2Inferencer(**files, device='cpu')(str(next(motion_set.rglob('*.mp4'))))
+    (scores,) = found['predictions'][0]['rec_scores']
+    assert len(scores) == 16 and sum(scores) == pytest.approx(1, abs=1e-3)
