@@ -390,7 +390,7 @@ class ProgressHook(Hook):
                 *[''] * on_terminal,  # ends the line
                 f'Loading the videos takes {waiting / seconds:.0%} of the time. Smaller copies '
                 f'load faster: cvrl repack {data.data_prefix.video} SMALLER --short-side '
-                f'{2 * runner.cfg.size}',
+                f'{2 * runner.cfg.get("size", 128)}',
             )
 
 
