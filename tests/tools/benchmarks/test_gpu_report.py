@@ -2,12 +2,10 @@
 
 import importlib
 import json
-import multiprocessing
 import sys
 import time
 from pathlib import Path
 from types import ModuleType
-from unittest.mock import Mock
 
 import pytest
 
@@ -52,25 +50,6 @@ def test_an_error_is_a_result(report: ModuleType):
     assert report.run_row(row) == dict(outcome='RuntimeError: first')
     row = report.Row('', fail, dict(text='FIND was unable to find an engine to execute this'))
     assert report.run_row(row) == dict(outcome='out of memory')  # of cuDNN
-
-
-def test_a_row_that_exceeds_its_limit_or_ends_its_process_stops_no_other(
-    report: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    rows = report.rows(report.Videos(tmp_path))
-    rows |= dict(slow=report.Row('', time.sleep, limit=0.1), failing=report.Row('', time.sleep))
-    monkeypatch.setattr(report, 'rows', lambda videos: rows)  # the processes do not know these
-    deadline = time.monotonic() + 300
-    context = Mock(wraps=multiprocessing.get_context('spawn'))
-    monkeypatch.setattr(multiprocessing, 'get_context', lambda method: context)
-    names = ['slow', 'failing', report.TRAINING, 'step']
-    found = dict(report.measure(names, report.Videos(tmp_path, tmp_path / 'none'), deadline))
-    assert found['slow'] == dict(outcome='ended after 0 s')
-    assert found['failing'] == dict(outcome='the process ended with 1')
-    assert str(tmp_path / 'none') in found[report.TRAINING]['outcome']
-    assert found['step']['videos_per_second'] > 0
-    assert context.Process.call_count == len(names)  # an error may have left CUDA unusable
-    assert not list(report.measure(names, report.Videos(tmp_path), time.monotonic()))
 
 
 def test_each_result_is_written_and_kept(
