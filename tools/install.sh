@@ -65,7 +65,7 @@ pip_install() {
   local log=$VIRTUAL_ENV/install.log tool status tools=(pip)
   export PIP_DISABLE_PIP_VERSION_CHECK=1
   # uv takes a fraction of pip's time, but knows nothing of the indexes and certificates that pip is configured for
-  if ! python -m pip config list | grep -Eq 'index|links|cert|proxy|host' && python -m pip install --quiet uv; then
+  if ! grep -Eq 'index|links|cert|proxy|host' <<<"$(python -m pip config list)" && python -m pip install --quiet uv; then
     tools=('uv pip' pip)
   fi
   for tool in "${tools[@]}"; do
