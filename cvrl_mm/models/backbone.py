@@ -324,10 +324,9 @@ class FrameMaxPool(nn.MaxPool3d):
         start = list(_triple(self.padding))
         if self.ceil_mode:
             start = [front for front, _ in same_padding(x.shape[2:], kernel, stride)]
-        if not torch.compiler.is_compiling():
-            return F.max_pool3d(x, kernel, stride, start, ceil_mode=self.ceil_mode)
-        x = x[:, :, :: stride[0]]
-        return _GatheredMaxPool.apply(x, kernel, (1, *stride[1:]), start, self.ceil_mode)
+        if torch.compiler.is_compiling() and stride[0] == 1:
+            return _GatheredMaxPool.apply(x, kernel, stride, start, self.ceil_mode)
+        return F.max_pool3d(x, kernel, stride, start, ceil_mode=self.ceil_mode)
 
 
 class _GatheredMaxPool(Function):
@@ -365,4 +364,6 @@ class _GatheredMaxPool(Function):
         pixels = torch.arange(math.prod(ctx.sizes), device=device).view(*ctx.sizes, 1, 1)
         is_maximum = where[..., rows, columns] == pixels  # (N, C, T, H, W, 2, 2)
         parts = torch.where(is_maximum, grad[..., rows, columns], 0)
-        return parts.sum((-2, -1)), *[None] * 4
+        is_last = where.is_contiguous(memory_format=torch.channels_last_3d)
+        layout = torch.channels_last_3d if is_last else torch.contiguous_format
+        return parts.sum((-2, -1)).contiguous(memory_format=layout), *[None] * 4

@@ -1,7 +1,9 @@
-"""Calculate the memory of a training step without a GPU, by a step on PyTorch's meta device.
+"""Calculate the memory of a training step without a GPU, by tensors without values.
 
-Not included: the CUDA context, workspaces of cuDNN, buffers of NCCL and fragmentation. A GPU of 80
-GB should therefore have a count of at most 72 GiB.
+The eager step runs on PyTorch's meta device. Not included: the CUDA context, workspaces of cuDNN,
+buffers of NCCL and fragmentation. A GPU of 80 GB should therefore have a count of at most 72 GiB.
+Of the compiled step, the forward and the backward graph are traced, and what the first one keeps
+for the second one is counted. The memory that its kernels need in between is not included.
 
 Example:
     python tools/benchmarks/memory.py configs/cvrl/pretrain_k400.py
@@ -11,17 +13,26 @@ import argparse
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
+import torch.distributed as dist
+from functorch.compile import make_boxed_func
 from mmaction.registry import MODELS
 from mmengine.config import Config, DictAction
+from mmengine.model import convert_sync_batchnorm
 from mmengine.registry import init_default_scope
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.compile_fx import select_decomp_table
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
 import cvrl_mm  # noqa: F401  registers the models
 from cvrl_mm.models.backbone import global_average_pool
+from cvrl_mm.models.compiled import COMPILERS
 
 GIB = 2**30
 HALF_PRECISION = {'AutocastOptimWrapper': torch.bfloat16, 'AmpOptimWrapper': torch.float16}
@@ -134,6 +145,51 @@ def _peak_of_step(backbone: nn.Module, clips: Tensor) -> int:
     return live.peak
 
 
+def compiled_graphs(config: Config) -> list[fx.GraphModule]:
+    """Trace the compiled training pass of the backbone at full size.
+
+    Batch norm is that of a rank of several if there is a process group.
+
+    Args:
+        config: A training config of a recognizer, for which :func:`training_memory` is not None.
+
+    Returns:
+        The forward and the backward graph. Their nodes have tensors without values in
+        ``meta['val']``.
+    """
+    shape: Any = sample_shape(config.train_dataloader.dataset.pipeline)
+    graphs: list[fx.GraphModule] = []
+
+    def keep(graph: fx.GraphModule, inputs: object) -> Any:
+        graphs.append(graph)
+        return make_boxed_func(graph.forward)
+
+    backend = aot_autograd(
+        fw_compiler=keep,
+        bw_compiler=keep,
+        partition_fn=min_cut_rematerialization_partition,  # as Inductor
+        decompositions=select_decomp_table(),
+    )
+    dtype = HALF_PRECISION.get(config.optim_wrapper.get('type'), torch.float32)
+    with patch.dict(COMPILERS, cpu=dict(backend=backend)), FakeTensorMode():
+        network = MODELS.build(config.model.backbone)
+        if dist.is_initialized():
+            network = convert_sync_batchnorm(network)
+        videos = config.train_dataloader.batch_size * shape.clips
+        clips = torch.empty(videos, *shape[1:], 3, dtype=dtype).permute(0, 4, 1, 2, 3)
+        with torch.autocast('cpu', dtype, enabled=dtype != torch.float32):
+            feats = global_average_pool(network.train()(clips))
+        feats.float().square().sum().backward()
+    return graphs
+
+
+def kept_tensors(forward: fx.GraphModule) -> list[Tensor]:
+    """Return what a forward graph keeps for the backward pass, apart from its inputs."""
+    outputs = [x for x in forward.graph.output_node().args[0] if isinstance(x, fx.Node)]
+    values = {x: x.meta.get('val') for x in outputs if x.op != 'placeholder'}
+    return [value for value in values.values() if isinstance(value, Tensor)]
+
+
 class _LiveStorages(TorchDispatchMode):
     """Track the total size of the live storages that operations in its context create.
 
@@ -189,7 +245,10 @@ def main() -> None:
     if memory is None:
         parser.error('a training config of a recognizer is needed, with the size of the frames')
     parts = ', '.join(f'{name} {size / GIB:.1f}' for name, size in memory._asdict().items())
-    print(f'{sum(memory) / GIB:.1f} GiB per rank ({parts})')
+    print(f'eager: {sum(memory) / GIB:.1f} GiB per rank ({parts})')
+    if config.model.backbone.type == 'R3DSlow' and not config.model.get('chunk_size'):
+        kept = sum(x.nbytes for x in kept_tensors(compiled_graphs(config)[0]))
+        print(f'compiled: {kept / GIB:.1f} GiB of activations are kept for the backward pass')
 
 
 if __name__ == '__main__':
