@@ -7,8 +7,7 @@ file, and ``description.py``, which builds the network that a file describes.
 
 from .export import extract_backbone
 from .files import load_weights, save_weights
-from .inflate import inflate_resnet
-from .slowfast import convert_slowfast
+from .resnet import convert_slowfast, inflate_resnet
 from .tensorflow import convert_tf_checkpoint
 
 __all__ = [

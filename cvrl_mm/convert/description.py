@@ -22,7 +22,6 @@ from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 
 from ..io import one_line, printable, type_name
-from ..models import R3DSlow
 from ..models.weights import CheckpointMisfitError, check_fit, is_counter
 
 PREFIX = 'backbone.'
@@ -51,7 +50,6 @@ LARGEST_TEXT = 1_000_000  # characters of a config
 
 # Names of the first convolution in files of SlowFast and of 2D ResNets
 SLOWFAST_STEM, RESNET_STEM = 's1.pathway0_stem.conv.weight', 'conv1.weight'
-BLOCK = re.compile(r'layer(\d)\.(\d+)\.')
 LITERAL = re.compile(r"""\\.|(['"])((?:\\.|(?!\1)[^\\\n])*)\1""")
 # Everything before the last part of an absolute path (Linux or Windows); no escape is cut in half
 FOLDERS = re.compile(r'^(?:/|[A-Za-z]:(?=\\))(?:\\.|[^\\])*(?:/|\\\\|\\(?=\w))')
@@ -395,33 +393,6 @@ def described(
     return dict(
         state_dict=state,
         meta=dict(source=Path(source).absolute().name, backbone=dict(backbone)) | meta,
-    )
-
-
-def read_depth_and_width(state: Mapping[str, Tensor], stem: str) -> tuple[int, float]:
-    """Infer depth and width of a 2D or 3D ResNet from its weights.
-
-    Args:
-        state: State dict of the network, without prefix.
-        stem: Name of the first convolution's weight.
-
-    Returns:
-        The depth, and the width as a multiple of 64 channels in the stem.
-
-    Raises:
-        ValueError: These are not the weights of a ResNet with 18, 34, 50, 101 or 152 layers.
-    """
-    blocks = {(int(found[1]), int(found[2])) for found in map(BLOCK.match, state) if found}
-    stages = tuple(sum(stage == s for s, _ in blocks) for stage in (1, 2, 3, 4))
-    has_bottlenecks = any(key.startswith('layer1.0.conv3.') for key in state)
-    if stem in state and state[stem].ndim:
-        for depth, (block, num_blocks) in R3DSlow.arch_settings.items():
-            if num_blocks == stages and (block.expansion == 4) == has_bottlenecks:
-                return depth, state[stem].shape[0] / 64
-    raise ValueError(
-        f'These are not the weights of a ResNet-18, 34, 50, 101 or 152 with the stem {stem}: '
-        f'stages of {stages} blocks{" with bottlenecks" if has_bottlenecks else ""}, first names '
-        f'{short([*state][:5])}.'
     )
 
 

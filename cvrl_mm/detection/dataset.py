@@ -11,10 +11,16 @@ from mmaction.registry import DATASETS
 from mmengine.logging import MMLogger
 
 from ..datasets.seeding import SampleIndex, seeded_draws
-from .annotations import read_actions, read_exclusions
+from .annotations import (
+    Source,
+    find_frames,
+    find_movies,
+    probe_video,
+    read_actions,
+    read_exclusions,
+)
 from .metric import CLASSES
 from .proposals import load_proposals, select_people
-from .sources import Source, find_frames, find_movies, probe_video
 
 MAX_MISSING = 0.05  # share of the movies
 

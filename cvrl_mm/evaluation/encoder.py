@@ -32,7 +32,7 @@ from ..convert.description import (
 )
 from ..convert.export import extract_backbone
 from ..convert.files import locate_weights, save_weights
-from ..convert.inflate import INFLATED
+from ..convert.resnet import INFLATED
 from ..datasets.frame_folder import open_video
 from ..datasets.reader import UnreadableVideoError, VideoFile
 from ..datasets.sampling import ClipSample, varying_times

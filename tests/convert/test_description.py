@@ -15,9 +15,9 @@ from cvrl_mm.convert.description import (
     conversion_of,
     describe,
     read_config_text,
-    read_depth_and_width,
     without_folders,
 )
+from cvrl_mm.convert.resnet import read_depth_and_width
 from cvrl_mm.models import R3DSlow
 
 CONFIGS = Path(__file__).parents[2] / 'configs'

@@ -4,8 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from cvrl_mm.detection.annotations import read_actions, read_exclusions
-from cvrl_mm.detection.sources import Source, find_frames, find_movies, probe_video
+from cvrl_mm.detection.annotations import (
+    Source,
+    find_frames,
+    find_movies,
+    probe_video,
+    read_actions,
+    read_exclusions,
+)
 from tests.videos import encode
 
 GOOD = 'm0,0902,0.1,0.2,0.3,0.4,12,7'

@@ -55,10 +55,9 @@ def run(args: argparse.Namespace) -> None:
 
     from cvrl_mm.cli import check_device, read_config
     from cvrl_mm.datasets.reader import UnreadableVideoError
-    from cvrl_mm.detection.annotations import read_actions
+    from cvrl_mm.detection.annotations import find_movies, probe_video, read_actions
     from cvrl_mm.detection.clips import read_frames
     from cvrl_mm.detection.proposals import save_proposals
-    from cvrl_mm.detection.sources import find_movies, probe_video
     from cvrl_mm.io import check_target, file_stamp, files_sha256, journal, progress, read_journals
     from cvrl_mm.models.weights import refuse_foreign_code
 

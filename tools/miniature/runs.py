@@ -18,7 +18,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.device import get_device
 from mmengine.runner import Runner, find_latest_checkpoint
 
-from cvrl_mm.convert.inflate import inflate_weights
+from cvrl_mm.convert.resnet import inflate_weights
 from cvrl_mm.evaluation.encoder import Encoder, build_recognizer, calibrate
 from cvrl_mm.evaluation.features import ListClips, batches_of
 from cvrl_mm.evaluation.protocols import frozen_accuracy
