@@ -144,28 +144,29 @@ def read_split(
         FileNotFoundError: A source does not exist.
         ValueError: A source has no labels, or both have a video; or see :func:`read_labelled`.
     """
-    both: list[dict[str, LabelledVideo]] = [{}, {}]
-    for videos, given in zip(both, (source, test), strict=True):
-        if given is not None:
-            found = read_labelled([given], root)
-            videos |= {path: video for path, video in found.items() if video.label}
-            if not videos:
-                raise ValueError(
-                    f'{given} has no labels. A list has lines "path label"; a folder has two or '
-                    'more folders of videos, which are the classes.'
-                )
-    if shared := [both[1][path].name for path in both[1] if path in both[0]]:
+    train = _with_labels(source, root)
+    tested = {} if test is None else _with_labels(test, root)
+    if shared := [video.name for path, video in tested.items() if path in train]:
         raise ValueError(
             f'{len(shared)} of the videos in {test} are also in {source}, such as {shared[0]}; '
             'test videos must not be used for fitting.'
         )
-    copies = find_copies(Path(), [*both[0], *both[1]])
-    notes = []
+    notes, copies = [], find_copies(Path(), [*train, *tested])
     if copies:
-        name, original = ((both[0] | both[1])[path].name for path in next(iter(copies.items())))
+        name, original = ((train | tested)[path].name for path in next(iter(copies.items())))
         notes.append(f'{len(copies)} exact copies are left out, such as {name} of {original}')
-    train, tested = ([x for path, x in part.items() if path not in copies] for part in both)
-    return train, tested, notes
+    first, second = ([x for k, x in part.items() if k not in copies] for part in (train, tested))
+    return first, second, notes
+
+
+def _with_labels(source: str | Path, root: str | Path | None) -> dict[str, LabelledVideo]:
+    found = read_labelled([source], root)
+    if videos := {path: video for path, video in found.items() if video.label}:
+        return videos
+    raise ValueError(
+        f'{source} has no labels. A list has lines "path label"; a folder has two or more folders '
+        'of videos, which are the classes.'
+    )
 
 
 def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
