@@ -19,7 +19,7 @@ from ..evaluation.encoder import UNTRAINED, Encoder, load_encoder
 from ..evaluation.labelled import read_labelled
 from ..io import printable, progress, read_json, usable_cores
 from .config import WARMUP_SHARE, comment, shared_fields
-from .folder import COMMAND, INIT, video_root, write_lists, write_report
+from .folder import COMMAND, INIT, replace_lists, video_root, write_report
 from .inspect import Inspection, Video, inspect
 from .plan import Machine, Network, Options, Plan, Setting, choose, counted, too_short
 from .predict import NUM_CLIPS, load_classifier, predict, save_classifier
@@ -126,7 +126,7 @@ class FineTuning(Task):
             name: [f'{v.name} {self.classes.index(self._label(found, v.name))}' for v in videos]
             for name, videos in (('train', train), ('val', val))
         }
-        write_lists(folder, lists | dict(classes=self.classes))
+        replace_lists(folder, lists | dict(classes=self.classes))
         return plan
 
     def _split(

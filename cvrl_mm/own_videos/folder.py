@@ -113,7 +113,7 @@ def state_of(videos: Sequence[str], options: Options) -> str:
     return files_sha256([*gather_videos(sources), *filter(isfile, files)])
 
 
-def write_lists(folder: Path, lists: Mapping[str, Iterable[str]]) -> None:
+def replace_lists(folder: Path, lists: Mapping[str, Iterable[str]]) -> None:
     """Write ``lists/NAME.txt`` for each name and its lines."""
     (folder / 'lists').mkdir(exist_ok=True)
     for name, lines in lists.items():

@@ -42,7 +42,7 @@ from ..io import (
 )
 from ..models import R3DSlow
 from .config import lists_of, render
-from .folder import COMMAND, INIT, claim, result_in, video_root, write_inputs, write_lists
+from .folder import COMMAND, INIT, claim, replace_lists, result_in, video_root, write_inputs
 from .inspect import Inspection, inspect
 from .plan import (
     EPOCHS,
@@ -90,7 +90,7 @@ class Task:
     ) -> Plan:
         """Choose the settings, and write the lists of the training."""
         plan = choose(found, options, machine, start)
-        write_lists(folder, lists_of(found, plan))
+        replace_lists(folder, lists_of(found, plan))
         return plan
 
     def write_results(self, folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:

@@ -11,7 +11,7 @@ from mmengine.registry import DATA_SAMPLERS, HOOKS, PARAM_SCHEDULERS
 from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.datasets.seeding import SeededBatches
 from cvrl_mm.own_videos.config import lists_of, render
-from cvrl_mm.own_videos.folder import write_inputs, write_lists
+from cvrl_mm.own_videos.folder import replace_lists, write_inputs
 from cvrl_mm.own_videos.inspect import Inspection, Video
 from cvrl_mm.own_videos.plan import ENCODERS, Machine, Network, Options, Setting, choose
 
@@ -36,7 +36,7 @@ def config(
     start = None if chosen.init is None else Network(backbone, 128, 64, dict(std=[9.0] * 3))
     plan = choose(found, chosen, Machine(2, 1, on_gpu), start)
     plan.settings['steps'] = Setting(steps, 'for a test')
-    write_lists(out, lists_of(found, plan))
+    replace_lists(out, lists_of(found, plan))
     write_inputs(out, root, plan.network)
     (out / 'config.py').write_text(render(found, plan, chosen), encoding='utf-8')
     return Config.fromfile(out / 'config.py')
