@@ -116,10 +116,11 @@ def rate_advice(config: Config, ranks: int) -> str:
     is_scaled = bool(scaling.get('enable'))
     if (is_scaled and steps == 1) or (not is_scaled and batch == base):
         return ''
-    how = ' or train with --auto-scale-lr'
+    how = ', or train with --auto-scale-lr'
     if steps > 1:
-        how = ' without --auto-scale-lr, which does not count accumulated batches'
+        how = ', without --auto-scale-lr, which does not count accumulated batches'
     return (
-        f'{lr:g} is for {base} videos per step, and this training has {batch}; set '
-        f'optim_wrapper.optimizer.lr={lr * batch / base:g}{how}'
+        f'{lr:g} is for {base} videos per step (auto_scale_lr.base_batch_size), and this training '
+        f'has {batch}; set optim_wrapper.optimizer.lr={lr * batch / base:g} and '
+        f'auto_scale_lr.base_batch_size={batch}{how}'
     )
