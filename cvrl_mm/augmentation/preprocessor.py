@@ -110,9 +110,9 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
         params = parameter_table(steps, self.slots, self.num_taps)
         if clips.is_cuda:
             params = params.pin_memory().to(clips.device, non_blocking=True)
-        return self._apply(clips, params).unflatten(0, (-1, 2))
+        return self._augment(clips, params).unflatten(0, (-1, 2))
 
-    def _apply_eagerly(self, clips: Tensor, params: Tensor) -> Tensor:
+    def _augment_eagerly(self, clips: Tensor, params: Tensor) -> Tensor:
         return apply_on_device(clips, params, self.slots, self.num_taps)
 
-    _apply = compiled_on_gpu(_apply_eagerly, oldest='2.6')
+    _augment = compiled_on_gpu(_augment_eagerly, oldest='2.6')
