@@ -233,21 +233,13 @@ def write_classifier_page(
     ]
     matrix = ConfusionMatrix.calculate(probs, torch.tensor(true), num_classes=len(classes))
     _plot_confusion(matrix, classes, folder / 'confusion.png')
-    picture = base64.b64encode((folder / 'confusion.png').read_bytes()).decode()
     own = probs[range(len(true)), true]
     wrong = [i for i in own.argsort().tolist() if predicted[i] != true[i]][:SHOWN_MISTAKES]
     figures = [
         _mistake(pairs[i][0], root, classes, dict(predicted=predicted[i], true=true[i]))
         for i in wrong
     ]
-    page = html_page(
-        'Your classifier',
-        *(f'<p>{text(note)}</p>' for note in notes),
-        f'<img alt="confusion matrix" src="data:image/png;base64,{picture}">',
-        '<h2>The worst mistakes</h2>',
-        '<p>Each video with its predicted and its true class, and their probabilities.</p>',
-        f'<div class="row">{"".join(figures)}</div>',
-    )
+    page = _classifier_page(notes, folder / 'confusion.png', figures)
     (folder / 'index.html').write_text(page, encoding='utf-8')
     numbers = {f'top{k}': share for k, share in accuracy.items()} | dict(
         chance=chance,
@@ -260,6 +252,18 @@ def write_classifier_page(
     )
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     return notes
+
+
+def _classifier_page(notes: Sequence[str], confusion: Path, figures: Sequence[str]) -> str:
+    picture = base64.b64encode(confusion.read_bytes()).decode()
+    return html_page(
+        'Your classifier',
+        *(f'<p>{text(note)}</p>' for note in notes),
+        f'<img alt="confusion matrix" src="data:image/png;base64,{picture}">',
+        '<h2>The worst mistakes</h2>',
+        '<p>Each video with its predicted and its true class, and their probabilities.</p>',
+        f'<div class="row">{"".join(figures)}</div>',
+    )
 
 
 def _plot_confusion(matrix: Tensor, classes: Sequence[str], path: Path) -> None:

@@ -138,12 +138,7 @@ def run(
             given = any(value is not None for value in options.values())
             videos, chosen, has_config = claim(folder, sources, chosen, given)
             if not has_config:
-                if chosen.init != task.random:  # fails early, before videos are opened
-                    start = _copy_start(chosen.init, folder)
-                with progress('Opening videos', console) as on_progress:
-                    found = task.inspect(videos, chosen, on_progress)
-                found.write(folder / 'videos.tsv')
-                _say(*found.describe(task.folders_are_classes))
+                found, start = _inspect(folder, videos, chosen, task)
         if 'RANK' in os.environ and not dist.is_distributed():
             backend = 'nccl' if torch.cuda.is_available() else 'gloo'
             dist.init_dist('pytorch', backend=backend, timeout=ALONE_SECONDS)
@@ -161,6 +156,20 @@ def run(
                     raise ValueError(f'{str(error).rstrip(". ")}. {advice}') from error
             raise
     return folder
+
+
+def _inspect(
+    folder: Path, videos: Sequence[str], options: Options, task: Task
+) -> tuple[Inspection, Network | None]:
+    """Open the encoder to start from, if there is one, and all videos."""
+    start = None
+    if options.init != task.random:  # fails early, before videos are opened
+        start = _copy_start(options.init, folder)
+    with progress('Opening videos', console) as on_progress:
+        found = task.inspect(videos, options, on_progress)
+    found.write(folder / 'videos.tsv')
+    _say(*found.describe(task.folders_are_classes))
+    return found, start
 
 
 def _copy_start(init: str | None, folder: Path) -> Network:
