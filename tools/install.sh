@@ -63,7 +63,7 @@ enter_environment() {
 # terminal, and all of it goes to install.log in the environment.
 pip_install() {
   local log=$VIRTUAL_ENV/install.log tool status tools=(pip)
-  export PIP_DISABLE_PIP_VERSION_CHECK=1
+  export PIP_DISABLE_PIP_VERSION_CHECK=1 UV_COMPILE_BYTECODE=1
   # uv takes a fraction of pip's time, but knows nothing of the indexes and certificates that pip is configured for
   if ! grep -Eq 'index|links|cert|proxy|host' <<<"$(python -m pip config list)" && python -m pip install --quiet uv; then
     tools=('uv pip' pip)
