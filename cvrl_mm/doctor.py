@@ -30,8 +30,8 @@ from .synthetic.motion import encode
 
 MIM = Path(__file__).parent / '.mim'
 GIB = 1 << 30
-# R3D-50 and two clips of 16x224x224 on an H200 (docs/speed.md)
-STEP_SECONDS_PER_VIDEO = 0.541 / 128
+# R3D-50, compiled, and two clips of 16x224x224 on an H100 (docs/speed.md)
+STEP_SECONDS_PER_VIDEO = 0.342 / 96
 MORE_SHARED_MEMORY = 'docker run --ipc=host (or --shm-size), or fewer workers'
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
 
@@ -213,8 +213,9 @@ def check_loader(config: Config, ranks: int, seconds: float = 10.0) -> Finding:
     if torch.cuda.is_available() and is_estimated and every > step:
         needed = loader.batch_size / max(rate, 1e-9) / step
         advice = (
-            f'a step takes about {step:.2f} s on an H200, for which {needed:.0f} cores and workers '
-            'per rank are needed; repack the videos (docs/speed.md)'
+            f'a step takes about {step:.2f} s on an H100, for which {needed:.0f} cores and workers '
+            'per rank are needed; repack the videos, and move colour and blur to the GPU '
+            '(docs/speed.md)'
         )
         return Finding('note', 'loader', seen, advice)
     return Finding('ok', 'loader', seen)

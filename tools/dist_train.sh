@@ -29,6 +29,9 @@ if command -v nvidia-smi >/dev/null && command -v numactl >/dev/null &&
   python -m torch.distributed.run --help | grep -e --numa-binding >/dev/null; then
   rendezvous+=(--numa-binding=node)
 fi
+# Inductor would start up to 32 processes per rank, and fixed segments of memory leave gaps
+export TORCHINDUCTOR_COMPILE_THREADS="${TORCHINDUCTOR_COMPILE_THREADS:-4}"
+export PYTORCH_CUDA_ALLOC_CONF="${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
 # torchrun's own choice, which it announces in five lines otherwise
 [ "$2" = 1 ] || export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}" exec python -m torch.distributed.run \

@@ -26,6 +26,9 @@ for setting in "GPUS=$gpus" "GPUS_PER_NODE=$per_node" "CPUS_PER_TASK=${CPUS_PER_
 done
 if [ "$per_node" -gt "$gpus" ]; then per_node=$gpus; fi
 export PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}"
+# As in dist_train.sh
+export TORCHINDUCTOR_COMPILE_THREADS="${TORCHINDUCTOR_COMPILE_THREADS:-4}"
+export PYTORCH_CUDA_ALLOC_CONF="${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
 mkdir -p "$4"
 train=$(printf '%q ' python -u "$tools/train.py" "$3" --work-dir "$4" --launcher slurm "${@:5}")
 # shellcheck disable=SC2086  # SBATCH_ARGS holds several words

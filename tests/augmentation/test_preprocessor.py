@@ -76,7 +76,7 @@ def test_normalises_behind_and_augments_in_training_alone():
     transforms = [dict(type='ClipSolarize', threshold=0.0, prob=(0.0, 1.0))]
     preprocessor = MODELS.build(
         dict(type='ClipAugmentDataPreprocessor', transforms=transforms, **UNIT)
-    )
+    ).to('cpu')
     data, plain = dict(inputs=batch(2), data_samples=[]), batch(2) / 255
     torch.testing.assert_close(preprocessor(dict(data))['inputs'], plain)
     out = preprocessor(dict(data), training=True)['inputs']

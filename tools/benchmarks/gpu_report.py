@@ -1,8 +1,8 @@
 """Measure pre-training on this machine: steps, memory, loader, a training.
 
 Example:
-    python tools/benchmarks/gpu_report.py --minutes 8 --out work_dirs/gpu_report
-    python tools/benchmarks/gpu_report.py --out work_dirs/gpu_report --only 'step, compiled'
+    python tools/benchmarks/gpu_report.py --minutes 30 --out work_dirs/gpu_report
+    python tools/benchmarks/gpu_report.py --out work_dirs/gpu_report --only 'step, eager'
 
 The most important rows come first. Each row has a time limit, and consecutive rows of one config
 share a process. After each row, OUT/results.json and OUT/report.md are written; rows of an earlier
@@ -28,6 +28,7 @@ from itertools import groupby, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
@@ -47,10 +48,6 @@ SMALL = {
     'model.cls_head.in_channels': 64,
     'model.cls_head.hidden_channels': 16,
 }
-ALL_STAGES = dict(stem=1, layer1=3, layer2=4, layer3=6, layer4=3)
-RECOMPUTED = dict(none={}, layer1=dict(layer1='last'), all=ALL_STAGES)
-LARGEST_BATCH = 256  # videos
-SEARCH_SECONDS = 45  # after which no other batch size is tried; cuDNN searches for each of them
 SPARE_SECONDS = 15  # for the imports before and for the end of the last process
 # What torch and cuDNN say. The latter finds no algorithm when their buffers do not fit
 OUT_OF_MEMORY = ('out of memory', 'unable to find an engine', 'ALLOC_FAILED')
@@ -104,43 +101,48 @@ class TrainingStep:
 
     Args:
         config: Config of a pre-training.
-        compiled: Whether to compile the backbone. Activations are then not recomputed.
     """
 
-    def __init__(self, config: Any, compiled: bool = False) -> None:
+    def __init__(self, config: Any) -> None:
         import memory
         from mmaction.registry import MODELS
         from mmengine.model import MMDistributedDataParallel, convert_sync_batchnorm
         from mmengine.optim import build_optim_wrapper
 
-        if compiled:  # torch.compile does not support the hooks of recomputed stages
-            config.model.backbone['recompute'] = {}
         torch.manual_seed(0)
         torch.backends.cudnn.benchmark = True
-        self.model = MODELS.build(config.model).to(DEVICE).train()
-        if compiled:
-            self.model.backbone.compile(backend='inductor' if ON_GPU else 'eager')
-        if dist.is_initialized() and ON_GPU:  # a CPU has no kernels of synchronised batch norm
-            self.model = convert_sync_batchnorm(self.model)
+        self.model = MODELS.build(config.model)
+        self.model.init_weights()
+        self.model = self.model.to(DEVICE).train()
         if dist.is_initialized():
-            devices = [0] if ON_GPU else None
+            self.model.cls_head.equal_batches = True
+            if ON_GPU:  # DDP refuses synchronised batch norm on a CPU
+                self.model = convert_sync_batchnorm(self.model).train()
             self.model = MMDistributedDataParallel(
-                self.model, device_ids=devices, broadcast_buffers=False
+                self.model,
+                device_ids=[0] if ON_GPU else None,
+                broadcast_buffers=False,
             )
         self.optim_wrapper = build_optim_wrapper(self.model, config.optim_wrapper)
         self.shape = memory.sample_shape(config.train_dataloader.dataset.pipeline)
 
-    def measure(self, videos: int, steps: int) -> dict[str, Any]:
-        """Time several steps with a number of videos, after two warm-up steps."""
+    def take(self, videos: int, seed: int = 0) -> Callable[[], float]:
+        """Return a step on one random batch, which returns its loss."""
         from mmaction.structures import ActionDataSample
 
-        clips = torch.randint(256, (videos, *self.shape, 3), dtype=torch.uint8)
+        generator = torch.Generator().manual_seed(seed)
+        clips = torch.randint(256, (videos, *self.shape, 3), dtype=torch.uint8, generator=generator)
         clips = clips.permute(0, 1, 5, 2, 3, 4).to(DEVICE)  # as the training loop does
 
-        def step() -> None:
+        def step() -> float:
             data = dict(inputs=clips, data_samples=[ActionDataSample() for _ in range(videos)])
-            self.model.train_step(data, self.optim_wrapper)
+            return float(self.model.train_step(data, self.optim_wrapper)['loss'])
 
+        return step
+
+    def measure(self, videos: int, steps: int) -> dict[str, Any]:
+        """Time several steps with a number of videos, after two warm-up steps."""
+        step = self.take(videos)
         first = seconds(step)  # includes cuDNN's search or the compilation
         step()
         if ON_GPU:
@@ -154,13 +156,74 @@ class TrainingStep:
 
 
 def training_step(
-    name: str = K400, compiled: bool = False, ranks: bool = False, **options: object
+    name: str = K400,
+    ranks: bool = True,
+    tuned: bool = False,
+    gathers: bool = True,
+    **options: object,
 ) -> dict[str, Any]:
-    """Measure a step with the batch size of the config; ``ranks``: as a rank of several."""
+    """Measure a step with the batch size of the config.
+
+    Args:
+        name: The config.
+        ranks: As a rank of several, otherwise in one process.
+        tuned: With Inductor's search for better kernels.
+        gathers: With this package's backward pass of max pooling, otherwise with PyTorch's.
+        options: Changes of the config.
+    """
+    from cvrl_mm.models import FrameMaxPool
+    from cvrl_mm.models.compiled import COMPILERS
+
     config = load_config(name, **options)
-    with one_rank() if ranks else nullcontext():
-        step = TrainingStep(config, compiled)
+    search = dict(coordinate_descent_tuning=True, max_autotune_pointwise=True) if tuned else {}
+    compiler = dict(options=COMPILERS['cuda']['options'] | search)
+    pool = FrameMaxPool.forward if gathers else torch.nn.MaxPool3d.forward
+    with (
+        one_rank() if ranks else nullcontext(),
+        patch.dict(COMPILERS, cuda=compiler),
+        patch.object(FrameMaxPool, 'forward', pool),
+    ):
+        step = TrainingStep(config)
         return step.measure(config.train_dataloader.batch_size, steps=10 if ON_GPU else 2)
+
+
+def losses() -> dict[str, Any]:
+    """Compare twenty losses and the running variances after them, compiled against eager."""
+    found, variances = [], []
+    for compiled in (False, True):
+        config = load_config(K400, **{'model.backbone.compiled': compiled})
+        with one_rank():
+            step = TrainingStep(config)
+            batch = config.train_dataloader.batch_size
+            found.append([step.take(batch, seed)() for seed in range(20 if ON_GPU else 2)])
+            buffers = dict(step.model.named_buffers())
+            variances.append({k: x.cpu() for k, x in buffers.items() if 'running_var' in k})
+        del step, buffers
+    largest = max(abs(a - b) for a, b in zip(*found, strict=True))
+    drift = max(
+        ((a - b) / b).abs().median() for a, b in zip(*(v.values() for v in variances), strict=True)
+    )
+    return dict(eager=found[0][-1], compiled=found[1][-1], largest=largest, drift=float(drift))
+
+
+def bandwidth() -> dict[str, Any]:
+    """Measure the TB/s of a copy and of compiled batch norm on the largest output of layer1."""
+    x = torch.randn(256 if ON_GPU else 2, 256, 8, 56, 56, device=DEVICE, dtype=torch.bfloat16)
+    x, k = x.contiguous(memory_format=torch.channels_last_3d), torch.randn(256, device=DEVICE)
+    k, dims = k.view(-1, 1, 1, 1), (0, 2, 3, 4)
+    kernels = dict(
+        copy=(lambda x: x.clone(), 2),
+        statistics=(lambda x: torch.var_mean(x.float(), dims, correction=0), 1),
+        normalise=(lambda x: (x.float() * k + k).relu().to(x.dtype), 2),
+        backward=(lambda x: (x.float().sum(dims), (x.float() * (x.float() - k)).sum(dims)), 1),
+    )
+    rates = {}
+    for name, (kernel, passes) in kernels.items():
+        run = torch.compile(kernel) if ON_GPU else kernel
+        run(x)
+        best = min(seconds(lambda run=run: run(x)) for _ in range(5))
+        rates[name] = passes * x.nbytes / best / 1e12
+    return rates
 
 
 def step_on_smaller_gpu() -> dict[str, Any]:
@@ -175,40 +238,15 @@ def step_on_smaller_gpu() -> dict[str, Any]:
         torch.cuda.set_per_process_memory_fraction(1.0)
 
 
-def largest_batch(recompute: dict, **options: object) -> dict[str, Any]:
-    """Find the largest batch up to 256 that fits into memory, within 1/16, and time a step.
-
-    The search takes a limited time, and ``too_large`` is the smallest batch that did not fit.
-    """
-    end = time.monotonic() + SEARCH_SECONDS
-    config = load_config(K400, **options)
-    config.model.backbone['recompute'] = recompute
-    step = TrainingStep(config)
-    result: dict[str, Any] = {}
-    too_large = None
-    fits, fails = 0, LARGEST_BATCH + 1 if ON_GPU else 5
-    trial = min(128, fails - 1)
-    while fails - fits > max(fits // 16, 1) and not (fits and time.monotonic() > end):
-        try:
-            result, fits = step.measure(trial, steps=2), trial
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            fails = too_large = trial
-        step.model.zero_grad(set_to_none=True)
-        torch.cuda.empty_cache()
-        trial = (fits + fails) // 2
-    found = dict(result, largest_batch=fits, too_large=too_large)
-    return found if fits else dict(outcome='out of memory')
-
-
 def operations() -> dict[str, Any]:
     """Measure the thirty operations whose kernels take most of a step, in ms per step."""
     config = load_config(K400)
-    step, videos = TrainingStep(config), config.train_dataloader.batch_size
-    step.measure(videos, steps=1)  # cuDNN searches in its first step
-    with torch.profiler.profile() as profiler:
-        step.measure(videos, steps=1)  # after two warm-up steps
+    videos = config.train_dataloader.batch_size
+    with one_rank():
+        step = TrainingStep(config)
+        step.measure(videos, steps=1)  # cuDNN searches in its first step
+        with torch.profiler.profile() as profiler:
+            step.measure(videos, steps=1)  # after two warm-up steps
     time_of = 'self_device_time_total' if ON_GPU else 'self_cpu_time_total'
     times = {
         event.key: getattr(event, time_of) / 3e3
@@ -360,31 +398,33 @@ class Row:
 
 
 def rows(videos: Videos) -> dict[str, Row]:
-    """List all rows in the order of what they decide: step, training, loader, largest batches."""
+    """List all rows in the order of what they decide: step, training, loader."""
     from cvrl_mm.io import usable_cores
 
     workers = min(usable_cores(), 16) if ON_GPU else 1
-    last = {'model.backbone.channels_last': True}
+    eager = {'model.backbone.compiled': False}
+    kept = {'model.backbone.recompute': {}}
+    chunks = {'model.chunk_size': 16 if ON_GPU else 2}
     found = {
-        'step': Row('step', training_step),
-        'step, one rank of NCCL': Row('step', training_step, dict(ranks=True)),
-        'step, 80 GB': Row('step', step_on_smaller_gpu),
-        'operations, ms': Row('step', operations),
-        'step, channels last': Row('step', training_step, last),
-        'step, device augmentation': Row('step', training_step, dict(name=AUGMENTED)),
-        TRAINING: Row('loader', training, dict(videos=videos, workers=workers), 240),
+        'step, eager': Row('eager', training_step, eager),
+        'step': Row('step', training_step, limit=240),
+        'operations, ms': Row('step', operations, limit=240),
+        'losses': Row('losses', losses, limit=300),
+        'step, pooling of PyTorch': Row('pooling', training_step, dict(gathers=False), 240),
+        'step, tuned': Row('tuned', training_step, dict(tuned=True), 400),
+        'bandwidth, TB/s': Row('bandwidth', bandwidth),
+        'step, second start': Row('again', training_step, limit=240),
+        'step, in one process': Row('process', training_step, dict(ranks=False), 240),
+        'step, 80 GB': Row('smaller', step_on_smaller_gpu, limit=240),
+        'step, nothing recomputed': Row('kept', training_step, kept, 240),
+        'step, device augmentation': Row('augmented', training_step, dict(name=AUGMENTED), 240),
+        TRAINING: Row('loader', training, dict(videos=videos, workers=workers), 300),
     }
     for kind in ('original', 'repacked'):
         for count in (16, 8, 4) if ON_GPU else (1,):
             arguments = dict(videos=videos, kind=kind, workers=count)
             found[f'loader, {kind}, {count} workers'] = Row('loader', loader_rate, arguments, 60)
-    # It recomputes nothing; 128 videos then need 83 GiB
-    compiled = {'compiled': True, 'train_dataloader.batch_size': 96 if ON_GPU else 4}
-    found['step, compiled'] = Row('compiled', training_step, compiled, 180)
-    for name, stages in RECOMPUTED.items():
-        found[f'recomputed: {name}'] = Row('batch', largest_batch, dict(recompute=stages))
-    chunks = {'model.chunk_size': 16 if ON_GPU else 2}
-    found['chunks'] = Row('batch', largest_batch, dict(recompute={}, **chunks))
+    found['step, chunks'] = Row('chunks', training_step, chunks)
     return found
 
 
@@ -469,10 +509,6 @@ def advice(results: dict[str, dict[str, Any]]) -> str:
     for name, rate in rates.items():
         if rate and name.startswith('step, '):
             said.append(f'With {name.removeprefix("step, ")}: {rate / step:.2f} x.')
-    for name in RECOMPUTED:
-        if results.get(f'recomputed: {name}', {}).get('largest_batch', 0) >= 128:
-            said.append(f'The least recomputation that fits 128 videos: {name}.')
-            break
     loaders = {name: rate for name, rate in rates.items() if rate and name.startswith('loader')}
     if enough := [name for name, rate in loaders.items() if rate >= step]:
         fewest = min(enough, key=lambda name: loaders[name])
