@@ -14,6 +14,7 @@ from cvrl_mm.models import R3DSlow, compiled
 from tests.pretraining import assert_same, small_config
 from tests.ranks import run_ranks
 
+pytestmark = pytest.mark.skipif(torch.__version__ < '2.11', reason='is not compiled')
 TRACED = dict(backend='aot_eager_decomp_partition')  # compiles no code
 STRIDES = 'spatial_strides', 'temporal_strides', 'dilations'
 RECOMPUTED = dict(stem=1, layer1='last', layer2=1)
@@ -123,6 +124,15 @@ def test_by_inductor():
     compile_on_cpu(options=dict(layout_optimization=False))
     found = steps(network(torch.float32, recompute=RECOMPUTED), clips(torch.float32))
     assert_equal(found, expected, 1e-4)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu():
+    x, results = clips(torch.float32).cuda(), []
+    for compiles in (False, True):
+        net = network(torch.float32, recompute=RECOMPUTED, compiled=compiles).cuda()
+        results.append(steps(net, x))
+    assert_equal(results[1], results[0], 1e-2)
 
 
 def count_compiled_calls(net: nn.Module, *batches: Tensor) -> int:
