@@ -44,8 +44,10 @@ class TracedSyncBatchNorm(nn.SyncBatchNorm):
     def _update(self, mean: Tensor, var: Tensor) -> None:
         buffers: Any = self
         buffers.num_batches_tracked.add_(1)
-        share: Any = self.momentum if self.momentum is not None else 1 / buffers.num_batches_tracked
         for running, value in ((buffers.running_mean, mean), (buffers.running_var, var)):
+            share: Any = self.momentum
+            if share is None:
+                share = 1 / buffers.num_batches_tracked.to(running.dtype)
             running.lerp_(value.to(running.dtype), share)
 
 
