@@ -233,6 +233,7 @@ def test_runs_no_foreign_code(tmp_path: Path, monkeypatch, capsys):
     edit(path, lambda c: c['meta'].update(config='print("foreign code runs")'))
     assert start_epoch(runner(tmp_path / 'text', resume=True, load_from=str(path))) == 1
     assert 'foreign code runs' not in capsys.readouterr().out
+    monkeypatch.delenv('TORCH_FORCE_WEIGHTS_ONLY_LOAD', raising=False)  # set by our commands
     monkeypatch.setenv('TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', '1')
     assert start_epoch(runner(tmp_path, resume=True)) == 1
 

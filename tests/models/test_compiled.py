@@ -30,6 +30,8 @@ def compile_on_cpu(**how: object) -> None:
 def eager_cpu():
     yield
     compiled.COMPILERS.pop('cpu', None)
+    compiled._compile.cache_clear()
+    torch._dynamo.reset()
 
 
 def network(dtype: torch.dtype = torch.double, **kwargs) -> R3DSlow:
