@@ -127,7 +127,7 @@ def linear(
 def few_shot(
     train: Features,
     test: Features,
-    ways: int = 5,
+    ways: int | None = None,
     shots: Sequence[int] = (1, 5),
     episodes: int = 10_000,
 ) -> Values:
@@ -135,7 +135,8 @@ def few_shot(
 
     An episode draws ``ways`` classes, ``shots`` training videos of each, whose mean is the
     prototype, and one test video of each. Papers on few-shot action recognition report the mean
-    accuracy and its 95 % interval over 10,000 episodes.
+    accuracy and its 95 % interval over 10,000 episodes, of 5 classes each; with fewer classes, an
+    episode has all of them.
 
     Returns:
         The accuracy of each episode by number of shots, such as ``5-way 1-shot``.
@@ -149,19 +150,22 @@ def few_shot(
                 rows[label][place].append(row)
     for k in shots:
         classes = [label for label in sorted(rows) if len(rows[label][0]) >= k]
-        if len(classes) < ways:
+        number = min(5, len(classes)) if ways is None else ways
+        if not 2 <= number <= len(classes):
             continue
         scores = torch.empty(episodes)
         for episode in range(episodes):
-            drawn = [rows[label] for label in rng.sample(classes, ways)]
+            drawn = [rows[label] for label in rng.sample(classes, number)]
             support = torch.tensor([rng.sample(fitted, k) for fitted, _ in drawn])  # (ways, k)
             query = torch.tensor([rng.choice(tested) for _, tested in drawn])
             prototypes = F.normalize(gallery[support].mean(1), dim=1)  # (ways, C)
             nearest = (queries[query] @ prototypes.T).argmax(1)
-            scores[episode] = (nearest == torch.arange(ways)).float().mean()
-        found[f'{ways}-way {k}-shot'] = scores
+            scores[episode] = (nearest == torch.arange(number)).float().mean()
+        found[f'{number}-way {k}-shot'] = scores
     if not found:
-        raise ValueError(f'{ways} classes need {min(shots)} training videos and a test video each.')
+        raise ValueError(
+            f'{ways or 2} classes need {min(shots)} training videos and a test video each.'
+        )
     return found
 
 
@@ -193,8 +197,12 @@ def means(values: Values) -> dict[str, float]:
 
 
 def intervals(values: Values) -> dict[str, float]:
-    """Return half the width of the 95 % interval of each mean, of several values."""
-    found = {name: x.double() for name, x in values.items() if x.numel() > 1}
+    """Return half the width of the 95 % interval of each mean, of several values from 0 to 1.
+
+    Two zeros and two ones are added (Agresti and Coull, 1998): few values may all be equal.
+    """
+    more = torch.tensor([0.0, 0, 1, 1]).double()
+    found = {k: torch.cat([x.double().cpu(), more]) for k, x in values.items() if x.numel() > 1}
     return {name: 1.96 * x.std().item() / len(x) ** 0.5 for name, x in found.items()}
 
 

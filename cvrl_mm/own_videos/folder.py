@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
-from os.path import abspath, isfile
+from os.path import abspath, exists, getsize, isfile
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..evaluation.features import (
     no_progress,
     tracked,
 )
-from ..io import claim_folder, files_sha256, read_json, replacing
+from ..io import claim_folder, files_sha256, printable, read_json, replacing
 from .plan import Network, Options
 
 COMMAND = 'command.json'
@@ -91,7 +91,14 @@ def claim(
             _warn(f'Settings are chosen anew; the former ones are in {kept}.')
         with replacing(note) as part:
             part.write_text(json.dumps(command, indent=2) + '\n', encoding='utf-8')
-    claim_folder(folder, COMMAND, command)
+    try:
+        claim_folder(folder, COMMAND, command)
+    except ValueError as error:
+        if not stored:
+            raise
+        raise ValueError(
+            f'{error} To train this one for longer or otherwise, edit {config} and give only --out.'
+        ) from error
     return videos, options, config.is_file()
 
 
@@ -250,9 +257,22 @@ class Trained:
             with np.load(path, allow_pickle=False) as data:
                 names = data['names'].tolist()
                 both = [torch.from_numpy(data[key]) for key in ('feats', 'feats_untrained')]
+                sizes = data['bytes'].tolist()
         except Exception as error:  # a damaged archive can raise any exception
             raise ValueError(f'{path} is damaged ({error}). {AGAIN.format(folder)}') from error
-        return cls(folder, Lists.read(folder), names, *both)
+        trained = cls(folder, Lists.read(folder), names, *both)
+        paths = map(trained.path, range(len(names)))
+        changed = [
+            name
+            for name, path, size in zip(names, paths, sizes, strict=True)
+            if not (exists(path) and getsize(path) == size)
+        ]
+        if changed:
+            _warn(
+                f'{len(changed)} of {len(names)} videos have changed or are gone since their '
+                f'features were computed, such as {printable(changed[0])}. {AGAIN.format(folder)}'
+            )
+        return trained
 
     def path(self, index: int) -> str:
         """Return the path of a video."""

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from os.path import exists, realpath
+from os.path import exists, getsize, realpath
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +95,8 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         raise ValueError(f'{lost[0]}. No report was written; give the same command again.')
     with replacing(folder / FEATURES) as part:
         after, before = feats[AFTER].numpy(), feats[BEFORE].numpy()
-        np.savez(part, names=np.array(names), feats=after, feats_untrained=before)
+        sizes = [getsize(paths[i]) for i in found.indices]
+        np.savez(part, names=np.array(names), feats=after, feats_untrained=before, bytes=sizes)
     curves = read_curves(cfg.work_dir)
     panels = [panel for panel in PANELS if panel[2][0] in CURVES]
     plot_curves({'training': curves}, folder / 'curves.png', panels)

@@ -181,7 +181,7 @@ def test_a_protocol_tells_separate_classes_apart(name: str):
     values = PROTOCOLS[name](blobs(60, 6), blobs(30, 6))
     kept = {k: x for k, x in values.items() if x.numel() > 1}
     assert kept and all(x.double().mean() == 1 for x in kept.values())
-    assert intervals(values) == dict.fromkeys(kept, 0)
+    assert all(0 < width < 0.15 for width in intervals(values).values())  # but not certain
 
 
 def test_few_shot_accuracy_of_random_features_is_chance():
@@ -191,8 +191,9 @@ def test_few_shot_accuracy_of_random_features_is_chance():
     assert means(found) == pytest.approx({'5-way 1-shot': 0.2, '5-way 5-shot': 0.2}, abs=0.03)
     assert intervals(found)['5-way 1-shot'] == pytest.approx(1.96 * 0.4 / 10000**0.5, rel=0.1)
     assert list(PROTOCOLS['few_shot'](blobs(16, 8), test, episodes=2)) == ['5-way 1-shot']
+    assert list(PROTOCOLS['few_shot'](blobs(16, 4), blobs(9, 4), episodes=2)) == ['4-way 1-shot']
     with pytest.raises(ValueError, match='5 classes'):
-        PROTOCOLS['few_shot'](blobs(16, 4), blobs(16, 4))
+        PROTOCOLS['few_shot'](blobs(16, 4), blobs(16, 4), ways=5)
 
 
 def test_each_fold_is_tested_by_the_others():

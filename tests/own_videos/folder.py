@@ -36,7 +36,8 @@ def write_folder(folder: Path, names: list[str], classes: list[str], held_out: i
         encode(root / name, num_frames=5 + i)
         feats[i, labels[i]] += 1
     untrained = rng.standard_normal(feats.shape).astype(np.float32)
-    arrays = dict(names=names, feats=feats, feats_untrained=untrained)
+    sizes = [(root / name).stat().st_size for name in names]
+    arrays = dict(names=names, feats=feats, feats_untrained=untrained, bytes=sizes)
     np.savez(out / 'features.npz', **arrays)
     lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
     (out / 'lists/all.txt').write_text(''.join(lines))
