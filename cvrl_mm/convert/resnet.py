@@ -256,7 +256,7 @@ def _read_config(text: Any) -> dict[str, dict]:
     if not isinstance(text, str):
         return {}
     if len(text) > LARGEST_TEXT:
-        raise ValueError('The stored config is not one of SlowFast.')
+        raise ValueError('The stored config is not a SlowFast config.')
     try:
         config = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:

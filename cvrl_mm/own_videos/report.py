@@ -231,11 +231,12 @@ def probe(
     places = {realpath(trained.path(i)): i for i in range(len(trained.names))}
     files = {video: realpath(video.path) for video in (*train, *tested)}
     videos = [x for x, path in files.items() if path in places or (labels and exists(path))]
+    present = {*videos}
     if labels:
-        notes += describe_lost({x.name: 'no such video' for x in files if x not in videos})
+        notes += describe_lost({x.name: 'no such video' for x in files if x not in present})
     if not videos:
         raise ValueError(f'{notes[-1]}. Names are such as {trained.names[0]}.')
-    num_train = None if test is None else sum(x in videos for x in train)
+    num_train = None if test is None else len(present & {*train})
     known = [places.get(files[video]) for video in videos]
     if None in known:  # all are encoded anew, since other devices and libraries round differently
         print_warnings_only()
