@@ -12,6 +12,7 @@ the CPU. This only tests the script; the figures are meaningless.
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -20,10 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -36,6 +39,7 @@ from rich.console import Console
 
 ROOT = Path(__file__).parents[2]
 K400 = 'cvrl/pretrain_k400.py'
+LARGEST = 'cvrl/pretrain_k600_r3d152_2x.py'
 AUGMENTED = 'cvrl/pretrain_k400_device_augment.py'
 ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device('cuda' if ON_GPU else 'cpu')
@@ -51,9 +55,8 @@ SMALL = {
 SPARE_SECONDS = 15  # for the imports before and for the end of the last process
 # What torch and cuDNN say. The latter finds no algorithm when their buffers do not fit
 OUT_OF_MEMORY = ('out of memory', 'unable to find an engine', 'ALLOC_FAILED')
-STEPS = 50 if ON_GPU else 3  # of the training
+STEPS, KILLED = (50, 20) if ON_GPU else (12, 2)  # of the training
 TRAINING = f'training, {STEPS} steps'
-SMALLER_GPU = 78 * 2**30  # bytes that PyTorch can use on a GPU of 80 GB
 NUM_VIDEOS = 32 if ON_GPU else 2  # files that the loader reads again and again
 
 
@@ -160,6 +163,7 @@ def training_step(
     ranks: bool = True,
     tuned: bool = False,
     gathers: bool = True,
+    algorithms: int = 10,
     **options: object,
 ) -> dict[str, Any]:
     """Measure a step with the batch size of the config.
@@ -169,6 +173,7 @@ def training_step(
         ranks: As a rank of several, otherwise in one process.
         tuned: With Inductor's search for better kernels.
         gathers: With this package's backward pass of max pooling, otherwise with PyTorch's.
+        algorithms: Number of algorithms that cuDNN tries for each convolution; 0 for all.
         options: Changes of the config.
     """
     from cvrl_mm.models import FrameMaxPool
@@ -178,6 +183,7 @@ def training_step(
     search = dict(coordinate_descent_tuning=True, max_autotune_pointwise=True) if tuned else {}
     compiler = dict(options=COMPILERS['cuda']['options'] | search)
     pool = FrameMaxPool.forward if gathers else torch.nn.MaxPool3d.forward
+    torch.backends.cudnn.benchmark_limit = algorithms
     with (
         one_rank() if ranks else nullcontext(),
         patch.dict(COMPILERS, cuda=compiler),
@@ -220,22 +226,82 @@ def bandwidth() -> dict[str, Any]:
     rates = {}
     for name, (kernel, passes) in kernels.items():
         run = torch.compile(kernel) if ON_GPU else kernel
-        run(x)
-        best = min(seconds(lambda run=run: run(x)) for _ in range(5))
-        rates[name] = passes * x.nbytes / best / 1e12
+        rates[name] = passes * x.nbytes / _best_ms(partial(run, x)) / 1e9
     return rates
 
 
-def step_on_smaller_gpu() -> dict[str, Any]:
-    """Measure a step with the memory of a GPU of 80 GB."""
-    if not ON_GPU:
-        return training_step()
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(min(SMALLER_GPU / total, 1.0))
-    try:
-        return training_step()
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
+def convolutions() -> dict[str, Any]:
+    """Measure the backbone's convolutions alone, forward and backward, in ms per step.
+
+    Those with 1x1x1 kernels are also measured as matrix products, and the stem as a convolution of
+    24 channels, which are the 2x2x2 blocks of the clips.
+    """
+    import memory
+    from mmaction.registry import MODELS
+
+    config, found = load_config(K400), Counter()
+    shape = memory.sample_shape(config.train_dataloader.dataset.pipeline)
+    videos = config.train_dataloader.batch_size
+
+    def note(conv: torch.nn.Module, inputs: tuple[torch.Tensor], _: object) -> None:
+        found[inputs[0].shape, conv.weight.shape, conv.stride, conv.padding] += 1
+
+    with torch.device('meta'), torch.no_grad():
+        backbone = MODELS.build(config.model.backbone).eval()
+        for module in backbone.modules():
+            if isinstance(module, torch.nn.Conv3d):
+                module.register_forward_hook(note)
+        backbone(torch.empty(shape.clips * videos, 3, *shape[1:]))
+    torch.backends.cudnn.benchmark = True
+    ms = Counter()
+    for (inputs, kernel, stride, padding), number in found.items():
+        one = number * _convolution_ms(inputs, kernel, stride, padding)
+        ms['all'] += one
+        if kernel[1] == 3:
+            ms['stem'] += one
+            blocks = (24, *(size // 2 + 3 - (i == 0) for i, size in enumerate(inputs[2:])))
+            as_blocks = (inputs[0], *blocks), (kernel[0], 24, 3, 4, 4), (1, 1, 1), (0, 0, 0)
+            ms['stem of blocks'] += number * _convolution_ms(*as_blocks)
+        if (kernel[2:], stride) == ((1, 1, 1), (1, 1, 1)):
+            ms['1x1x1'] += one
+            ms['1x1x1 as products'] += number * _product_ms(inputs, kernel)
+    return dict(ms)
+
+
+def _convolution_ms(
+    inputs: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
+) -> float:
+    x, w = (
+        torch.randn(*sizes, device=DEVICE, dtype=torch.bfloat16).contiguous(
+            memory_format=torch.channels_last_3d
+        )
+        for sizes in (inputs, kernel)
+    )
+    masks = (inputs[1] > 24, True, False)  # the clips need no gradient
+
+    def run() -> torch.Tensor:
+        return torch.nn.functional.conv3d(x, w, None, stride, padding)
+
+    grad = torch.ones_like(run())
+
+    def run_backward() -> None:
+        torch.ops.aten.convolution_backward(
+            grad, x, w, None, stride, padding, (1, 1, 1), False, (0, 0, 0), 1, masks
+        )
+
+    return _best_ms(run) + _best_ms(run_backward)
+
+
+def _product_ms(inputs: Sequence[int], kernel: Sequence[int]) -> float:
+    rows = inputs[0] * math.prod(inputs[2:])
+    sizes = (rows, kernel[1]), (rows, kernel[0]), (kernel[0], kernel[1])
+    x, grad, w = (torch.randn(*size, device=DEVICE, dtype=torch.bfloat16) for size in sizes)
+    return _best_ms(lambda: x @ w.T) + _best_ms(lambda: (grad @ w, grad.T @ x))
+
+
+def _best_ms(run: Callable[[], object]) -> float:
+    run()
+    return 1e3 * min(seconds(run) for _ in range(5))
 
 
 def operations() -> dict[str, Any]:
@@ -339,7 +405,7 @@ def loader_rate(videos: Videos, kind: str, workers: int) -> dict[str, Any]:
 
 
 def training(videos: Videos, workers: int) -> dict[str, Any]:
-    """Run ``tools/train.py`` and read the speed from its log."""
+    """Run ``tools/train.py``, kill it, resume it, and read the speed from the second log."""
     batch = load_config(K400).train_dataloader.batch_size
     options = {} if ON_GPU else {k: str(v).replace(' ', '') for k, v in SMALL.items()}
     options |= {
@@ -348,22 +414,30 @@ def training(videos: Videos, workers: int) -> dict[str, Any]:
         'train_dataloader.num_workers': workers,
         'train_cfg.max_epochs': 1,
         'default_hooks.logger.interval': max(STEPS // 5, 1),
-        'default_hooks.checkpoint.interval': 2,
+        'default_hooks.checkpoint.interval': KILLED,
+        'default_hooks.checkpoint.by_epoch': False,
     }
     command = [sys.executable, ROOT / 'tools/train.py', ROOT / 'configs' / K400]
     command += ['--cfg-options', *(f'{key}={value}' for key, value in options.items())]
     with tempfile.TemporaryDirectory(dir=videos.folder) as work_dir:
-        command += ['--work-dir', work_dir]
+        command += ['--work-dir', work_dir, '--resume']
+        quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with subprocess.Popen(command, cwd=ROOT, **quiet) as killed:
+            while killed.poll() is None and not list(Path(work_dir).glob('iter_*.pth')):
+                time.sleep(0.02)
+            killed.kill()
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
         if done.returncode:
             lines = done.stderr.splitlines() or ['']
             error = ([line for line in lines if 'Error' in line] or lines)[-1]
             raise RuntimeError(f'tools/train.py ended with {done.returncode}: {error}')
-        (log,) = Path(work_dir).glob('*/vis_data/scalars.json')
+        log = max(Path(work_dir).glob('*/vis_data/scalars.json'))
         lines = [json.loads(line) for line in log.read_text().splitlines()]
-    last = [line for line in lines if 'time' in line][-1]  # means of the last steps
+    first, *_, last = [line for line in lines if 'time' in line]  # means over several steps
     return dict(
+        first_logged=first['step'],
         steps=last['step'],
+        loss=last['loss'],
         videos_per_second=batch / last['time'],
         waiting_for_data=last['data_time'] / last['time'],
     )
@@ -413,12 +487,14 @@ def rows(videos: Videos) -> dict[str, Row]:
         'step, pooling of PyTorch': Row('pooling', training_step, dict(gathers=False), 240),
         'step, tuned': Row('tuned', training_step, dict(tuned=True), 400),
         'bandwidth, TB/s': Row('bandwidth', bandwidth),
+        'convolutions, ms': Row('convolutions', convolutions, limit=180),
+        'step, all algorithms of cuDNN': Row('cudnn', training_step, dict(algorithms=0), 300),
         'step, second start': Row('again', training_step, limit=240),
+        TRAINING: Row('training', training, dict(videos=videos, workers=workers), 400),
+        'step, R3D-152 2x': Row('large', training_step, dict(name=LARGEST), 400),
         'step, in one process': Row('process', training_step, dict(ranks=False), 240),
-        'step, 80 GB': Row('smaller', step_on_smaller_gpu, limit=240),
         'step, nothing recomputed': Row('kept', training_step, kept, 240),
         'step, device augmentation': Row('augmented', training_step, dict(name=AUGMENTED), 240),
-        TRAINING: Row('loader', training, dict(videos=videos, workers=workers), 300),
     }
     for kind in ('original', 'repacked'):
         for count in (16, 8, 4) if ON_GPU else (1,):
