@@ -4,10 +4,10 @@ Example:
     python tools/benchmarks/gpu_report.py --minutes 30 --out work_dirs/gpu_report
     python tools/benchmarks/gpu_report.py --out work_dirs/gpu_report --only 'step, eager'
 
-The most important rows come first. Each row has a time limit, and consecutive rows of one config
-share a process. After each row, OUT/results.json and OUT/report.md are written; rows of an earlier
-run in OUT are kept until they are measured again. Without a GPU, all rows run with small inputs on
-the CPU. This only tests the script; the figures are meaningless.
+The most important rows come first. Each row has its own process and a time limit. After each row,
+OUT/results.json and OUT/report.md are written; rows of an earlier run in OUT are kept until they
+are measured again. Without a GPU, all rows run with small inputs on the CPU. This only tests the
+script; the figures are meaningless.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby, islice
+from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -305,12 +305,15 @@ def _best_ms(run: Callable[[], object]) -> float:
 
 
 def operations() -> dict[str, Any]:
-    """Measure the thirty operations whose kernels take most of a step, in ms per step."""
+    """Measure the thirty operations whose kernels take most of a step, in ms per step.
+
+    Before it, the first step of a process that finds the compiled code of an earlier one.
+    """
     config = load_config(K400)
     videos = config.train_dataloader.batch_size
     with one_rank():
         step = TrainingStep(config)
-        step.measure(videos, steps=1)  # cuDNN searches in its first step
+        first = step.measure(videos, steps=1)['first_step_seconds']
         with torch.profiler.profile() as profiler:
             step.measure(videos, steps=1)  # after two warm-up steps
     time_of = 'self_device_time_total' if ON_GPU else 'self_cpu_time_total'
@@ -319,7 +322,8 @@ def operations() -> dict[str, Any]:
         for event in profiler.key_averages()
         if event.device_type.name == 'CPU' and not event.is_user_annotation
     }
-    return dict(sorted(times.items(), key=lambda item: -item[1])[:30])
+    largest = sorted(times.items(), key=lambda item: -item[1])[:30]
+    return dict(first_step_seconds=first, **dict(largest))
 
 
 @dataclass(frozen=True)
@@ -460,12 +464,11 @@ class Row:
     """A row of the report.
 
     Attributes:
-        process: Consecutive rows with the same value share a process.
-        function: What measures it, and its arguments.
+        function: What measures it.
+        arguments: Its arguments.
         limit: Time limit in seconds.
     """
 
-    process: str
     function: Callable[..., dict[str, Any]]
     arguments: dict[str, Any] = field(default_factory=dict)
     limit: float = 120
@@ -480,27 +483,26 @@ def rows(videos: Videos) -> dict[str, Row]:
     kept = {'model.backbone.recompute': {}}
     chunks = {'model.chunk_size': 16 if ON_GPU else 2}
     found = {
-        'step, eager': Row('eager', training_step, eager),
-        'step': Row('step', training_step, limit=240),
-        'operations, ms': Row('step', operations, limit=240),
-        'losses': Row('losses', losses, limit=300),
-        'step, pooling of PyTorch': Row('pooling', training_step, dict(gathers=False), 240),
-        'step, tuned': Row('tuned', training_step, dict(tuned=True), 400),
-        'bandwidth, TB/s': Row('bandwidth', bandwidth),
-        'convolutions, ms': Row('convolutions', convolutions, limit=180),
-        'step, all algorithms of cuDNN': Row('cudnn', training_step, dict(algorithms=0), 300),
-        'step, second start': Row('again', training_step, limit=240),
-        TRAINING: Row('training', training, dict(videos=videos, workers=workers), 400),
-        'step, R3D-152 2x': Row('large', training_step, dict(name=LARGEST), 400),
-        'step, in one process': Row('process', training_step, dict(ranks=False), 240),
-        'step, nothing recomputed': Row('kept', training_step, kept, 240),
-        'step, device augmentation': Row('augmented', training_step, dict(name=AUGMENTED), 240),
+        'step, eager': Row(training_step, eager),
+        'step': Row(training_step, limit=240),
+        'operations, ms': Row(operations, limit=240),
+        'losses': Row(losses, limit=300),
+        'step, pooling of PyTorch': Row(training_step, dict(gathers=False), 240),
+        'step, tuned': Row(training_step, dict(tuned=True), 400),
+        'bandwidth, TB/s': Row(bandwidth),
+        'convolutions, ms': Row(convolutions, limit=180),
+        'step, all algorithms of cuDNN': Row(training_step, dict(algorithms=0), 300),
+        TRAINING: Row(training, dict(videos=videos, workers=workers), 400),
+        'step, R3D-152 2x': Row(training_step, dict(name=LARGEST), 400),
+        'step, in one process': Row(training_step, dict(ranks=False), 240),
+        'step, nothing recomputed': Row(training_step, kept, 240),
+        'step, device augmentation': Row(training_step, dict(name=AUGMENTED), 240),
     }
     for kind in ('original', 'repacked'):
         for count in (16, 8, 4) if ON_GPU else (1,):
             arguments = dict(videos=videos, kind=kind, workers=count)
-            found[f'loader, {kind}, {count} workers'] = Row('loader', loader_rate, arguments, 60)
-    found['step, chunks'] = Row('chunks', training_step, chunks)
+            found[f'loader, {kind}, {count} workers'] = Row(loader_rate, arguments, 60)
+    found['step, chunks'] = Row(training_step, chunks)
     return found
 
 
@@ -515,52 +517,40 @@ def run_row(row: Row) -> dict[str, Any]:
         return dict(outcome=f'{type(error).__name__}: {error}'.splitlines()[0])
 
 
-def run_rows(results: Connection, names: list[str], videos: Videos) -> None:
-    """Run some rows in this process, and send the result of each."""
-    os.setsid()  # a group with all processes that a row starts
+def send_row(results: Connection, name: str, videos: Videos) -> None:
+    """Run a row in this process, and send its result."""
+    os.setsid()  # a group with all processes that the row starts
     for output in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), output)
-    found = rows(videos)
-    for name in names:
-        results.send(run_row(found[name]))
+    results.send(run_row(rows(videos)[name]))
 
 
-def measure(
-    names: list[str], videos: Videos, deadline: float
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Run rows in a new process, and yield the result of each.
+def measure(name: str, videos: Videos, seconds: float) -> dict[str, Any] | None:
+    """Run a row in a new process, because after an error of CUDA all later calls fail.
 
-    A process that exceeds the limit of a row, that ends, or in which a row fails is followed by
-    another one: after an error of CUDA, all later calls fail. Rows that have not ended at
-    the deadline have no result.
+    Args:
+        name: Name of the row.
+        videos: What the loader reads.
+        seconds: Time that is left; a row that has not ended after it has no result.
     """
-    found, waiting = rows(videos), list(names)
+    limit = rows(videos)[name].limit
     context = multiprocessing.get_context('spawn')
-    while waiting and time.monotonic() < deadline:
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=run_rows, args=(sender, waiting, videos))
-        process.start()
-        sender.close()
-        try:
-            while waiting:
-                limit = found[waiting[0]].limit
-                if not receiver.poll(min(limit, max(deadline - time.monotonic(), 0))):
-                    if time.monotonic() >= deadline:
-                        return
-                    yield waiting.pop(0), dict(outcome=f'ended after {limit:.0f} s')
-                    break
-                result = receiver.recv()
-                yield waiting.pop(0), result
-                if 'outcome' in result:
-                    break
-        except EOFError:
-            process.join()
-            yield waiting.pop(0), dict(outcome=f'the process ended with {process.exitcode}')
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.kill()
-            process.join()
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=send_row, args=(sender, name, videos))
+    process.start()
+    sender.close()
+    try:
+        if receiver.poll(min(limit, seconds)):
+            return receiver.recv()
+        return dict(outcome=f'ended after {limit:.0f} s') if limit < seconds else None
+    except EOFError:
+        process.join()
+        return dict(outcome=f'the process ended with {process.exitcode}')
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+        process.join()
 
 
 def text(result: dict[str, Any]) -> str:
@@ -635,8 +625,9 @@ def main() -> None:
             parser.error(f'{args.out} has results of another machine or other versions.')
         results = earlier['results']
     names = [args.only] if args.only else [*found]
-    for _, group in groupby(names, lambda name: found[name].process):
-        for name, result in measure([*group], videos, deadline):
+    for name in names:
+        left = deadline - time.monotonic()
+        if left > 0 and (result := measure(name, videos, left)) is not None:
             results[name] = result
             results = {name: results[name] for name in found if name in results}
             write(args.out, machine, results)
