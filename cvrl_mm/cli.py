@@ -4,7 +4,6 @@ import argparse
 import inspect
 import logging
 import runpy
-import signal
 import sys
 import time
 import traceback
@@ -26,7 +25,7 @@ from mmengine.runner import Runner
 
 from .io import printable
 
-INTERRUPTED = 128 + signal.SIGINT  # exit status after Ctrl-C
+INTERRUPTED = 130  # exit status after Ctrl-C
 PACKAGE = Path(__file__).parent
 INPUT_ERRORS = (ImportError, OSError, UnpicklingError, ValueError)
 # Top-level keys of a config that a run or an evaluation reads
@@ -56,11 +55,10 @@ def plain_errors(only_own: bool = False) -> Iterator[None]:
     except SystemExit:  # also of a training that a signal has ended, on all ranks
         _end_process_group()
         raise
-    except (KeyboardInterrupt, Exception) as error:
-        # mmengine replaces any error, also this one, while it formats a config
-        if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):
-            print('\nInterrupted.', file=sys.stderr)
-            raise SystemExit(INTERRUPTED) from None
+    except KeyboardInterrupt:
+        print('\nInterrupted.', file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
+    except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         own_raise = PACKAGE in Path(last.filename).parents and str(last.line).startswith('raise ')
         own_class = type(error).__module__.startswith(f'{PACKAGE.name}.')
@@ -98,14 +96,6 @@ def print_warnings_only(logger: logging.Logger | None = None) -> None:
             handler.setLevel(max(logging.WARNING, handler.level))  # higher on ranks above 0
 
 
-def exit_on_sigterm() -> None:
-    """Make SIGTERM end the program as an exception does, so that it ends its own processes.
-
-    The exit status is 143, as shells report this signal.
-    """
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-
-
 def read_config(path: str | PathLike, *needed: str) -> Config:
     """Read a config.
 
@@ -128,19 +118,6 @@ def read_config(path: str | PathLike, *needed: str) -> Config:
     return config
 
 
-def check_device(device: str) -> None:
-    """Check that a device can be used.
-
-    Raises:
-        ValueError: The name of the device is unknown, or the device is not available.
-    """
-    try:
-        torch.ones(1, device=device).item()  # the device must also compute; 'meta' cannot
-    except (AssertionError, ImportError, RuntimeError) as error:
-        reason = str(error).splitlines()[0].rstrip('.')
-        raise ValueError(f'The device {device!r} cannot be used: {reason}.') from error
-
-
 def run_host_tool(name: str) -> None:
     """Run a script of MMAction2's ``tools`` folder as the main program.
 
@@ -150,7 +127,6 @@ def run_host_tool(name: str) -> None:
         name: Path of the script within that folder, such as 'train.py'.
 
     Raises:
-        FileNotFoundError: The installed mmaction2 has no such script.
         SystemExit: The config or an option is wrong.
     """
     from .models.weights import refuse_foreign_code
@@ -160,18 +136,13 @@ def run_host_tool(name: str) -> None:
         parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
         given = parser.parse_known_args(sys.argv[1:])[0]
         with plain_errors():
-            config = read_config(path, 'model')
-            read_options(config, given.cfg_options)
-            is_bfloat16 = config.get('optim_wrapper', {}).get('type') == 'AutocastOptimWrapper'
-            if '--amp' in sys.argv and is_bfloat16:
-                raise ValueError('Leave --amp out: this config trains in bfloat16 already.')
+            read_options(read_config(path, 'model'), given.cfg_options)
     refuse_foreign_code()
     package = Path(mmaction.__file__).parent
-    folders = [package / '.mim' / 'tools', package.parent / 'tools']  # wheel, source checkout
-    script = next((folder / name for folder in folders if (folder / name).is_file()), None)
-    if script is None:
-        raise FileNotFoundError(f'The installed mmaction2 has no tools/{name}, as its wheel has.')
-    runpy.run_path(str(script), run_name='__main__')
+    tools = package / '.mim' / 'tools'  # of a wheel
+    if not tools.is_dir():
+        tools = package.parent / 'tools'  # of a source checkout
+    runpy.run_path(str(tools / name), run_name='__main__')
 
 
 def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
@@ -193,9 +164,7 @@ def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
     parser.add_argument('--cfg-options', nargs='*', action=DictAction, default={})
     options = parser.parse_args(['--cfg-options', *given]).cfg_options
     for key in options:
-        name, *below = key.split('.')
-        if name == 'auto_scale_lr' and not {*below} <= {'enable', 'base_batch_size'}:
-            raise ValueError(f'--cfg-options {key}: nothing reads it; .enable scales the rate.')
+        name = key.partition('.')[0]
         if name not in {*KEYS, *config}:
             similar = get_close_matches(name, KEYS)
             hint = f'; did you mean {" or ".join(similar)}?' if similar else '.'
@@ -242,8 +211,6 @@ def start_evaluation(args: argparse.Namespace, *needed: str) -> tuple[Config, Pa
     if args.launcher != 'none':
         init_dist(args.launcher, timeout=24 * 3600)  # for the last rank to finish its features
     path = Path(args.checkpoint)
-    if path.name in ('', '..'):  # the current folder or the one above
-        path = path.resolve()
     name = f'{path.stem}_{Path(args.config).stem}'
     is_local = args.checkpoint != 'untrained' and '://' not in args.checkpoint
     return config, args.out or (path.with_name(name) if is_local else Path('work_dirs', name))

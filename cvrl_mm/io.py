@@ -50,31 +50,19 @@ def replacing(path: str | Path) -> Iterator[Path]:
     # Not predictable, so that nobody can prepare a link of this name
     part = path.with_name(f'.{path.stem}.{secrets.token_hex(8)}{PART}{path.suffix}')
     try:
-        with naming(path):
-            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-            mode = part.stat().st_mode  # as the umask has it; safetensors makes a file of its own
-            yield part
-            part.chmod(mode)
-            with part.open('rb+') as file:
-                os.fsync(file.fileno())
-            part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Name a file in the errors of a block that writes it, such as on a full disk.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
-    try:
-        yield
+        part.touch(exist_ok=False)
+        mode = part.stat().st_mode  # as the umask has it; safetensors makes a file of its own
+        yield part
+        part.chmod(mode)
+        with part.open('rb+') as file:
+            os.fsync(file.fileno())
+        part.replace(path)
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None:  # such as on a full disk
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def check_target(path: Path) -> None:
@@ -152,7 +140,7 @@ def read_json(path: str | Path) -> Any:
     """
     try:
         return json.loads(Path(path).read_text('utf-8'))
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f'{path} is damaged: {error}.') from error
 
 
@@ -210,7 +198,7 @@ def journal(folder: Path) -> Iterator[Callable[[str, Any], None]]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f'{secrets.token_hex(8)}.jsonl'
-    with naming(path), path.open('x', encoding='utf-8') as file:
+    with path.open('x', encoding='utf-8') as file:
 
         def note(key: str, value: Any) -> None:
             file.write(json.dumps([key, value]) + '\n')
@@ -276,14 +264,9 @@ def usable_cores() -> int:
     return cpu_count()
 
 
-def local_processes() -> int:
-    """Return the number of processes of this job on this machine, as torchrun states it."""
-    return int(os.environ.get('LOCAL_WORLD_SIZE', 1))
-
-
 def cores_per_process() -> int:
-    """Return the number of cores for each process of this job on this machine, at least 1."""
-    return max(1, usable_cores() // local_processes())
+    """Return the number of cores for each process that torchrun has started here, at least 1."""
+    return max(1, usable_cores() // int(os.environ.get('LOCAL_WORLD_SIZE', 1)))
 
 
 def rank_and_size(env: Mapping[str, str] = os.environ) -> tuple[int, int]:
@@ -299,10 +282,7 @@ def rank_and_size(env: Mapping[str, str] = os.environ) -> tuple[int, int]:
     if 'RANK' in env and 'WORLD_SIZE' in env:
         rank, size = int(env['RANK']), int(env['WORLD_SIZE'])
     elif 'SLURM_ARRAY_TASK_ID' in env:
-        step, first = (
-            int(env.get(f'SLURM_ARRAY_TASK_{x}', y)) for x, y in (('STEP', 1), ('MIN', 0))
-        )
-        rank = (int(env['SLURM_ARRAY_TASK_ID']) - first) // step
+        rank = int(env['SLURM_ARRAY_TASK_ID']) - int(env.get('SLURM_ARRAY_TASK_MIN', 0))
         size = int(env.get('SLURM_ARRAY_TASK_COUNT', 1))
     elif 'SLURM_STEP_ID' in env and 'SLURM_PROCID' in env:
         rank, size = int(env['SLURM_PROCID']), int(env.get('SLURM_NTASKS', 1))
@@ -310,29 +290,21 @@ def rank_and_size(env: Mapping[str, str] = os.environ) -> tuple[int, int]:
         return 0, 1
     if not 0 <= rank < size:
         raise ValueError(
-            f'The environment gives rank {rank} of {size}; a Slurm array must be evenly spaced, '
-            'such as --array=0-7.'
+            f'The environment gives rank {rank} of {size}; a Slurm array must be like --array=0-7.'
         )
     return rank, size
 
 
-def end_with_parent(before: Callable[[], None] = lambda: None) -> None:
-    """End this process at once when the process that started it ends, also if it was killed.
-
-    It can be the initializer of a pool, whose workers would otherwise wait for ever. ``before`` is
-    called first, in a thread.
-    """
+def end_with_parent() -> None:
+    """End this process at once when the process that started it ends, also if it was killed."""
     parent = parent_process()
     assert parent is not None, 'for processes that multiprocessing has started'
 
     def wait() -> None:
         parent.join()
-        try:
-            before()
-        finally:
-            os._exit(1)
+        os._exit(1)
 
-    Thread(target=wait, daemon=True, name='end_with_parent').start()
+    Thread(target=wait, daemon=True).start()
 
 
 @contextmanager

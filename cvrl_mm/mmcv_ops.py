@@ -6,13 +6,12 @@ wheels contain compiled operators with the same results as mmcv 2.1: ``roi_align
 raise an error when they are used. ``cvrl_mm.detection`` calls :func:`install`.
 """
 
-import importlib
-import importlib.util
 import sys
 from types import ModuleType
 from typing import Any
 
 import torch
+import torchvision
 from torch import Tensor, nn
 from torch.nn.modules.utils import _pair
 
@@ -25,14 +24,7 @@ SUBMODULES = (
 
 
 def install() -> None:
-    """Put these operators in the place of ``mmcv.ops``, unless mmcv has compiled ones.
-
-    Raises:
-        RuntimeError: torchvision is missing or does not match torch.
-    """
-    if importlib.util.find_spec('mmcv._ext') or isinstance(sys.modules.get('mmcv.ops'), _Operators):
-        return
-    torchvision_ops()
+    """Put these operators in the place of ``mmcv.ops``."""
     ops = _Operators('mmcv.ops')
     ours = (RoIAlign, batched_nms, nms, roi_align)
     vars(ops).update(__path__=[], __file__=__file__, **{op.__name__: op for op in ours})
@@ -58,23 +50,6 @@ class _Operators(ModuleType):
         missing = type(name, (nn.Module,), dict(__init__=refuse))
         setattr(self, name, missing)  # always the same class, so that isinstance works
         return missing
-
-
-def torchvision_ops() -> ModuleType:
-    """Import the operators of torchvision.
-
-    Raises:
-        RuntimeError: torchvision is missing or was built for another version of torch.
-    """
-    try:
-        return importlib.import_module('torchvision.ops')
-    except (ImportError, RuntimeError, OSError, AttributeError) as error:
-        raise RuntimeError(
-            "AVA detection without a compiled mmcv needs torchvision's operators, which do not "
-            f'load ({str(error).strip().partition(chr(10))[0]}). Install the torchvision that was '
-            f'built for torch {torch.__version__}, from the same index: '
-            'https://github.com/pytorch/vision#installation lists the pairs.'
-        ) from error
 
 
 def roi_align(
@@ -106,7 +81,7 @@ def roi_align(
     if pool_mode != 'avg':
         raise NotImplementedError(f'mmcv-lite has no pool_mode={pool_mode!r}. {ADVICE}')
     feats = _wide(input)
-    align = torchvision_ops().roi_align
+    align = torchvision.ops.roi_align
     size = _pair(output_size)
     pooled = align(feats, rois.to(feats.dtype), size, spatial_scale, sampling_ratio, aligned)
     return pooled.to(input.dtype)
@@ -152,7 +127,7 @@ def nms(
         candidates = candidates[scores > score_threshold]
     # (x2 + 1) - x1 is the width of mmcv's offset, for boxes and for intersections alike.
     corners = boxes.detach()[candidates] + boxes.new_tensor([0, 0, offset, offset])
-    keep = torchvision_ops().nms(_wide(corners), _wide(scores.detach()[candidates]), iou_threshold)
+    keep = torchvision.ops.nms(_wide(corners), _wide(scores.detach()[candidates]), iou_threshold)
     keep = candidates[keep[:max_num] if max_num > 0 else keep]
     return torch.cat([boxes[keep], scores[keep, None]], 1), keep
 
@@ -189,9 +164,7 @@ def batched_nms(
     options = dict(nms_cfg or {})
     kind = options.pop('type', 'nms')
     if kind not in ('nms', nms):
-        raise NotImplementedError(
-            f'nms_cfg asks for type={kind!r}; mmcv-lite with torchvision has only nms. {ADVICE}'
-        )
+        raise NotImplementedError(f'mmcv-lite has only nms, and not {kind!r}. {ADVICE}')
     class_agnostic = options.pop('class_agnostic', class_agnostic)
     options.pop('split_thr', None)
     if nms_cfg is None or not len(boxes):

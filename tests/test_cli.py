@@ -1,24 +1,12 @@
-import logging
 import signal
 import sys
 from pathlib import Path
 from pickle import UnpicklingError
-from uuid import uuid4
 
 import pytest
 from mmengine.config import Config
-from mmengine.logging import MMLogger
 
-from cvrl_mm.cli import (
-    check_device,
-    exit_on_sigterm,
-    pass_on_randomness,
-    plain_errors,
-    print_warnings_only,
-    read_config,
-    read_options,
-    run_host_tool,
-)
+from cvrl_mm.cli import pass_on_randomness, plain_errors, read_config, read_options, run_host_tool
 from tests.script import run_script
 from tests.videos import encode
 
@@ -27,15 +15,12 @@ from tests.videos import encode
     ('content', 'said'),
     [
         ('model = dict(\n', 'line 1'),
-        ("model = dict(depth=depths['x'])\n", 'depths'),
         ('x = 1\n', 'lacks model, test_dataloader'),
         ("_base_ = 'gone.py'\n", 'gone.py'),
-        (None, 'a.py'),
     ],
 )
-def test_a_config_that_is_none(content: str | None, said: str, tmp_path: Path):
-    if content is not None:
-        (tmp_path / 'a.py').write_text(content)
+def test_a_config_that_is_none(content: str, said: str, tmp_path: Path):
+    (tmp_path / 'a.py').write_text(content)
     with pytest.raises((OSError, ValueError), match=said):
         read_config(tmp_path / 'a.py', 'model', 'test_dataloader')
 
@@ -44,7 +29,6 @@ def test_a_config_that_is_none(content: str | None, said: str, tmp_path: Path):
     ('given', 'passed_on'),
     [
         ('a.py', 'a.py'),
-        ('a.py --resume auto --seed 0', 'a.py --resume auto --cfg-options randomness.seed=0'),
         (
             'a.py --seed=7 --cfg-options x=1 --deterministic',
             'a.py --cfg-options x=1 --cfg-options randomness.seed=7 randomness.deterministic=True',
@@ -83,32 +67,16 @@ def test_a_mistake_ends_the_program_with_its_message(error: Exception, monkeypat
 def test_other_errors_keep_their_traceback():
     with pytest.raises(ZeroDivisionError), plain_errors():
         raise ZeroDivisionError
-    for key in ('xyz', 'auto_scale_lr.enabled'):
-        with pytest.raises(SystemExit, match=key), plain_errors(only_own=True):
-            read_options(CONFIG, [f'{key}=1'])
+    with pytest.raises(SystemExit, match='xyz'), plain_errors(only_own=True):
+        read_options(CONFIG, ['xyz=1'])
     with pytest.raises(ValueError, match='abc'), plain_errors(only_own=True):
         int('abc')
 
 
-def test_signals_end_a_program():
-    def format_config() -> None:  # as mmengine does
-        try:
-            raise KeyboardInterrupt
-        except BaseException:
-            raise SyntaxError('the syntax of the config')  # noqa: B904
-
-    for interrupted in (lambda: signal.raise_signal(signal.SIGINT), format_config):
-        with pytest.raises(SystemExit) as leaving, plain_errors(only_own=True):
-            interrupted()
-        assert leaving.value.code == 130
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        exit_on_sigterm()
-        with pytest.raises(SystemExit) as leaving:
-            signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert leaving.value.code == 143
+def test_ctrl_c_ends_a_program():
+    with pytest.raises(SystemExit) as leaving, plain_errors():
+        signal.raise_signal(signal.SIGINT)
+    assert leaving.value.code == 130
 
 
 CONFIG = Config(dict(model=dict(cls_head=dict(temperature=0.1)), data_root='data'))
@@ -139,28 +107,11 @@ def test_mmactions_script_runs(monkeypatch, capsys, tmp_path):
     assert '--auto-scale-lr' in capsys.readouterr().out
 
 
-def test_mixed_precision_is_not_asked_for_twice(monkeypatch, tmp_path: Path):
-    wrapper = "optim_wrapper = dict(type='AutocastOptimWrapper')"
-    (tmp_path / 'a.py').write_text(f'model = dict()\n{wrapper}\n')
-    monkeypatch.setattr('sys.argv', ['train.py', str(tmp_path / 'a.py'), '--amp'])
-    with pytest.raises(SystemExit, match='bfloat16'):
-        run_host_tool('train.py')
-
-
-def test_devices_are_checked():
-    check_device('cpu')
-    for device in ('xyz', 'cuda:99', 'meta'):
-        with pytest.raises(ValueError, match=device):
-            check_device(device)
-
-
 @pytest.mark.parametrize(
     ('tool', 'arguments'),
     [
-        ('train.py', ['gone.py']),
-        ('train.py', ['a.py', '--resume', '--cfg-options', 'gone=1']),
-        ('train.py', ['a.py', '--cfg-options', 'gone']),
         ('train.py', ['--work-dir', 'work', 'gone.py']),
+        ('train.py', ['a.py', '--resume', '--cfg-options', 'gone=1']),
         ('test.py', ['a.py', 'a.pth', '--cfg-options', 'gone.x=1', '--launcher', 'none']),
         ('linear_probe.py', ['gone.py', 'gone.pth']),
         ('retrieval.py', ['gone.py', 'gone.pth']),
@@ -175,17 +126,3 @@ def test_tools_say_what_is_missing(tool: str, arguments: list[str], monkeypatch,
     monkeypatch.setattr('sys.path', list(sys.path))
     with pytest.raises(SystemExit, match=f'{Path(tool).stem}: .*gone'):
         run_script(monkeypatch, tool, *arguments)
-
-
-def test_warnings_only_are_on_the_terminal(tmp_path: Path, capfd):
-    logger = MMLogger(uuid4().hex, log_file=str(tmp_path / 'a.log'), log_level='INFO')
-    print_warnings_only(logger)
-    logger.info('usual')
-    logger.warning('severe')
-    terminal = next(h for h in logger.handlers if type(h) is logging.StreamHandler)
-    terminal.setLevel(logging.ERROR)  # as mmengine does on ranks above 0
-    print_warnings_only(logger)
-    logger.warning('once per rank')
-    printed = ''.join(capfd.readouterr())
-    assert 'severe' in printed and 'usual' not in printed and 'once per rank' not in printed
-    assert 'usual' in (tmp_path / 'a.log').read_text()

@@ -27,8 +27,7 @@ def test_the_report_of_this_installation(motion_set: Path, tmp_path: Path, capsy
     [
         ('torch==99', ['note']),
         ('torch>=2', ['ok']),
-        ('scikit-learn==1; python_version < "3"', []),
-        ('# torch==1\n\nnothing_of_this_name==1', []),
+        ('# torch==1\nscikit-learn==1; python_version < "3"\nnothing_of_this_name==1', []),
     ],
 )
 def test_versions(tested: str, statuses: list[str], tmp_path: Path):
@@ -36,12 +35,7 @@ def test_versions(tested: str, statuses: list[str], tmp_path: Path):
     assert [f.status for f in doctor.check_versions(tmp_path / 'constraints.txt')] == statuses
 
 
-def test_problems_are_told(tmp_path: Path, monkeypatch):
-    def fail(*args: object) -> None:
-        raise OSError('no encoder')
-
-    monkeypatch.setattr(doctor, 'encode', fail)
-    assert doctor.check_decoding().status == 'problem'
+def test_two_mmcvs_are_a_problem(tmp_path: Path, monkeypatch):
     monkeypatch.setattr('importlib.metadata.version', lambda name: '2.1.0')
     (tmp_path / 'constraints.txt').write_text('mmcv==2.1.0\nmmcv-lite==2.1.0\n')
     *_, last = doctor.check_versions(tmp_path / 'constraints.txt')
@@ -49,60 +43,41 @@ def test_problems_are_told(tmp_path: Path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ('ranks', 'steps', 'scaling', 'status', 'words'),
+    ('ranks', 'steps', 'scaling', 'words'),
     [
-        (8, 1, {}, 'ok', '8 x 128 videos'),
-        (2, 1, {}, 'note', 'lr=0.08'),
-        (2, 1, dict(enable=True), 'ok', '2 x 128 videos'),
-        (2, 4, {}, 'ok', '4 accumulated'),
-        (2, 2, {}, 'note', 'lr=0.16'),
-        (8, 1, dict(base_batch_size=0), 'note', 'base_batch_size'),
-        (2, 4, dict(enable=True), 'note', 'lr=0.32'),  # mmengine would scale 0.32 to 0.08
+        (8, 1, {}, ''),
+        (2, 1, {}, 'lr=0.08'),
+        (2, 1, dict(enable=True), ''),
+        (2, 4, {}, ''),
+        (2, 2, {}, 'lr=0.16'),
+        (8, 1, dict(base_batch_size=0), 'base_batch_size'),
+        (2, 4, dict(enable=True), 'lr=0.32'),  # mmengine would scale 0.32 to 0.08
     ],
 )
-def test_learning_rate(ranks: int, steps: int, scaling: dict, status: str, words: str):
+def test_learning_rate(ranks: int, steps: int, scaling: dict, words: str):
     config = Config.fromfile(ROOT / 'configs/cvrl/pretrain_k400.py')
     config.optim_wrapper.accumulative_counts = steps
     config.auto_scale_lr.update(scaling)
     finding = doctor.check_learning_rate(config, ranks)
-    assert finding.status == status and words in str(finding)
-    del config.optim_wrapper.optimizer
-    assert doctor.check_learning_rate(config, ranks).status == 'problem'
+    assert finding.status == ('note' if words else 'ok') and words in finding.advice
 
 
 @pytest.mark.parametrize(
-    ('workers', 'has_gpu', 'free_batches', 'status', 'words'),
-    [
-        (2, False, 8, 'ok', 'on 2 cores per rank'),
-        (3, False, 12, 'note', 'fewer cores than workers (2 x 3)'),
-        (2, True, 8, 'note', 'cores and workers per rank are needed; repack'),
-        (2, False, 7, 'problem', 'shared memory'),
-        (0, False, 0, 'ok', 'on 2 cores per rank'),
-    ],
+    ('workers', 'free_batches', 'status'),
+    [(2, 8, 'ok'), (3, 12, 'note'), (2, 7, 'problem'), (0, 0, 'ok')],
 )
 def test_the_loader_is_compared_with_the_machine(
-    workers: int,
-    has_gpu: bool,
-    free_batches: int,
-    status: str,
-    words: str,
-    motion_set: Path,
-    monkeypatch,
+    workers: int, free_batches: int, status: str, motion_set: Path, monkeypatch
 ):
     monkeypatch.setattr(doctor, 'usable_cores', lambda: 4)
-    monkeypatch.setattr(doctor.torch.cuda, 'is_available', lambda: has_gpu)
-    monkeypatch.setattr(doctor, 'STEP_SECONDS_PER_VIDEO', 1e-6)  # the GPU is always faster
     config = Config.fromfile(ROOT / 'configs/miniature/cvrl_motion.py')
-    config.model.backbone.depth = 50
     config.train_dataloader.dataset.ann_file = str(motion_set / 'train.txt')
     config.train_dataloader.dataset.data_prefix = dict(video=str(motion_set))
     config.train_dataloader.update(num_workers=workers, batch_size=8)
     free = free_batches * 8 * 2 * 3 * 8 * 32 * 32
     monkeypatch.setattr(doctor.shutil, 'disk_usage', lambda path: SimpleNamespace(free=free))
-    finding = doctor.check_loader(config, ranks=2)
-    assert finding.status == status and words in str(finding)
-    config.train_dataloader.batch_size = 9
-    few = doctor.check_loader(config, ranks=2)
-    assert few.status == 'problem' and '16 videos' in str(few)
+    assert doctor.check_loader(config, ranks=2).status == status
+    config.train_dataloader.batch_size = 9  # for two ranks, the 16 videos are less than a batch
+    assert doctor.check_loader(config, ranks=2).status == 'problem'
     config.train_dataloader.dataset.ann_file = 'missing.txt'
     assert 'missing.txt' in str(doctor.check_loader(config, ranks=2))

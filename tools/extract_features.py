@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     """Extract the share of this process, and list the unreadable videos."""
     from rich.console import Console
 
-    from cvrl_mm.cli import check_device, print_warnings_only, read_config
+    from cvrl_mm.cli import print_warnings_only, read_config
     from cvrl_mm.datasets.lists import gather_videos
     from cvrl_mm.evaluation.encoder import load_encoder
     from cvrl_mm.evaluation.features import (
@@ -77,7 +77,6 @@ def run(args: argparse.Namespace) -> None:
 
     print_warnings_only()
     device = args.device or default_device()
-    check_device(device)
     rank, size = rank_and_size()
     if args.every is None:
         check_features_path(args.out)  # before the encoder is loaded

@@ -6,19 +6,21 @@ In a config, use ``custom_imports = dict(imports=['cvrl_mm', 'cvrl_mm.detection'
 """
 
 import importlib
-import importlib.util
+from importlib.util import find_spec
 
 from mmaction.models import roi_heads, task_modules
 
-from ..mmcv_ops import install
-
-if importlib.util.find_spec('mmdet') is None:
+has_operators = find_spec('mmcv._ext') is not None
+if find_spec('mmdet') is None or not (has_operators or find_spec('torchvision')):
     # mmengine would replace an ImportError's message by "Failed to import cvrl_mm.detection"
     raise RuntimeError(
-        'AVA detection needs mmdet: run "pip install -c constraints.txt \'.[lite,detection]\'" in '
-        'the repository of cvrl_mm.'
+        'AVA detection needs mmdet and torchvision: run "pip install -c constraints.txt '
+        "'.[lite,detection]'\" in the repository of cvrl_mm."
     )
-install()
+if not has_operators:
+    from ..mmcv_ops import install
+
+    install()
 for module in (roi_heads, task_modules):  # loaded without mmcv.ops, they have registered nothing
     if not hasattr(module, '__all__'):
         importlib.reload(module)

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     """Detect and write."""
     import numpy as np
 
-    from cvrl_mm.cli import check_device, read_config
+    from cvrl_mm.cli import read_config
     from cvrl_mm.datasets.reader import UnreadableVideoError
     from cvrl_mm.detection.annotations import find_movies, probe_video, read_actions
     from cvrl_mm.detection.clips import read_frames
@@ -61,7 +61,6 @@ def run(args: argparse.Namespace) -> None:
     from cvrl_mm.io import check_target, file_stamp, files_sha256, journal, progress, read_journals
     from cvrl_mm.models.weights import refuse_foreign_code
 
-    check_device(args.device)
     check_target(args.out)
     wanted = {(row.video, row.second) for row in read_actions(args.csv)}
     if args.seconds:

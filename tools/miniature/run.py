@@ -10,6 +10,7 @@ Examples:
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -18,7 +19,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from cvrl_mm.cli import exit_on_sigterm, plain_errors
+from cvrl_mm.cli import plain_errors
 from cvrl_mm.datasets.lists import draw_subset
 from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.synthetic.motion import write_motion_videos
@@ -61,7 +62,7 @@ def main() -> None:
     if args.only:
         next(run for run in runs if [run.name, str(run.seed)] == args.only).execute()
         return
-    exit_on_sigterm()  # and end the runs
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and end the runs
     report(args.out, runs)  # a damaged result is an error before all work
     for seed in args.seeds:
         make_videos(args.out, seed)
