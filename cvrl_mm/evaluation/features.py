@@ -4,21 +4,18 @@
 :class:`FeatureStore`, a folder that several processes can fill and an interrupted job continues::
 
     meta.json                what the features depend on
-    feats_000000000.npz      a block of n videos: feats (n, V, C), indices (n,), labels (n,) and
-    feats_000000064.npz ...  errors; named by its first video
+    feats_000000000.pth      the fields of :class:`Features` of a block of videos, a file of torch
+    feats_000000064.pth ...  that is named by the first one
 """
 
 import hashlib
-import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from os.path import abspath, commonpath
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -44,7 +41,7 @@ from ..io import (
     read_journals,
     replacing,
 )
-from ..models.weights import is_counter
+from ..models.weights import is_counter, load_checkpoint
 from .encoder import Encoder, clip_pipeline
 
 TIMEOUT_SECONDS = 60  # for opening or decoding one file
@@ -97,10 +94,8 @@ class VideoClips(Dataset):
                     results = read(transform, results, TIMEOUT_SECONDS)
                 else:
                     results = transform(results)
-        except UnreadableVideoError as error:
-            return dict(about, error=error.reason)
         except Exception as error:  # transforms raise many kinds of errors for unusual frames
-            return dict(about, error=one_line(error))
+            return dict(about, error=getattr(error, 'reason', one_line(error)))
         return dict(about, inputs=results['inputs'], label=label)
 
 
@@ -148,22 +143,6 @@ def batches_of(
     return DataLoader(chosen, batch_size, num_workers=num_workers, collate_fn=list)
 
 
-def windows(encoder: Encoder, paths: Sequence[str], every_seconds: float) -> Iterator[list[dict]]:
-    """Yield clips at regular times of videos for :func:`extract`; see :meth:`Encoder.windows`."""
-    for index, path in enumerate(paths):
-        about, error = dict(index=index, path=path), 'it is shorter than a clip'
-        try:
-            for clips, times in encoder.windows(path, every_seconds):
-                error = ''
-                yield [dict(about, inputs=clips, label=-1, times=torch.from_numpy(times))]
-        except UnreadableVideoError as unreadable:
-            error = unreadable.reason
-        except FileNotFoundError:
-            error = 'it does not exist'
-        if error:
-            yield [dict(about, error=error)]
-
-
 @dataclass
 class Features:
     """Features of the N videos that could be read.
@@ -176,9 +155,9 @@ class Features:
         times: Start and end of each clip in seconds, (N, V, 2), if they are at regular times.
     """
 
-    feats: Tensor
-    labels: Tensor
-    indices: Tensor
+    feats: Tensor = field(default_factory=lambda: torch.empty(0, 1, 0))
+    labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+    indices: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
     errors: dict[int, str] = field(default_factory=dict)
     times: Tensor | None = None
 
@@ -220,23 +199,18 @@ def extract(
         ValueError: Features are not finite.
     """
     for samples in batches:
+        errors = {sample['index']: sample['error'] for sample in samples if 'error' in sample}
         good = [sample for sample in samples if 'error' not in sample]
-        feats = torch.empty(0, 1, 0)
-        if good:
-            clips = torch.stack([sample['inputs'] for sample in good])  # (N, V, C, T, H, W)
-            feats = encode(clips.flatten(0, 1)).unflatten(0, clips.shape[:2])
-            feats = feats.mean(1, keepdim=True) if average else feats
-            feats = feats.to(dtype).cpu()
-            if check:
-                finite(feats, good[0]['path'])
-        times = [sample['times'] for sample in good if 'times' in sample]
-        yield Features(
-            feats,
-            torch.tensor([sample['label'] for sample in good], dtype=torch.long),
-            torch.tensor([sample['index'] for sample in good], dtype=torch.long),
-            {sample['index']: sample['error'] for sample in samples if 'error' in sample},
-            torch.stack(times) if times else None,
-        )
+        if not good:
+            yield Features(errors=errors)
+            continue
+        clips = torch.stack([sample['inputs'] for sample in good])  # (N, V, C, T, H, W)
+        feats = encode(clips.flatten(0, 1)).unflatten(0, clips.shape[:2])
+        feats = (feats.mean(1, keepdim=True) if average else feats).to(dtype).cpu()
+        if check:
+            finite(feats, good[0]['path'])
+        labels, indices = (torch.tensor([x[key] for x in good]) for key in ('label', 'index'))
+        yield Features(feats, labels, indices, errors)
 
 
 def join_features(parts: Iterable[Features]) -> Features:
@@ -245,15 +219,14 @@ def join_features(parts: Iterable[Features]) -> Features:
     If one process could read a video and another could not, the video has features and no error.
     """
     parts = list(parts)
-    none = torch.empty(0).long()
-    read = [x for x in parts if len(x.indices)] or [Features(torch.empty(0, 1, 0), none, none)]
+    read = [part for part in parts if len(part.indices)] or [Features()]
+    names = 'feats', 'labels', 'indices'
+    feats, labels, indices = (torch.cat([getattr(x, name) for x in read]) for name in names)
+    rows = torch.from_numpy(np.unique(indices, return_index=True)[1])
+    found = Features(feats, labels, indices).take(rows)
     errors = {i: reason for part in parts for i, reason in part.errors.items()}
-    indices = torch.cat([part.indices for part in read])
-    places = torch.from_numpy(np.unique(indices.numpy(), return_index=True)[1])
-    feats, labels = (torch.cat([getattr(x, k) for x in read])[places] for k in ('feats', 'labels'))
-    indices = indices[places]
-    errors = {i: errors[i] for i in sorted(errors.keys() - {*indices.tolist()})}
-    return Features(feats, labels, indices, errors)
+    found.errors = {i: errors[i] for i in sorted(errors.keys() - {*found.indices.tolist()})}
+    return found
 
 
 def tracked(
@@ -291,13 +264,19 @@ def over_time(
     Raises:
         ValueError: Results are not finite.
     """
-    found = extract(encode, windows(encoder, paths, every_seconds))
-    for _, group in groupby(found, key=lambda part: [*part.indices.tolist(), *part.errors][0]):
-        *parts, last = group
-        if not last.errors and parts:
-            both = ((getattr(x, k) for x in (*parts, last)) for k in ('feats', 'times'))
-            last.feats, last.times = (torch.cat([*values], dim=1) for values in both)
-        yield last
+    for index, path in enumerate(paths):
+        feats, times, error = [], [], 'it is shorter than a clip'
+        try:
+            for clips, seconds in encoder.windows(path, every_seconds):
+                feats.append(finite(encode(clips), path).cpu())
+                times.append(torch.from_numpy(seconds))
+        except UnreadableVideoError as unreadable:
+            feats, error = [], unreadable.reason
+        if not feats:
+            yield Features(errors={index: error})
+            continue
+        one = torch.tensor([-1]), torch.tensor([index])
+        yield Features(torch.cat(feats)[None], *one, times=torch.cat(times)[None])
 
 
 def finite(feats: Tensor, name: str) -> Tensor:
@@ -357,9 +336,7 @@ class FeatureStore:
         """
         num_videos = self.about['num_videos'] = len(videos)  # type: ignore[arg-type]
         claim_folder(self.folder, 'meta.json', self.about)
-        finished = {
-            i for part in map(_read, self._blocks()) for i in (*part.indices.tolist(), *part.errors)
-        }
+        finished = {i for part in self._blocks() for i in (*part.indices.tolist(), *part.errors)}
         share = range(rank, num_videos, size)
         left = [i for i in share if i not in finished]
         parts = extract(encode, batches_of(videos, batch_size, num_workers, left), average, dtype)
@@ -381,7 +358,7 @@ class FeatureStore:
             FileNotFoundError: Features of some videos are missing.
             ValueError: A file is damaged.
         """
-        found = join_features(map(_read, self._blocks()))
+        found = join_features(self._blocks())
         if (missing := self.about['num_videos'] - len(found)) > 0:
             raise FileNotFoundError(
                 f'{self.folder} lacks the features of {missing} videos; run the extraction again, '
@@ -389,32 +366,15 @@ class FeatureStore:
             )
         return found
 
-    def remove(self) -> None:
-        """Remove the folder; a removal that is interrupted leaves no features without meta.json."""
-        for path in self._blocks():
-            path.unlink()
-        shutil.rmtree(self.folder)
-
-    def _blocks(self) -> list[Path]:
-        return sorted(self.folder.glob('feats_*.npz'))
+    def _blocks(self) -> Iterator[Features]:
+        for path in sorted(self.folder.glob('feats_*.pth')):
+            yield Features(**load_checkpoint(path))
 
     def _write(self, parts: Sequence[Features]) -> None:
         block = join_features(parts)
-        arrays = {k: getattr(block, k).numpy() for k in ('feats', 'labels', 'indices')}
         first = min([*block.indices.tolist(), *block.errors])
-        with replacing(self.folder / f'feats_{first:09d}.npz') as part:
-            np.savez(part, errors=np.array(json.dumps(block.errors)), **arrays)
-
-
-def _read(path: Path) -> Features:
-    """Read a file of the store."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            tensors = {k: torch.from_numpy(arrays[k]) for k in ('feats', 'labels', 'indices')}
-            errors = {int(i): why for i, why in json.loads(str(arrays['errors'])).items()}
-    except (ValueError, TypeError, KeyError, EOFError, BadZipFile) as error:
-        raise ValueError(f'{path} is damaged ({error}); remove it and run again.') from error
-    return Features(**tensors, errors=errors)
+        with replacing(self.folder / f'feats_{first:09d}.pth') as part:
+            torch.save(vars(block), part)
 
 
 def described(encoder: Encoder, **more: Any) -> dict[str, Any]:
@@ -476,18 +436,13 @@ def extract_to_file(
     about = described(encoder, num_clips=num_clips, files_sha256=files_sha256(paths))
     store = FeatureStore(out.with_name(f'{out.name}.parts'), about)
     videos, part = VideoClips(paths, encoder.clip_input, num_clips), (rank, size, on_progress)
-    try:
-        store.fill(encoder.features, videos, batch_size, num_workers, *part)
-    except FileNotFoundError:
-        if not out.exists():
-            raise
-        return None  # the same command has finished meanwhile, and removed the store
+    store.fill(encoder.features, videos, batch_size, num_workers, *part)
     try:
         with locked(store.folder):
             found = store.load()
             if len(found.feats):
                 write_features(out, [paths[i] for i in found.indices.tolist()], found.vectors)
-            store.remove()
+            shutil.rmtree(store.folder)
     except (BlockingIOError, FileNotFoundError):  # another process is at work, or has joined
         return None
     failed = {paths[i]: reason for i, reason in found.errors.items()}
@@ -547,8 +502,6 @@ def extract_over_time(
         for (path, name, stamp, targets), part in zip(left, found, strict=True):
             if part.errors:
                 failed[path] = part.errors.popitem()[1]
-                for target in targets:
-                    target.unlink(missing_ok=True)  # of an earlier state of the video
                 continue
             for target, values in zip(targets, (part.feats, part.times), strict=True):
                 target.parent.mkdir(parents=True, exist_ok=True)

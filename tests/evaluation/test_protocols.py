@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from mmaction.registry import MODELS
@@ -11,7 +10,7 @@ from mmaction.utils import register_all_modules
 
 from cvrl_mm import load_encoder
 from cvrl_mm.evaluation import labelled
-from cvrl_mm.evaluation.features import Features
+from cvrl_mm.evaluation.features import Features, FeatureStore
 from cvrl_mm.evaluation.labelled import check_config
 from cvrl_mm.evaluation.protocols import (
     PROTOCOLS,
@@ -62,9 +61,9 @@ def test_two_ranks_equal_one_process(
     assert {*neighbours} >= {'R@1', 'R@20', 'knn_top1'} and 'R@50' not in neighbours
     assert json.loads((out / 'linear.json').read_text()) == probe
     assert json.loads((out / 'retrieval_knn.json').read_text()) == neighbours
-    feats = np.load(out / 'train/feats_000000000.npz')['feats']
-    assert feats.shape == (32, 2, 64) and feats.dtype == np.float16
-    assert not np.array_equal(feats[:, 0], feats[:, 1])  # each view is drawn anew
+    feats = FeatureStore(out / 'train', dict(num_videos=32)).load().feats
+    assert feats.shape == (32, 2, 64) and feats.dtype == torch.float16
+    assert not torch.equal(feats[:, 0], feats[:, 1])  # each view is drawn anew
 
     of_ranks = run_ranks(both, 2, tmp_path, *given, str(tmp_path / 'two'))
     assert of_ranks == [(probe, neighbours)] * 2
