@@ -7,7 +7,9 @@
 
 import copy
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from mmengine.logging import MMLogger, print_log
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner, set_random_seed
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.swa_utils import update_bn
 from torch.utils.data import DataLoader
 
 from ..convert.description import (
@@ -235,25 +237,18 @@ class Encoder(nn.Module):
             (num_clips, 3, clip_len, size, size) uint8.
 
         Raises:
-            OSError: The file does not exist.
-            UnreadableVideoError: The file cannot be decoded.
-            ValueError: The frames have a wrong shape or data type, or ``fps`` is not positive or
-                given for a file.
+            UnreadableVideoError: The file does not exist or cannot be decoded.
+            ValueError: The frames have a wrong shape or data type.
         """
-        if fps is not None and (isinstance(video, str | Path) or not 0 < fps < np.inf):
-            raise ValueError(f'fps must be a positive number, only for an array, got {fps!r}.')
         load, sample, crop, decode, *pack = clip_pipeline(self.clip_input, num_clips)
         results: dict = dict(label=-1, start_index=0, modality='RGB')
         if isinstance(video, str | Path):
-            if not Path(video).exists():
-                raise FileNotFoundError(f'There is no video {video}.')
             results = decode(crop(sample(load(dict(results, filename=str(video))))))
         else:
             frames = np.asarray(video)
-            if frames.ndim != 4 or frames.shape[3] != 3 or 0 in frames.shape:
-                raise ValueError(f'Frames must be (T, H, W, 3), got {frames.shape}.')
-            if frames.dtype != np.uint8:
-                raise ValueError(f'Frames must be uint8 from 0 to 255, got {frames.dtype}.')
+            if frames.ndim != 4 or frames.shape[3] != 3 or frames.dtype != np.uint8:
+                given = f'{frames.dtype} {frames.shape}'
+                raise ValueError(f'Frames must be uint8 of (T, H, W, 3), got {given}.')
             results = sample(dict(results, total_frames=len(frames), avg_fps=fps))
             cropped = CropFrames(self.size).crop
             results['imgs'] = [cropped(frames[i]) for i in results['frame_inds']]
@@ -280,48 +275,19 @@ class Encoder(nn.Module):
             (n, 2).
 
         Raises:
-            FileNotFoundError: The file does not exist.
-            UnreadableVideoError: A frame of a clip cannot be decoded or resized, or the frame rate
-                is unknown.
-            ValueError: ``every_seconds`` is not a positive number.
+            UnreadableVideoError: The file does not exist, a frame of a clip cannot be decoded or
+                resized, or the frame rate is unknown.
         """
-        if not 0 < every_seconds < np.inf:
-            raise ValueError(f'every_seconds must be a positive number, got {every_seconds!r}.')
-        if not Path(video).exists():
-            raise FileNotFoundError(f'There is no video {video}.')
         with open_video(video) as reader:
             if not reader.rate > 0:
                 raise UnreadableVideoError(str(video), 'its frame rate is unknown')
             chosen, bounds = _regular_clips(self.clip_input, every_seconds, reader)
-            if not len(chosen):
-                return
             reader.prepare = CropFrames(self.size).crop
-            wanted = set(chosen.ravel().tolist())
-            images: dict[int, np.ndarray] = {}  # of the clips that are not complete
-            clips: list[np.ndarray] = []
-            done = 0
-            for number, frame in reader.numbered_frames():
-                if number in wanted:
-                    try:
-                        images[number] = reader.to_image(frame)
-                    except Exception as error:  # of many kinds for unusual frames
-                        raise UnreadableVideoError(str(video), one_line(error)) from error
-                while number >= chosen[done, -1]:  # of slow videos, several clips end with a frame
-                    if missing := [i for i in chosen[done].tolist() if i not in images]:
-                        reason = f'frame {missing[0]} cannot be decoded'
-                        raise UnreadableVideoError(str(video), reason)
-                    clips.append(np.stack([images[i] for i in chosen[done]]))
-                    done += 1
-                    is_last = done == len(chosen)
-                    first = 0 if is_last else chosen[done, 0]
-                    images = {i: x for i, x in images.items() if i >= first}
-                    if is_last or len(clips) == batch_size:
-                        inputs = torch.from_numpy(np.stack(clips)).permute(0, 4, 1, 2, 3)
-                        yield inputs, bounds[done - len(clips) : done]
-                        clips = []
-                    if is_last:
-                        return
-            raise UnreadableVideoError(str(video), f'only {done} of {len(chosen)} clips decoded')
+            clips = _decoded_clips(reader, chosen)
+            for first in range(0, len(chosen), batch_size):
+                batch = np.stack([*islice(clips, batch_size)])
+                inputs = torch.from_numpy(batch).permute(0, 4, 1, 2, 3)
+                yield inputs, bounds[first : first + batch_size]
 
     def save(self, path: str | Path) -> Path:
         """Save the weights and their description for :func:`load_encoder`.
@@ -342,36 +308,47 @@ class Encoder(nn.Module):
         return save_weights(dict(state_dict=state, meta=meta), path)
 
 
-class _RegularClipSample(ClipSample):
-    """Choose clips that start at regular times and lie completely in the video."""
-
-    def __init__(self, clip_input: ClipInput, every_seconds: float, rate: float) -> None:
-        self.rate = clip_input.fps or rate  # of the counted frames
-        super().__init__(clip_input.clip_len, clip_input.frame_interval, self.rate)
-        self.step = max(1, every_seconds * self.rate)  # in counted frames
-
-    def starts(self, num_frames: int) -> np.ndarray:
-        last = num_frames - 1 - (self.clip_len - 1) * self.frame_interval
-        return np.unique(np.arange(0, last + 0.5, self.step).round().astype(int))
-
-    def seconds(self, num_frames: int) -> np.ndarray:
-        """Return the start and the end of each clip in seconds, (T, 2)."""
-        span = (self.clip_len - 1) * self.frame_interval + 1
-        return (self.starts(num_frames)[:, None] + [0, span]) / self.rate
-
-
 def _regular_clips(
     clip_input: ClipInput, every_seconds: float, reader: VideoFile
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the frames of T clips, (T, clip_len), and their starts and ends in seconds, (T, 2)."""
+    """Choose clips that start at regular times and lie completely in the video.
+
+    Returns:
+        The frames of T clips, (T, clip_len), and their starts and ends in seconds, (T, 2).
+    """
+    clip_len, interval = clip_input.clip_len, clip_input.frame_interval
+    rate = clip_input.fps or reader.rate  # of the counted frames
     times = varying_times(reader.times)
     counts = dict(total_frames=reader.num_frames, avg_fps=reader.rate, frame_times=times)
-    sampler = _RegularClipSample(clip_input, every_seconds, reader.rate)
-    chosen = sampler(counts)['frame_inds'].reshape(-1, clip_input.clip_len)
+    frames = ClipSample(clip_len, interval, rate).counted_frames(counts)  # (L,)
+    span = (clip_len - 1) * interval + 1
+    step = max(1, every_seconds * rate)
+    starts = np.unique(np.arange(0, len(frames) - span + 0.5, step).round().astype(int))
+    chosen = frames[starts[:, None] + np.arange(clip_len) * interval]
     if times is not None:
-        return chosen, sampler.seconds(len(sampler.counted_frames(counts)))
+        return chosen, (starts[:, None] + [0, span]) / rate
     bounds = np.append(reader.times, reader.times[-1] + 1 / reader.rate)
     return chosen, bounds[chosen[:, [0, -1]] + [0, 1]]
+
+
+def _decoded_clips(reader: VideoFile, chosen: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield clips of given frames, (T, clip_len), in ascending order; decode the video once."""
+    frames: Iterator[Any] = chain(reader.numbered_frames(), [(math.inf, None)])  # the end
+    wanted = {*chosen.ravel().tolist()}
+    images: dict[float, np.ndarray] = {}
+    reached = -1.0
+    for clip in chosen.tolist():
+        images = {i: image for i, image in images.items() if i >= clip[0]}
+        while reached < clip[-1]:
+            reached, frame = next(frames)
+            if reached in wanted:
+                try:
+                    images[reached] = reader.to_image(frame)
+                except Exception as error:  # of many kinds for unusual frames
+                    raise UnreadableVideoError(reader.name, one_line(error)) from error
+        if missing := [i for i in clip if i not in images]:
+            raise UnreadableVideoError(reader.name, f'frame {missing[0]} cannot be decoded')
+        yield np.stack([images[i] for i in clip])
 
 
 def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = None) -> Encoder:
@@ -394,15 +371,9 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
     Raises:
         OSError: The file does not exist.
         ValueError: The file contains more than weights, is damaged, does not fit the
-            architecture, or does not describe its architecture and there is no config. Or the
-            config has no ``model.backbone``.
+            architecture, or does not describe its architecture and there is no config.
     """
     cfg: Any = Config.fromfile(config) if isinstance(config, str | Path) else config
-    if cfg is not None and not (isinstance(cfg, Config) and 'backbone' in cfg.get('model', {})):
-        raise ValueError(
-            'config must be an mmengine Config with model.backbone, or the path of one, got '
-            f'{cfg!r:.80}.'
-        )
     if str(checkpoint) == UNTRAINED:
         if cfg is None:
             raise ValueError('An untrained encoder needs a config that defines its architecture.')
@@ -428,7 +399,6 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
     return Encoder(backbone, clip_input, meta).eval()
 
 
-@torch.no_grad()
 def calibrate(config: Config, *models: BaseRecognizer) -> None:
     """Replace the running statistics of batch norm by statistics of training clips.
 
@@ -449,19 +419,19 @@ def calibrate(config: Config, *models: BaseRecognizer) -> None:
     loader = DataLoader(
         loader.dataset, batch_sampler=batches, num_workers=workers, collate_fn=collate
     )
-    norms = [x for model in models for x in model.modules() if isinstance(x, _BatchNorm)]
-    moments = [norm.momentum for norm in norms]
-    for model in models:
-        model.eval()
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.train().momentum = None  # a mean over all batches
-    for batch in loader:
-        for model in models:
+    together = _Backbones(models)
+    update_bn(loader, together)
+    together.eval()
+
+
+class _Backbones(nn.ModuleList):
+    """Several recognizers, of which a batch passes the backbones."""
+
+    def forward(self, batch: dict) -> None:
+        model: Any
+        for model in self:
             inputs = model.data_preprocessor(batch, training=True)['inputs']
             model.extract_feat(inputs, stage='backbone')
-    for norm, momentum in zip(norms, moments, strict=True):
-        norm.eval().momentum = momentum
 
 
 def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> BaseRecognizer:
