@@ -394,7 +394,7 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
         )
     if 'input' not in meta and meta.get('inflated'):
         print_log(INFLATED.format(checkpoint), 'current', logging.WARNING)
-    clip_input = ClipInput.from_dict(meta.setdefault('input', {}))
+    clip_input = ClipInput(**meta.setdefault('input', {}))
     backbone = build_backbone(meta['backbone'], found, str(checkpoint))
     return Encoder(backbone, clip_input, meta).eval()
 
@@ -483,7 +483,7 @@ def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> N
     """
     if described is None:
         return
-    trained, given = ClipInput.from_dict(described), ClipInput.from_config(config)
+    trained, given = ClipInput(**described), ClipInput.from_config(config)
     equal = ('frame_interval', 'mean', 'std', *(['fps'] if trained.fps else []))
     pairs = {n: (getattr(trained, n), getattr(given, n) or 0) for n in equal}
     differing = [n for n, pair in pairs.items() if not np.allclose(*pair, 1e-3)]

@@ -141,7 +141,7 @@ def load_classifier(path: str | Path) -> Classifier:
             f'{path} holds no classifier of cvrl finetune, with class names and a linear head '
             f'({error!r:.200}).'
         ) from error
-    clip_input = ClipInput.from_dict(described['meta']['input'])
+    clip_input = ClipInput(**described['meta']['input'])
     network = build_backbone(backbone, described, str(path))
     is_unit = head['type'] == 'LinearProbeHead' and head.get('l2_normalize', True)
     encoder = Encoder(network, clip_input, described['meta']).eval()

