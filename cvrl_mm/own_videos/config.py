@@ -8,6 +8,7 @@ from ..datasets.sampling import number_of_windows
 from .folder import INIT, INPUTS
 from .inspect import Inspection
 from .plan import LOOKS, Options, Plan
+from .predict import NUM_CLIPS
 
 CROPS = dict(
     full='',
@@ -24,49 +25,21 @@ COLOURS = dict(
     brightness=[JITTER.format('light_jitter')],
     none=[],
 )
-
-TEMPLATE = Path(__file__).with_name('config.template')
-
-
-def shared_fields(plan: Plan, options: Options) -> dict[str, Any]:
-    """Return the fields that the templates of pre-training and fine-tuning share."""
-    settings, steps = plan.settings, plan['steps']
-    counted = ['fps'] if plan['fps'] else []
-
-    def why(title: str, *names: str) -> str:
-        reasons = (f'{settings[name].value} ({settings[name].reason})' for name in names)
-        return comment(f'{title}: {"; ".join(reasons)}')
-
-    return dict(
-        plan=plan,
-        options=options,
-        inputs=INPUTS,
-        encoder_why=why('Encoder', 'encoder'),
-        clip_why=why('Clips', 'clip_len', 'frame_interval', *counted),
-        size_why=why('Frames', 'size'),
-        batch_why=why('Batch', 'batch_size'),
-        workers_why=why('Workers', 'workers'),
-        cache_why=why('Stored frames', 'cache'),
-        cache=f"dict(folder=folder + 'frames', short_side={plan['cache']})"
-        if plan['cache']
-        else None,
-        length_why=why('Steps', 'steps'),
-        lr_why=why('Learning rate', 'lr'),
-        log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
-        checkpoints=max(1, steps // CHECKPOINTS),
-    )
+FINETUNING_RANGES = dict(
+    full='saturation=(0.6, 1.4), hue=(-0.1, 0.1)',
+    brightness='saturation=(1.0, 1.0), hue=(0.0, 0.0)',
+)
 
 
 def render(inspection: Inspection, plan: Plan, options: Options) -> str:
-    """Return the text of the config, without any name or path of the user.
+    """Return the text of the config of a pre-training, without any name or path of the user.
 
     Args:
         inspection: The videos.
         plan: All settings, including ``steps``.
         options: The options of the user; only the augmentation, ``init`` and ``seed`` are used.
     """
-    steps, size, recipe = plan['steps'], plan['size'], plan.recipe
-    warmup_steps = round(WARMUP_SHARE * steps)
+    size, recipe, warmup_steps = plan['size'], plan.recipe, round(WARMUP_SHARE * plan['steps'])
     window, segment, colours = '', plan.settings['segment_seconds'], plan.settings['colours']
     if segment.value:
         window = comment(
@@ -86,18 +59,17 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         *COLOURS[colours.value],
         'blur',
     ]
-    off = [f'no {name}, ' for name in ('flip', 'zoom') if not getattr(options, name)]
-    augment = f'{"".join(off)}colours: {colours.value} ({colours.reason})'
     watched = f'{len(plan.watched)} held-out videos for evaluation'
     if not plan.held_out:
         watched = 'the training videos, because there are too few to hold some out'
-    return TEMPLATE.read_text(encoding='utf-8').format(
-        **shared_fields(plan, options),
-        videos=len(inspection.videos),
+    return _fill_template(
+        'config.template',
+        inspection,
+        plan,
+        options,
         hours=sum(video.seconds for video in inspection.videos) / 3600,
         backbone=backbone,
         preprocessor=", data_preprocessor=inputs['data_preprocessor']" if options.init else '',
-        augment_why=comment(f'Augmentation {recipe.kind}: {augment}'),
         light=(round(1 - recipe.light, 2), round(1 + recipe.light, 2)),
         sigma=max(0.5, 2.0 * size / 224),
         kernel=max(3, size // 10 | 1),
@@ -106,11 +78,80 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         window_name='window, ' if window else '',
         train='train_windows' if window else 'train',
         watched_why=comment(f'Watched: {watched}'),
-        looks=max(1, steps // LOOKS),
+        looks=max(1, plan['steps'] // LOOKS),
         # A warm-up of one step would never reach the full learning rate
         warmup=f'dict(_base_.warmup, end={warmup_steps}), ' if warmup_steps > 1 else '',
-        precision="type='AutocastOptimWrapper', " if plan['precision'] == 'bfloat16' else '',
     )
+
+
+def render_finetuning(inspection: Inspection, plan: Plan, options: Any) -> str:
+    """Return the text of the config of a fine-tuning; see :func:`render`.
+
+    Args:
+        inspection: The videos.
+        plan: All settings, including ``steps`` and ``classes``.
+        options: The :class:`.classifier.FinetuneOptions` of the user.
+    """
+    area, warmup_steps = (0.3 if options.zoom else 0.8, 1.0), round(WARMUP_SHARE * plan['steps'])
+    transforms = [
+        f"dict(type='RandomResizedCrop', area_range={area}, aspect_ratio_range=(0.75, 1.33))",
+        "dict(type='Resize', scale=(size, size), keep_ratio=False)",
+        *(["dict(type='Flip', flip_ratio=0.5)"] if options.flip else []),
+    ]
+    if plan['colours'] != 'none':
+        ranges = f'brightness=(0.6, 1.4), contrast=(0.6, 1.4), {FINETUNING_RANGES[plan["colours"]]}'
+        transforms.append(f"dict(type='ClipColorJitter', {ranges}, prob=0.8)")
+    warmup = f"dict(type='LinearLR', start_factor=0.01, by_epoch=False, end={warmup_steps}),\n    "
+    trained = 'the linear layer alone' if options.frozen else 'all layers'
+    return _fill_template(
+        'finetune.template',
+        inspection,
+        plan,
+        options,
+        init=INIT,
+        encoder_why=comment(f'Encoder: given to the command; {trained} are trained'),
+        frozen='frozen_stages=4, norm_eval=True, ' if options.frozen else '',
+        dropout=0.0 if options.frozen else 0.5,
+        scale=plan.network.preprocessor,
+        transforms=',\n    '.join(transforms),
+        num_clips=NUM_CLIPS,
+        warmup=warmup if warmup_steps > 1 else '',
+    )
+
+
+def _fill_template(
+    name: str, inspection: Inspection, plan: Plan, options: Options, **fields: Any
+) -> str:
+    """Fill a template with the fields that are common to both and others."""
+
+    def why(title: str, *names: str) -> str:
+        settings = (plan.settings[name] for name in names)
+        return comment(f'{title}: {"; ".join(f"{x.value} ({x.reason})" for x in settings)}')
+
+    steps, cache = plan['steps'], None
+    if plan['cache']:
+        cache = f"dict(folder=folder + 'frames', short_side={plan['cache']})"
+    shared = dict(
+        plan=plan,
+        options=options,
+        inputs=INPUTS,
+        videos=len(inspection.videos),
+        encoder_why=why('Encoder', 'encoder'),
+        clip_why=why('Clips', 'clip_len', 'frame_interval', 'fps'),
+        size_why=why('Frames', 'size'),
+        augment_why=why('Augmentation: colours', 'colours'),
+        batch_why=why('Batch', 'batch_size'),
+        workers_why=why('Workers', 'workers'),
+        cache_why=why('Stored frames', 'cache'),
+        cache=cache,
+        length_why=why('Steps', 'steps'),
+        lr_why=why('Learning rate', 'lr'),
+        log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
+        checkpoints=max(1, steps // CHECKPOINTS),
+        wrapper='OptimWrapper' if plan['precision'] == 'float32' else 'AutocastOptimWrapper',
+    )
+    template = Path(__file__).with_name(name).read_text(encoding='utf-8')
+    return template.format(**shared | fields)
 
 
 def comment(text: str) -> str:

@@ -4,8 +4,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import count
-from os.path import abspath, exists, getsize, isfile
+from os.path import abspath, isfile
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +28,9 @@ from ..evaluation.features import (
     no_progress,
     tracked,
 )
-from ..io import claim_folder, files_sha256, printable, read_json, replacing
+from ..io import claim_folder, files_sha256, read_json, replacing
 from .plan import Network, Options
+from .predict import NUM_CLIPS
 
 COMMAND = 'command.json'
 INPUTS = 'inputs.json'  # what comes from outside
@@ -39,8 +39,6 @@ REFUSED = ('{{', "'''", '\\')  # in the path of the output folder
 FEATURES = 'features.npz'
 BEFORE, AFTER = 'before training', 'after training'
 ENCODERS = {BEFORE: 'start.safetensors', AFTER: 'encoder.safetensors'}
-AGAIN = 'Remove report.md; then cvrl pretrain --out {} writes the results (again).'
-NUM_CLIPS = 4  # per video, evenly spaced
 BATCH_VIDEOS = 4
 
 
@@ -51,7 +49,7 @@ def claim(
 
     The same command, or one without videos and options, continues. If there is no checkpoint yet,
     other options, or other or changed videos, lists and encoders, replace the stored ones, and the
-    config is kept as ``config.py.oldN``. Later, changed files get a warning.
+    config is kept as ``config.py.old``. Later, changed files get a warning.
 
     Args:
         folder: Output folder; it exists.
@@ -64,8 +62,8 @@ def claim(
 
     Raises:
         FileNotFoundError: A source does not exist.
-        ValueError: The folder contains a training with other videos or options, other files, or
-            neither a training nor the command of one and there are no videos.
+        ValueError: The folder contains a training with other videos or options, results without
+            checkpoints, or other files; or there are no videos.
     """
     note, config = folder / COMMAND, folder / 'config.py'
     stored = read_json(note) if note.is_file() else {}
@@ -77,38 +75,33 @@ def claim(
         options = type(options)(**known)
     state = state_of(videos, options) if sources or not stored else stored['state']
     command = dict(asdict(options), videos=videos, state=state)
-    if any((folder / 'training').glob('*.pth')) or result_in(folder) is not None:
-        if state != stored.get('state'):
-            _warn(
+    if any((folder / 'training').glob('*.pth')):
+        other = [name for name in command if command[name] != stored.get(name)]
+        if other not in ([], ['state']):
+            raise ValueError(
+                f'{folder} was started with other {", ".join(other)}; give another --out. To train '
+                f'this one for longer or otherwise, edit {config} and give only --out.'
+            )
+        if other:
+            text = (
                 'The videos, lists or encoder have changed since the settings were chosen; the '
                 'training uses the old ones. Another --out trains on the new ones.'
             )
-        command['state'] = stored.get('state')
-    elif stored and command != stored:
-        if config.is_file():
-            names = (folder / f'config.py.old{i}' for i in count(1))
-            config.replace(kept := next(path for path in names if not path.exists()))
-            _warn(f'Settings are chosen anew; the former ones are in {kept}.')
-        with replacing(note) as part:
-            part.write_text(json.dumps(command, indent=2) + '\n', encoding='utf-8')
-    try:
-        claim_folder(folder, COMMAND, command)
-    except ValueError as error:
-        if not stored:
-            raise
+            print_log(text, 'current', logging.WARNING)
+    elif results := [name for name in NAMES if (folder / name).is_file()]:
         raise ValueError(
-            f'{error} To train this one for longer or otherwise, edit {config} and give only --out.'
-        ) from error
+            f'{folder / results[0]} is of a training whose checkpoints are gone; it would start '
+            'anew. Give another --out, or move this file away.'
+        )
+    elif not stored:
+        claim_folder(folder, COMMAND, command)
+    elif stored != command:
+        if config.is_file():
+            config.replace(folder / 'config.py.old')
+            print_log('Settings are chosen anew; the former ones are in config.py.old.', 'current')
+        with replacing(note) as part:
+            part.write_text(json.dumps(command, indent=2), encoding='utf-8')
     return videos, options, config.is_file()
-
-
-def _warn(text: str) -> None:
-    print_log(text, 'current', logging.WARNING)
-
-
-def result_in(folder: Path) -> Path | None:
-    """Return the path of the trained weights in a folder, if there are any."""
-    return next((path for name in NAMES if (path := folder / name).is_file()), None)
 
 
 def state_of(videos: Sequence[str], options: Options) -> str:
@@ -241,38 +234,18 @@ class Trained:
         """Read the results of a training.
 
         Raises:
-            FileNotFoundError: The folder is not the output of a training, or the training is not
-                finished.
+            FileNotFoundError: The folder is not the output of a finished training.
             ValueError: A file is damaged.
         """
         folder = Path(folder)
-        if not (folder / INPUTS).is_file():
+        if not (folder / FEATURES).is_file():
             raise FileNotFoundError(
-                f'{folder} is not the output folder (--out) of a training by cvrl pretrain.'
+                f'There is no {folder / FEATURES}: this is not the output folder (--out) of a '
+                'finished cvrl pretrain.'
             )
-        path = folder / FEATURES
-        if not path.is_file():
-            raise FileNotFoundError(f'There is no {path}. {AGAIN.format(folder)}')
-        try:
-            with np.load(path, allow_pickle=False) as data:
-                names = data['names'].tolist()
-                both = [torch.from_numpy(data[key]) for key in ('feats', 'feats_untrained')]
-                sizes = data['bytes'].tolist()
-        except Exception as error:  # a damaged archive can raise any exception
-            raise ValueError(f'{path} is damaged ({error}). {AGAIN.format(folder)}') from error
-        trained = cls(folder, Lists.read(folder), names, *both)
-        paths = map(trained.path, range(len(names)))
-        changed = [
-            name
-            for name, path, size in zip(names, paths, sizes, strict=True)
-            if not (exists(path) and getsize(path) == size)
-        ]
-        if changed:
-            _warn(
-                f'{len(changed)} of {len(names)} videos have changed or are gone since their '
-                f'features were computed, such as {printable(changed[0])}. {AGAIN.format(folder)}'
-            )
-        return trained
+        with np.load(folder / FEATURES, allow_pickle=False) as data:
+            feats, untrained = (torch.from_numpy(data[k]) for k in ('feats', 'feats_untrained'))
+            return cls(folder, Lists.read(folder), data['names'].tolist(), feats, untrained)
 
     def path(self, index: int) -> str:
         """Return the path of a video."""

@@ -34,7 +34,6 @@ from ..visualization.pages import (
     write_neighbour_page,
 )
 from .folder import Trained, encode_videos, video_root
-from .plan import counted
 from .predict import Prediction, plain
 
 TEMPLATE = Path(__file__).with_name('page.html')
@@ -226,7 +225,7 @@ def write_classifier_page(
     chance = max(Counter(true).values()) / len(true)
     shown = ', '.join(f'top-{k} {100 * share:.1f} %' for k, share in accuracy.items())
     notes = [
-        f'{shown} on {counted(len(true), "held-out video")} of {len(classes)} classes; always the '
+        f'{shown} on {len(true)} held-out videos of {len(classes)} classes; always the '
         f'most frequent class: {100 * chance:.1f} %.',
         training,
         *lost,

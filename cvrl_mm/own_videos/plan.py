@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -103,19 +102,10 @@ FEWEST_ON_GPU = replace(
 )
 ON_GPU = {FEW_VIDEOS: FEWEST_ON_GPU, MANY_VIDEOS: FEW_ON_GPU, math.inf: MANY_ON_GPU}
 CPU = Recipe('on a CPU', 'tiny', clip_len=8, max_size=64, batch_size=48, **FEW)
-AT_LEAST: dict[str, float] = dict(  # integers where the option is an integer
-    clip_len=1,
-    frame_interval=1,
-    size=MIN_SIZE,
-    batch_size=2,
-    lr=1e-12,
-    hours=1e-9,
-    epochs=1,
-    steps=1,
-    workers=0,
-    segment_seconds=0.01,
-    seed=0,
+LEAST_INTEGERS = dict(
+    clip_len=1, frame_interval=1, size=MIN_SIZE, batch_size=2, epochs=1, steps=1, workers=0, seed=0
 )
+POSITIVE = 'lr', 'hours', 'segment_seconds'
 
 
 @dataclass(frozen=True)
@@ -142,8 +132,7 @@ class Options:
         seed: Seed of all random draws.
 
     Raises:
-        ValueError: A value is out of its range or of a wrong type, or two options exclude each
-            other.
+        ValueError: A value is out of its range, or two options exclude each other.
     """
 
     encoder: str | None = None
@@ -171,16 +160,14 @@ class Options:
             raise ValueError(f'encoder must be one of {list(ENCODERS)}, got {self.encoder!r}.')
         if self.encoder is not None and self.init is not None:
             raise ValueError('init determines the architecture; do not give encoder.')
-        for name, least in AT_LEAST.items():
+        for name, least in LEAST_INTEGERS.items():
             value = getattr(self, name)
-            kind: Any = Integral if isinstance(least, int) else Real
-            if value is None:
-                continue
-            if not isinstance(value, kind) or not least <= value < math.inf:  # NaN, too
-                what = 'an integer' if kind is Integral else 'a number'
-                raise ValueError(f'{name} must be {what} of at least {least}, got {value!r}.')
-            # Without the types of NumPy, which JSON does not know
-            object.__setattr__(self, name, type(least)(value))
+            if value is not None and not (isinstance(value, int) and value >= least):
+                raise ValueError(f'{name} must be an integer of at least {least}, got {value!r}.')
+        for name in POSITIVE:
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:  # NaN, too
+                raise ValueError(f'{name} must be a positive number, got {value!r}.')
 
 
 @dataclass(frozen=True)
@@ -305,7 +292,7 @@ def choose(
         network = ENCODERS[take('encoder', recipe.encoder, recipe.kind)]
     else:
         network = start
-        chosen['encoder'] = Setting('from --init', 'as given')
+        chosen['encoder'] = Setting('as given', 'with its architecture')
     frames = take('clip_len', recipe.clip_len, f"{recipe.kind}; the paper's are 16")
     take('frame_interval', *_frame_interval(train, rate, frames, recipe))
     spread = f'{min(rates):.3g} to {max(rates):.3g}'
@@ -356,20 +343,18 @@ def choose_steps(
         steps = max(LOOKS, int(options.hours * 3600 * (1 - MEASURING_SHARE) / step_seconds))
         return Setting(steps, f'{options.hours:g} hours at {step_seconds:.2f} s per step')
     steps = max(min_steps, math.ceil(epochs * plan.samples / total_batch))
-    length = duration(steps * step_seconds)
-    return Setting(steps, f'the larger of {min_steps} steps and {epochs} epochs; about {length}')
+    minutes = steps * step_seconds / 60
+    reason = f'the larger of {min_steps} steps and {epochs} epochs; about {minutes:.0f} minutes'
+    return Setting(steps, reason)
 
 
-def remarks(
-    plan: Plan, options: Options, advised_steps: int = MIN_STEPS, step_seconds: float = math.nan
-) -> list[str]:
+def remarks(plan: Plan, options: Options, advised_steps: int = MIN_STEPS) -> list[str]:
     """Name what limits the training: short, long or few videos, or few steps.
 
     Args:
         plan: All settings, with ``steps``.
         options: The options of the user.
         advised_steps: A shorter training gets a remark.
-        step_seconds: Measured time per step, if it is known.
     """
     found = []
     clip_frames = (plan['clip_len'] - 1) * plan['frame_interval'] + 1
@@ -383,40 +368,21 @@ def remarks(
     if long := sum(video.seconds > LONG_SECONDS for video in plan.train):
         found.append(
             f'{long} files are longer than {LONG_SECONDS / 60:g} minutes, and each sample reads '
-            'its whole file; cut them first, such as with ffmpeg -i FILE -map 0:v -c copy '
-            '-f segment -segment_time 60 -reset_timestamps 1 PART_%03d.mp4'
+            'its whole file; cut them first.'
         )
     if options.init is None and plan.samples < FEW_VIDEOS:
         found.append(
             f'{plan.samples} videos are few for training from scratch; --init CHECKPOINT starts '
             'from an encoder trained on more.'
         )
-    if remark := too_short(plan['steps'], advised_steps, step_seconds):
-        found.append(remark)
-    return found
+    return found + too_short(plan['steps'], advised_steps)
 
 
-def too_short(steps: int, advised_steps: int = MIN_STEPS, step_seconds: float = math.nan) -> str:
-    """Return a sentence on a training of few steps; '' on a longer one."""
+def too_short(steps: int, advised_steps: int = MIN_STEPS) -> list[str]:
+    """Return a sentence on a training of few steps; [] on a longer one."""
     if steps >= advised_steps:
-        return ''
-    advice = 'give it more'
-    if not math.isnan(step_seconds):
-        advice = f'give it about {duration(advised_steps * step_seconds)}'
-    return f'{steps:,} of at least {advised_steps:,} steps: {advice}.'
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number with a noun in the singular or plural."""
-    return f'{number:,} {what}{"s" if number != 1 else ""}'
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time in minutes, or from two hours on in hours."""
-    minutes = math.ceil(seconds / 60)
-    if minutes >= 120:
-        return f'{minutes / 60:.1f} hours'
-    return counted(minutes, 'minute')
+        return []
+    return [f'{steps:,} of at least {advised_steps:,} steps: train for longer.']
 
 
 def _frame_interval(

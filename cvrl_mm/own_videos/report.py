@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from os.path import exists, getsize, realpath
+from os.path import exists, realpath
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,7 @@ from .folder import (
     write_report,
 )
 from .page import write_feature_page
-from .plan import MIN_STEPS, MIN_TO_HOLD_OUT, counted, too_short
+from .plan import MIN_TO_HOLD_OUT, too_short
 
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
 EASY = 90.0  # accuracy before the training in percent, above which little can be gained
@@ -95,8 +95,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         raise ValueError(f'{lost[0]}. No report was written; give the same command again.')
     with replacing(folder / FEATURES) as part:
         after, before = feats[AFTER].numpy(), feats[BEFORE].numpy()
-        sizes = [getsize(paths[i]) for i in found.indices]
-        np.savez(part, names=np.array(names), feats=after, feats_untrained=before, bytes=sizes)
+        np.savez(part, names=np.array(names), feats=after, feats_untrained=before)
     curves = read_curves(cfg.work_dir)
     panels = [panel for panel in PANELS if panel[2][0] in CURVES]
     plot_curves({'training': curves}, folder / 'curves.png', panels)
@@ -107,9 +106,8 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     for old, new in zip(*measures.values(), strict=True):
         values = (old.value, new.value, *([new.chance] if labels else []))
         table.append([new.title, *('' if x is None else f'{x:.1f}' for x in values)])
-    seconds = np.median([*curves.get('time', {0: math.nan}).values()])
-    short = too_short(cfg.train_cfg.max_iters, MIN_STEPS, seconds)
-    headline = f'{verdict(*measures.values())} {short}'.rstrip()
+    short = too_short(cfg.train_cfg.max_iters)
+    headline = ' '.join([verdict(*measures.values()), *short])
     accuracy = [*curves.get('accuracy', {0: math.nan}).values()][-1]
     notes = [*_notes(cfg, folder, len(names), len(unseen), accuracy), *lost]
     if labels:
@@ -304,7 +302,7 @@ def _notes(cfg: Config, folder: Path, videos: int, unseen: int, accuracy: float)
         held = f'none held out (fewer than {MIN_TO_HOLD_OUT}): measured on the training videos'
     batch, start = cfg.train_dataloader.batch_size, read_json(folder / COMMAND)['init']
     return (
-        f'{videos} videos, {held}; {counted(cfg.train_cfg.max_iters, "step")} of {batch} videos '
+        f'{videos} videos, {held}; {cfg.train_cfg.max_iters:,} steps of {batch} videos '
         f'per device, started from {printable(start or "random weights")}. The features of a video '
         f'are the mean over {NUM_CLIPS} evenly spaced clips. At the end of the training, '
         f'{100 * accuracy:.0f} % of the clips found the other clip of their video in the batch '

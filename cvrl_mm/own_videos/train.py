@@ -29,8 +29,8 @@ from rich.console import Console
 
 from ..cli import print_warnings_only, read_config
 from ..datasets.frame_store import free_bytes
-from ..datasets.lists import gather_videos
-from ..evaluation.encoder import load_encoder
+from ..datasets.lists import check_sources
+from ..evaluation.encoder import Encoder, load_encoder
 from ..io import (
     cores_per_process,
     locked,
@@ -42,7 +42,7 @@ from ..io import (
 )
 from ..models import R3DSlow
 from .config import lists_of, render
-from .folder import COMMAND, INIT, claim, replace_lists, result_in, video_root, write_inputs
+from .folder import INIT, claim, replace_lists, video_root, write_inputs
 from .inspect import Inspection, inspect
 from .plan import (
     EPOCHS,
@@ -62,10 +62,6 @@ MIN_TIMED_STEPS = 8
 UNTIMED_STEPS = 4  # first steps, during which the workers start
 PLAIN_SECONDS = 30  # between two lines of progress if the output is not a terminal
 MOST_WAITING = 0.5  # share of the time, above which the training advises to repack the videos
-ADVICE = {
-    'out of memory': 'Give a smaller --batch-size, --size or --encoder (or set it in config.py).',
-    'DataLoader worker (pid': 'If memory was short, give fewer --workers (or set it in config.py).',
-}
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -131,8 +127,7 @@ def run(
         found, start = None, None
         # Before init_dist: processes that are forked beside the threads of a process group can hang
         if os.environ.get('RANK', '0') == '0':
-            if not (folder / COMMAND).is_file() and sources:
-                gather_videos(sources)  # a wrong path is reported before anything is written
+            check_sources(sources)  # before anything is written
             folder.mkdir(parents=True, exist_ok=True)
             locks.enter_context(locked(folder))
             given = any(value is not None for value in options.values())
@@ -145,16 +140,10 @@ def run(
         # The other ranks do not look at the files, which rank 0 may be replacing
         shared: list[Any] = [chosen, found is not None]
         dist.broadcast_object_list(shared)
-        try:
-            if shared[1]:
-                _write_config(folder, found, start, shared[0], task)
-            if not config_only:
-                _finish(folder, task)
-        except RuntimeError as error:
-            for text, advice in ADVICE.items():
-                if text in str(error):
-                    raise ValueError(f'{str(error).rstrip(". ")}. {advice}') from error
-            raise
+        if shared[1]:
+            _write_config(folder, found, start, shared[0], task)
+        if not config_only:
+            _finish(folder, task)
     return folder
 
 
@@ -164,7 +153,7 @@ def _inspect(
     """Open the encoder to start from, if there is one, and all videos."""
     start = None
     if options.init != task.random:  # fails early, before videos are opened
-        start = _copy_start(options.init, folder)
+        start = copy_start(load_encoder(str(options.init)), folder)
     with progress('Opening videos', console) as on_progress:
         found = task.inspect(videos, options, on_progress)
     found.write(folder / 'videos.tsv')
@@ -172,22 +161,12 @@ def _inspect(
     return found, start
 
 
-def _copy_start(init: str | None, folder: Path) -> Network:
-    """Copy the weights of ``--init`` to the path that the config uses, and describe the encoder."""
-    if init is None:
-        raise ValueError('Name the encoder to start from, or "untrained" for random weights.')
-    try:
-        encoder = load_encoder(init)
-    except (OSError, ValueError) as error:
+def copy_start(encoder: Encoder, folder: Path) -> Network:
+    """Copy the weights to start from to the path that the config uses, and describe the encoder."""
+    if not isinstance(encoder.backbone, R3DSlow):  # MMAction2's own backbones ignore init_cfg
         raise ValueError(
-            f'The encoder {init} cannot be used: {error} If the file does not describe its '
-            'architecture, convert it first: cvrl convert encoder … --config CONFIG.'
-        ) from error
-    if not isinstance(encoder.backbone, R3DSlow):
-        raise ValueError(
-            f'The encoder {init} is a {type(encoder.backbone).__name__}; only an R3DSlow can be '
-            "trained further by this command, as MMAction2's own backbones ignore init_cfg and "
-            'would start from random weights. Train it by a config with load_from.'
+            f'The encoder is a {type(encoder.backbone).__name__}; this command trains only an '
+            'R3DSlow further. Train it by a config with load_from.'
         )
     encoder.save(folder / INIT)
     backbone = dict(encoder.meta['backbone'])
@@ -220,7 +199,7 @@ def _write_config(
         with replacing(config) as part:
             part.write_text(task.render(found, plan, options), encoding='utf-8')
         trial.unlink()
-        _say(*remarks(plan, options, task.min_steps, seconds))
+        _say(*remarks(plan, options, task.min_steps))
         for name, setting in plan.settings.items():
             if setting.value is not None or name == 'cache':
                 _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
@@ -229,29 +208,23 @@ def _write_config(
 
 
 def _finish(folder: Path, task: Task) -> None:
-    """Train to the end, and write the results if they are older than the last checkpoint."""
+    """Train to the end, and write the results unless there is a report."""
     config = folder / 'config.py'
     cfg = read_config(config, 'model', 'train_cfg', 'train_dataloader', 'work_dir')
     steps, trained = cfg.train_cfg.max_iters, last_checkpoint(cfg)[0]
-    report, result = folder / 'report.md', result_in(folder)
-    if not trained and result is not None:
-        raise ValueError(
-            f'{result} is of a training whose checkpoints are gone; it would start anew. Give '
-            'another --out, or move this file away.'
-        )
+    report = folder / 'report.md'
     if trained >= steps:
         _say(f'The training is finished (step {trained}).')
     else:
         _say(f'{"Continuing" if trained else "Starting"} the training (step {trained} of {steps}).')
         video_root(folder)
         if dist.is_main_process():
-            report.unlink(missing_ok=True)  # even if it seems to be written in the future
+            report.unlink(missing_ok=True)  # it is of fewer steps
         cfg = train(config)
     if dist.is_main_process():
         # More steps than in config.py if that has been edited
         cfg.train_cfg.max_iters, checkpoint = last_checkpoint(cfg)
-        written = report.stat().st_mtime_ns if report.is_file() else 0
-        if written >= checkpoint.stat().st_mtime_ns:
+        if report.is_file():
             _say(f'The report exists already; remove {report} to write it again.')
         else:
             task.write_results(folder, cfg, checkpoint, console)
@@ -346,9 +319,8 @@ class ProgressHook(Hook):
     """Show steps, remaining time, loss, accuracy, speed and waiting time in one line.
 
     ``accuracy`` is the classifier's, or the contrastive accuracy: the share of first clips
-    whose nearest clip in the batch is the second clip of the same video. What does not fit into the
-    terminal is left out, from the end. In a notebook there is a bar, too. Elsewhere, a line is
-    printed every 30 seconds.
+    whose nearest clip in the batch is the second clip of the same video. A terminal shows as much
+    as fits into its line, and a notebook a bar, too. Elsewhere, a line is printed every 30 seconds.
     """
 
     priority = 'LOWEST'  # after all hooks that log values
@@ -375,28 +347,25 @@ class ProgressHook(Hook):
             float(scalars[f'train/{name}'].mean(window))
             for name in ('loss', measure, 'time', 'data_time')
         )
-        line, *parts = (
-            f'Training {done}/{total}',
-            f'{timedelta(seconds=round(seconds * (total - done)))} left',
-            f'loss {loss:.2f}',
-            f'accuracy {accuracy:.0%} (chance {1 / choices:.0%})',
-            f'{batch / seconds:.3g} videos/s',
-            f'waiting {waiting / seconds:.0%}',
+        left = timedelta(seconds=round(seconds * (total - done)))
+        line = (
+            f'Training {done}/{total}  {left} left  loss {loss:.2f}  accuracy {accuracy:.0%} '
+            f'(chance {1 / choices:.0%})  {batch / seconds:.3g} videos/s  '
+            f'waiting {waiting / seconds:.0%}'
         )
-        for part in parts:
-            if not on_terminal or len(line) + len(part) + 2 < shutil.get_terminal_size().columns:
-                line += f'  {part}'
-        start, end = ('\r\x1b[K', '' if done < total else '\n') if on_terminal else ('', '\n')
         if self.in_notebook:
             self.in_notebook(done / total, line)
+        elif on_terminal:
+            shown, end = line[: shutil.get_terminal_size().columns - 1], '\n' * (done == total)
+            print(f'\r\x1b[K{shown}', end=end, file=sys.stderr, flush=True)
         else:
-            print(f'{start}{line}', end=end, file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
         data = runner.cfg.train_dataloader.dataset
         is_slow = waiting > MOST_WAITING * seconds and done > window and not data.get('cache')
         if is_slow and not self.advised:
             self.advised = True
             _say(
-                *[''] * on_terminal,  # ends the line
+                '',  # ends the line of a terminal
                 f'Loading the videos takes {waiting / seconds:.0%} of the time. Smaller copies '
                 f'load faster: cvrl repack {data.data_prefix.video} SMALLER --short-side '
                 f'{2 * runner.cfg.get("size", 128)}',

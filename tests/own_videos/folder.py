@@ -36,9 +36,7 @@ def write_folder(folder: Path, names: list[str], classes: list[str], held_out: i
         encode(root / name, num_frames=5 + i)
         feats[i, labels[i]] += 1
     untrained = rng.standard_normal(feats.shape).astype(np.float32)
-    sizes = [(root / name).stat().st_size for name in names]
-    arrays = dict(names=names, feats=feats, feats_untrained=untrained, bytes=sizes)
-    np.savez(out / 'features.npz', **arrays)
+    np.savez(out / 'features.npz', names=names, feats=feats, feats_untrained=untrained)
     lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
     (out / 'lists/all.txt').write_text(''.join(lines))
     (out / 'lists/train.txt').write_text(''.join(f'{name} 0\n' for name in names[held_out:]))

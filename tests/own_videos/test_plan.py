@@ -12,7 +12,6 @@ from cvrl_mm.own_videos.plan import (
     Setting,
     choose,
     choose_steps,
-    duration,
     remarks,
     split_watched,
 )
@@ -169,14 +168,6 @@ def test_what_limits_a_training_is_named(
     found = remarks(plan, Options(**options))
     assert len(found) == len(named)
     assert all(part in remark for part, remark in zip(named, found, strict=True))
-
-
-@pytest.mark.parametrize(
-    ('seconds', 'said'),
-    [(1, '1 minute'), (2400, '40 minutes'), (7199, '2.0 hours'), (36000, '10.0 hours')],
-)
-def test_lengths_of_time(seconds: float, said: str):
-    assert duration(seconds) == said
 
 
 def test_frames_are_stored_where_this_pays():

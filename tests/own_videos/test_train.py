@@ -1,7 +1,7 @@
 import json
 import logging
-import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import create_autospec
@@ -109,7 +109,6 @@ def test_a_stopped_training_continues(videos: Path, out: Path, copied: Path):
     """With more steps in the edited config the run goes on from its last checkpoint."""
     config = copied / 'config.py'
     config.write_text(config.read_text().replace('max_iters=8', 'max_iters=10'))
-    os.utime(copied / 'report.md', (2**32, 2**32))  # by a clock that was ahead
     cvrl_mm.pretrain(videos, copied, **QUICK)
     assert train.last_checkpoint(Config.fromfile(config)) == (10, copied / 'training/iter_10.pth')
     files = sorted((copied / 'training').glob('*/vis_data/scalars.json'))
@@ -130,17 +129,6 @@ def test_results_without_checkpoints_are_not_replaced(videos: Path, copied: Path
     for sources in ([], videos):
         with pytest.raises(ValueError, match=r'encoder\.safetensors .*checkpoints are gone'):
             cvrl_mm.pretrain(sources, copied)
-
-
-@pytest.mark.parametrize(
-    ('error', 'advice'),
-    [('CUDA out of memory', 'batch-size'), ('DataLoader worker .pid 3. is killed', 'workers')],
-)
-def test_short_memory_gets_advice(error: str, advice: str, copied: Path, monkeypatch):
-    finish = create_autospec(train._finish, side_effect=RuntimeError(error.replace('.p', '(p')))
-    monkeypatch.setattr(train, '_finish', finish)
-    with pytest.raises(ValueError, match=f'{error}.*{advice}'):
-        cvrl_mm.pretrain(out=copied)
 
 
 def test_the_config_runs_with_the_tool(out: Path, videos: Path, tmp_path: Path, monkeypatch):
@@ -181,24 +169,6 @@ def test_missing_videos_are_reported(videos: Path, copied: Path, tmp_path: Path,
     assert (copied / 'report.md').exists()  # before the training
 
 
-def test_half_a_report_is_none(copied: Path, monkeypatch):
-    """A report marks a finished training."""
-    (copied / 'report.md').unlink()
-    write_text = Path.write_text
-
-    def fill_disk(path: Path, text: str, *args, **kwargs) -> int:
-        if path.suffix != '.md':
-            return write_text(path, text, *args, **kwargs)
-        write_text(path, text[:100], *args, **kwargs)
-        raise OSError(28, 'No space left on device')
-
-    with monkeypatch.context() as full:
-        full.setattr(Path, 'write_text', fill_disk)
-        with pytest.raises(OSError, match='No space left'):
-            cvrl_mm.pretrain(out=copied)
-    assert not list(copied.glob('*.md'))
-
-
 def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_path: Path):
     for sources, options, named in (
         (videos, QUICK | dict(seed=2), 'seed'),
@@ -235,7 +205,7 @@ def test_before_the_first_step_the_options_may_change(tmp_path: Path):
         assert claim(out, sources, default, given=False) == (videos, first, True)
     assert claim(out, [], Options(steps=5)) == (videos, Options(steps=5), False)
     assert not (out / 'config.py').exists()  # it is of the other options
-    assert (out / 'config.py.old1').exists()  # and may have been edited
+    assert (out / 'config.py.old').exists()  # and may have been edited
     assert claim(out, [], default) == (videos, default, False)  # --seed 0 is an option, too
     claim(out, videos, first)
     assert claim(out, other, default, given=False) == (other, default, False)
@@ -297,7 +267,7 @@ def test_weights_to_start_from(videos: Path, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'text.pth').write_text('hello')
     for init in ('missing.pth', Path('text.pth'), 'hf://me'):
-        with pytest.raises(ValueError, match=f'encoder .*{init} cannot be used: '):
+        with pytest.raises((OSError, ValueError), match=str(init)):
             cvrl_mm.pretrain(videos, 'out', init=init)
     stored = json.loads((tmp_path / 'out/command.json').read_text())
     assert stored['init'] == 'hf://me'
@@ -307,7 +277,7 @@ def test_weights_to_start_from(videos: Path, tmp_path: Path, monkeypatch):
     with pytest.raises(ValueError, match='ResNet3dSlowOnly'):  # which ignores init_cfg
         cvrl_mm.pretrain(videos, 'out', init='mm.pth')
     small_encoder().save(tmp_path / 'encoder.safetensors')
-    network = train._copy_start('encoder.safetensors', tmp_path)
+    network = train.copy_start(cvrl_mm.load_encoder('encoder.safetensors'), tmp_path)
     assert (network.backbone['width'], network.channels) == (0.125, 64)
     assert network.size == small_encoder().size
     assert tuple(network.preprocessor['std']) == small_encoder().clip_input.std
@@ -323,45 +293,43 @@ def test_the_last_checkpoint(tmp_path: Path):
         assert train.last_checkpoint(cfg)[0] == steps
 
 
-def test_progress_fits_a_line(capsys, monkeypatch: pytest.MonkeyPatch):
-    hub = MessageHub.get_instance('lines')
-    for value in (8.0, 4.0):
-        for name, share in dict(loss=1, accuracy=1 / 16, time=1 / 12, data_time=1 / 24).items():
-            hub.update_scalar(f'train/{name}', value * share)
+@pytest.fixture
+def hook() -> Callable[..., None]:
+    """A function that logs the scalars of a step, and shows them."""
+    hook, hub = train.ProgressHook(), MessageHub.get_instance('progress')
     dataset = dict(data_prefix=dict(video='/my videos'))
     cfg = Config(dict(train_dataloader=dict(batch_size=4, dataset=dataset), size=48))
     log = SimpleNamespace(window_size=2)
-    runner = SimpleNamespace(iter=1, max_iters=3, message_hub=hub, log_processor=log, cfg=cfg)
-    hook = train.ProgressHook()
+    runner = SimpleNamespace(max_iters=9, message_hub=hub, log_processor=log, cfg=cfg)
+
+    def show(step: int, cache: dict | None = None, **scalars: float) -> None:
+        cfg.train_dataloader.dataset.cache = cache
+        for name, value in scalars.items():
+            hub.update_scalar(f'train/{name}', value)
+        runner.iter = step - 1
+        hook.shown -= 31  # seconds
+        hook.after_train_iter(runner)
+
     hook.before_train(runner)
-    hook.after_train_iter(runner)
-    assert capsys.readouterr().err == ''
-    hook.shown -= 31  # seconds
-    hook.after_train_iter(runner)
-    shown = 'Training 2/3  0:00:00 left  loss 6.00'
+    return show
+
+
+def test_progress_fits_a_line(hook: Callable[..., None], capsys, monkeypatch):
+    scalars = dict(loss=6.0, accuracy=3 / 8, time=0.5, data_time=0.25)
+    hook(2, **scalars)
+    shown = 'Training 2/9  0:00:04 left  loss 6.00'
     more = '  accuracy 38% (chance 25%)  8 videos/s  waiting 50%'
     assert capsys.readouterr().err == f'{shown}{more}\n'
     monkeypatch.setattr('sys.stderr.isatty', lambda: True)
-    monkeypatch.setenv('COLUMNS', '40')
-    hook.shown -= 31
-    hook.after_train_iter(runner)
+    monkeypatch.setenv('COLUMNS', str(len(shown) + 1))
+    hook(2, **scalars)
     assert capsys.readouterr().err == f'\r\x1b[K{shown}'
 
 
 @pytest.mark.parametrize(('share', 'cache'), [(0.4, None), (0.6, None), (0.6, dict(folder='x'))])
-def test_slow_loading_gets_advice_once(share: float, cache: dict | None, capsys):
-    hub = MessageHub.get_instance(f'waiting {share} {cache}')
-    for name, value in dict(loss=1, accuracy=1, time=1, data_time=share).items():
-        hub.update_scalar(f'train/{name}', value)
-    dataset = dict(data_prefix=dict(video='/my videos'), cache=cache)
-    cfg = Config(dict(train_dataloader=dict(batch_size=4, dataset=dataset), size=48))
-    log = SimpleNamespace(window_size=2)
-    runner = SimpleNamespace(iter=8, max_iters=99, message_hub=hub, log_processor=log, cfg=cfg)
-    hook = train.ProgressHook()
-    hook.before_train(runner)
-    for _ in range(2):
-        hook.shown -= 31
-        hook.after_train_iter(runner)
+def test_slow_loading_gets_advice_once(hook: Callable[..., None], share, cache, capsys):
+    for step in (6, 7, 8):
+        hook(step, cache, loss=1, accuracy=1, time=1, data_time=share)
     assert capsys.readouterr().err.count('repack') == (share > 0.5 and not cache)
 
 
