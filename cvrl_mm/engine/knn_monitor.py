@@ -11,14 +11,12 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor
 
-from ..evaluation.collapse import alignment, effective_rank, mean_std, uniformity
 from ..evaluation.encoder import Encoder
 from ..evaluation.features import Features, ListClips, extract, join_features
-from ..evaluation.neighbours import leave_one_out, nearest_neighbours, recalls, vote, voters
+from ..evaluation.measures import clip_retrieval, measure
 from .checkpoint import unwrapped_model
 from .loops import outlive_signals
 
-RECALLS = (1, 5, 10)
 MIN_VIDEOS, MIN_TO_WARN = 3, 20  # fewer videos do not show a collapse
 MIN_STD = 0.1  # of the embedding; 1 if it is spread evenly
 MIN_RANK_SHARE = 0.02  # of the possible directions
@@ -174,42 +172,6 @@ class KNNMonitorHook(Hook):
             )
 
 
-def measure(feats: Tensor, z: Tensor, labels: Tensor) -> dict[str, float]:
-    """Compute all measures.
-
-    Args:
-        feats: Backbone features of two clips of each video, (N, 2, C).
-        z: Their embeddings, (N, 2, D).
-        labels: (N,); -1 for a video without a label.
-
-    Returns:
-        Values by name; NaN if they depend on features that are not finite.
-    """
-    scalars = dict(clip_retrieval=clip_retrieval(feats[:, 1], feats[:, 0]))
-    # A video that is the only one of its class has no neighbour that would be right, and if one
-    # class is left, every neighbour is
-    is_paired = (labels >= 0) & ((labels[:, None] == labels).sum(1) > 1)
-    x, known = feats.mean(1)[is_paired], labels[is_paired]
-    if len(known.unique()) > 1:
-        num_voters = voters(known)
-        sims, indices = leave_one_out(x, min(max(*RECALLS, num_voters), len(x) - 1))
-        nearest, ks = known[indices], [k for k in RECALLS if k <= sims.shape[1]]
-        hits = recalls(nearest, known, ks)
-        hits['knn_top1'] = vote(sims[:, :num_voters], nearest[:, :num_voters]) == known
-        undefined = not x.isfinite().all()
-        scalars |= {
-            name: math.nan if undefined else hit.double().mean().item()
-            for name, hit in hits.items()
-        }
-    for name, x in (('feature', feats), ('embedding', z)):
-        first, second = x.unbind(1)
-        scalars[f'{name}_std'] = mean_std(first)
-        scalars[f'{name}_rank'] = effective_rank(first)
-        scalars[f'{name}_alignment'] = alignment(first, second)
-        scalars[f'{name}_uniformity'] = uniformity(first)
-    return scalars
-
-
 def is_warming_up(runner: Runner) -> bool:
     """Return whether a linear schedule, as of a warm-up, has not reached its end."""
     schedulers = runner.param_schedulers or []
@@ -217,20 +179,3 @@ def is_warming_up(runner: Runner) -> bool:
         isinstance(each, LinearParamScheduler) and each.last_step < each.end - each.begin - 1
         for each in (schedulers if isinstance(schedulers, list) else [])
     )
-
-
-def clip_retrieval(queries: Tensor, gallery: Tensor) -> float:
-    """Retrieve videos by another part of them, without labels.
-
-    Args:
-        queries: Features of one part of each video, (N, C).
-        gallery: Features of another part of the same videos, (N, C).
-
-    Returns:
-        Share of queries whose nearest neighbour in the gallery is of the same video; 1 / N for
-        random features. NaN if a feature is not finite.
-    """
-    if not (queries.isfinite().all() and gallery.isfinite().all()):
-        return math.nan
-    _, indices = nearest_neighbours(queries, gallery, 1)
-    return (indices[:, 0] == torch.arange(len(queries))).double().mean().item()

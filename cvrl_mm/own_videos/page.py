@@ -19,7 +19,7 @@ from torch import Tensor
 from ..datasets.lists import gather_videos
 from ..evaluation.encoder import load_encoder
 from ..evaluation.features import describe_lost
-from ..evaluation.neighbours import nearest_neighbours
+from ..evaluation.measures import nearest_neighbours
 from ..io import evenly_spaced, printable
 from ..visualization.pages import (
     HEAD,

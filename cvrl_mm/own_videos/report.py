@@ -15,10 +15,9 @@ from rich.console import Console
 from torch import Tensor
 
 from ..cli import print_warnings_only
-from ..evaluation.collapse import effective_rank
 from ..evaluation.features import Features, describe_lost
 from ..evaluation.labelled import Folds, read_split, split, split_in_folds
-from ..evaluation.neighbours import voters
+from ..evaluation.measures import effective_rank, voters
 from ..evaluation.protocols import across_folds, chance
 from ..io import evenly_spaced, printable, progress, read_json, replacing
 from ..visualization.curves import PANELS, plot_curves, read_curves
