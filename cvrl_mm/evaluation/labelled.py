@@ -9,7 +9,6 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from os.path import abspath, getsize, normpath, realpath
 from pathlib import Path
 from typing import NamedTuple
@@ -72,8 +71,8 @@ def read_labelled(
 
     Raises:
         FileNotFoundError: A source does not exist.
-        ValueError: A video has two labels, a label has a line break, a folder holds both training
-            and test videos, or videos beside class folders; or see :func:`.read_labels`.
+        ValueError: A video has two labels, a folder holds both training and test videos, or videos
+            beside class folders; or see :func:`.read_labels`.
     """
     videos: dict[str, LabelledVideo] = {}
     sources = list(sources)
@@ -89,8 +88,6 @@ def read_labelled(
             if root is not None:
                 found = [(p if p.exists() else root / Path(x), x, y) for p, x, y in found]
         for path, name, label in found:
-            if '\n' in label or '\r' in label:
-                raise ValueError(f'The class name {label!r} has a line break; rename its folder.')
             video = LabelledVideo(abspath(path), name, label)
             if (known := videos.setdefault(realpath(path), video)).label != label:
                 raise ValueError(f'{name} has the labels {known.label} and {label or "none"}.')
@@ -180,16 +177,11 @@ def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
         Copies, as ``{name: name of the first file with the same bytes}``.
     """
     keys: dict[str, tuple] = {name: () for name in names if (root / name).is_file()}
-    for part in (getsize, _start, file_sha256):  # the next one only for files that are equal so far
+    for part in (getsize, file_sha256):  # the second one only for files of equal size
         count = Counter(keys.values())
         keys = {n: (*k, part(root / n)) if count[k] > 1 else k for n, k in keys.items()}
     first: dict[tuple, str] = {}
     return {n: first[k] for n, k in keys.items() if first.setdefault(k, n) != n}
-
-
-def _start(path: Path) -> bytes:
-    with path.open('rb') as file:
-        return sha256(file.read(1 << 20)).digest()
 
 
 def split(
@@ -209,8 +201,8 @@ def split(
         about them.
 
     Raises:
-        ValueError: There are too few classes, videos of a class or groups, or ``groups`` is no
-            such expression or is given for a split.
+        ValueError: There are too few classes, videos of a class or groups, or ``groups`` is given
+            for a split.
     """
     labels = [video.label for video in videos]
     count = Counter(labels[:num_train])
@@ -219,29 +211,28 @@ def split(
             f'Two or more classes are needed, of at least {MIN_CLASS_VIDEOS} videos each if there '
             f'are no separate test videos; videos per class: {dict(count)}.'
         )
-    if lacking := {*labels} - {*count}:
-        raise ValueError(f'The class {min(lacking)} has test videos and none to fit to.')
-    classes = sorted(count)
+    classes = sorted({*labels})
     targets = torch.tensor([classes.index(label) for label in labels])
-    if num_train is not None:
-        if groups is not None:
-            raise ValueError('--groups splits the videos; with --test, they are split already.')
-        fitted, tested = torch.arange(len(videos)).tensor_split([num_train])
+    folds: Folds
+    if num_train is None:
+        apart = None if groups is None else _groups(groups, [video.name for video in videos])
+        folds = split_in_folds(targets, apart)
+        note = (
+            f'{len(videos)} videos of {len(classes)} classes in {len(folds)} parts; each is tested '
+            'with classifiers that are fitted to the others'
+        )
+    elif groups is not None:
+        raise ValueError('--groups splits the videos; with --test, they are split already.')
+    else:
+        folds = [(torch.arange(num_train), torch.arange(num_train, len(videos)))]
         of = f'of {len(classes)} classes'
-        note = f'fitted to {len(fitted)} videos {of}, tested on {len(tested)} videos'
-        return targets, [(fitted, tested)], note
-    apart = None if groups is None else _groups(groups, [video.name for video in videos])
-    folds = split_in_folds(targets, apart)
+        note = f'fitted to {num_train} videos {of}, tested on {len(videos) - num_train} videos'
     for fitted, tested in folds:
         if alone := {*targets[tested].tolist()} - {*targets[fitted].tolist()}:
             raise ValueError(
-                f'--groups {groups!r}: all videos of the class {classes[min(alone)]} are in one '
-                'part, so that there is none to fit to; a class needs several groups.'
+                f'The class {classes[min(alone)]} has videos to test, and none to fit to; with '
+                '--groups, a class needs several groups.'
             )
-    note = (
-        f'{len(videos)} videos of {len(classes)} classes in {len(folds)} parts; each is tested '
-        'with classifiers that are fitted to the others'
-    )
     return targets, folds, note
 
 
@@ -265,16 +256,12 @@ def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds
 
 def _groups(pattern: str, names: Sequence[str]) -> list[str]:
     """Return the group of each video."""
-    try:
-        found = [re.search(pattern, name) for name in names]
-    except re.error as error:
-        raise ValueError(f'--groups {pattern!r} is no regular expression: {error}.') from error
-    groups = [match[1] for match in found if match and match.re.groups == 1]
-    groups = [group for group in groups if group is not None]
+    found = (re.search(pattern, name) for name in names)
+    groups = [match[1] for match in found if match and match.re.groups and match[1]]
     if len(groups) < len(names) or len({*groups}) < 2:
         raise ValueError(
             f'--groups {pattern!r} finds {len({*groups})} groups in {len(groups)} of {len(names)} '
-            'names; it needs one group that is in each name, such as "person([0-9]+)".'
+            'names; it needs a group that is in each name, such as "person([0-9]+)".'
         )
     return groups
 

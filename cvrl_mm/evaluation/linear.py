@@ -1,4 +1,4 @@
-"""Linear classifiers on frozen features: the paper's schedule, and a logistic regression."""
+"""Linear classifiers on frozen features, by the paper's schedule."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -8,36 +8,12 @@ import torch
 import torch.nn.functional as F
 from mmengine.config import Config
 from mmengine.dist import is_main_process
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ChainedScheduler, CosineAnnealingLR, LinearLR
 
 from ..io import progress, type_name
 
 HELD_OUT = 0.1  # share of the training videos on which learning rates are compared
-
-
-def logistic_predictions(train_feats: Tensor, train_labels: Tensor, test_feats: Tensor) -> Tensor:
-    """Fit a logistic regression on standardised features and classify other features.
-
-    L-BFGS with scikit-learn's default l2 penalty fits the classifier to the optimum, so that no
-    schedule needs to be tuned. This is suitable for small sets; it is not the paper's protocol.
-
-    Args:
-        train_feats: Features of the training videos, (N, C).
-        train_labels: Labels of the training videos, (N,).
-        test_feats: Features of the test videos, (M, C).
-
-    Returns:
-        Predicted labels of the test videos, (M,).
-    """
-    if len(train_labels.unique()) == 1:  # scikit-learn refuses it
-        return train_labels[:1].expand(len(test_feats))
-    probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-    probe.fit(train_feats.numpy(), train_labels.numpy())
-    return torch.from_numpy(probe.predict(test_feats.numpy()))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ import torch.nn.functional as F
 from mmengine.config import Config, ConfigDict
 from mmengine.device import get_device
 from mmengine.dist import is_main_process
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from ..convert.description import architecture_of
@@ -34,14 +37,15 @@ from .features import (
     tracked,
 )
 from .labelled import Folds, check_config, config_features, read_split, split
-from .linear import ProbeSchedule, logistic_predictions, sweep, top_hits, train_probes
-from .neighbours import NUM_NEIGHBOURS, knn_classify, nearest_neighbours, recalls, voters
+from .linear import ProbeSchedule, sweep, top_hits, train_probes
+from .measures import NUM_NEIGHBOURS, knn_classify, nearest_neighbours, recalls, voters
 
 SHARED = (
     'random parts may share persons or recordings, which makes the numbers higher or lower; '
     '--groups keeps them apart'
 )
 RECALLS = (1, 5, 10, 20, 50)
+SHOTS = (1, 5)
 LR_FACTORS = (0.25, 0.5, 1, 2, 4)
 Values = dict[str, Tensor]
 
@@ -50,13 +54,8 @@ def knn(train: Features, test: Features, k: int | None = None) -> Values:
     """Classify by a weighted vote of the k nearest training videos; see :func:`knn_classify`.
 
     By default, k is 20, and at most half the number of videos of the smallest class.
-
-    Raises:
-        ValueError: There are fewer than k training videos.
     """
-    k = voters(train.labels) if k is None else k
-    if k > len(train.labels):
-        raise ValueError(f'k-NN needs {k} training videos, got {len(train.labels)}.')
+    k = k or voters(train.labels)
     predicted = knn_classify(test.vectors, train.vectors, train.labels, k)
     return dict(knn_top1=predicted == test.labels)
 
@@ -73,9 +72,17 @@ def retrieval(train: Features, test: Features) -> Values:
 
 
 def logistic(train: Features, test: Features) -> Values:
-    """Classify by a logistic regression on standardised features, which suits small sets."""
-    x, y, queries = train.vectors.cpu(), train.labels.cpu(), test.vectors.cpu()
-    return dict(top1=logistic_predictions(x, y, queries) == test.labels.cpu())
+    """Classify by a logistic regression on standardised features.
+
+    L-BFGS with scikit-learn's default l2 penalty fits the classifier to the optimum, so that no
+    schedule needs to be tuned. This is suitable for small sets; it is not the paper's protocol.
+    """
+    labels, queries = train.labels.cpu(), test.vectors.cpu()
+    if len(labels.unique()) == 1:  # scikit-learn refuses it
+        return dict(top1=test.labels.cpu() == labels[0])
+    probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+    probe.fit(train.vectors.cpu().numpy(), labels.numpy())
+    return dict(top1=torch.from_numpy(probe.predict(queries.numpy())) == test.labels.cpu())
 
 
 def linear(
@@ -127,13 +134,12 @@ def linear(
 def few_shot(
     train: Features,
     test: Features,
-    ways: int | None = None,
-    shots: Sequence[int] = (1, 5),
+    ways: int = 5,
     episodes: int = 10_000,
 ) -> Values:
     """Classify by the nearest of a few prototypes (Snell et al., NeurIPS 2017, on frozen features).
 
-    An episode draws ``ways`` classes, ``shots`` training videos of each, whose mean is the
+    An episode draws ``ways`` classes, 1 or 5 training videos of each, whose mean is the
     prototype, and one test video of each. Papers on few-shot action recognition report the mean
     accuracy and its 95 % interval over 10,000 episodes, of 5 classes each; with fewer classes, an
     episode has all of them.
@@ -148,10 +154,9 @@ def few_shot(
         for row, label in enumerate(labels):
             if label in rows:
                 rows[label][place].append(row)
-    for k in shots:
+    for k in SHOTS:
         classes = [label for label in sorted(rows) if len(rows[label][0]) >= k]
-        number = min(5, len(classes)) if ways is None else ways
-        if not 2 <= number <= len(classes):
+        if (number := min(ways, len(classes))) < 2:
             continue
         scores = torch.empty(episodes)
         for episode in range(episodes):
@@ -163,9 +168,7 @@ def few_shot(
             scores[episode] = (nearest == torch.arange(number)).float().mean()
         found[f'{number}-way {k}-shot'] = scores
     if not found:
-        raise ValueError(
-            f'{ways or 2} classes need {min(shots)} training videos and a test video each.'
-        )
+        raise ValueError('Few-shot episodes need two classes with training and test videos.')
     return found
 
 
@@ -296,33 +299,39 @@ def evaluate_config(
 
     Raises:
         OSError: The checkpoint or a list is missing, or ``out`` is not writable.
-        ValueError: ``train_views`` is below 1, a label is missing or out of range, the training
-            videos have only one class, or the checkpoint cannot be used.
+        ValueError: A label is missing or out of range, the training videos have only one class, or
+            the checkpoint cannot be used.
     """
-    if train_views < 1:
-        raise ValueError(f'train_views must be at least 1, got {train_views}.')
     _check(*protocols)
     views = any(name in WITH_VIEWS for name in protocols)
-    if not views and 'feature_pipeline' not in cfg:
-        raise ValueError(f'{cfg.filename} lacks feature_pipeline.')
     head = cfg.model.cls_head
     check_config(cfg, head.num_classes if views else None)
     meta = dict(backbone=architecture_of(cfg.model.backbone.to_dict()))
     encoder = Encoder.of(build_recognizer(cfg, checkpoint).to(get_device()), meta).eval()
-    train, test = _config_sets(cfg, encoder, out, train_views if views else None)
+    loaders = dict(train=cfg.train_dataloader, test=cfg.test_dataloader)
     settings: dict[str, dict] = dict(knn=dict(k=NUM_NEIGHBOURS))
+    result: dict[str, Any] = dict(checkpoint=checkpoint)
     if views:
+        loaders['train'].batch_size = max(1, loaders['train'].batch_size // train_views)
+        train = config_features(encoder, loaders['train'], out / 'train', train_views)
+        test = config_features(encoder, loaders['test'], out / 'test')
         settings['linear'] = dict(
             lr=cfg.optim_wrapper.optimizer.lr,
             schedule=ProbeSchedule.from_config(cfg, len(train.labels)),
             num_classes=head.num_classes,
             l2_normalize=head.get('l2_normalize', True),
         )
-    result: dict[str, Any] = dict(checkpoint=checkpoint)
-    if views:
         result['protocol'] = (
             f'cached: {train_views} fixed views of each training video, {test.feats.shape[1]} '
             'views of each test video; not the online protocol'
+        )
+    else:
+        for loader in loaders.values():
+            loader.dataset.pipeline = cfg.feature_pipeline
+        loaders['train'] = ConfigDict({**loaders['test'], 'dataset': loaders['train'].dataset})
+        train, test = (
+            config_features(encoder, loader, out / f'{name}_mean', average=True)
+            for name, loader in loaders.items()
         )
     for name in protocols:
         values = PROTOCOLS[name](train, test, **settings.get(name, {}))
@@ -331,22 +340,3 @@ def evaluate_config(
         with replacing(out / f'{"_".join(protocols)}.json') as part:
             part.write_text(json.dumps(result, indent=2) + '\n')
     return result
-
-
-def _config_sets(
-    cfg: Config, encoder: Encoder, out: Path, views: int | None
-) -> tuple[Features, Features]:
-    """Return the features of the training and test videos of a config.
-
-    They are the means over the clips of ``feature_pipeline``, or for a number of ``views``, those
-    of augmented views and of all views of the test pipeline.
-    """
-    train, test = cfg.train_dataloader, cfg.test_dataloader
-    if views is not None:
-        train.batch_size = max(1, train.batch_size // views)
-        augmented = config_features(encoder, train, out / 'train', views)
-        return augmented, config_features(encoder, test, out / 'test')
-    pipe = dict(pipeline=cfg.feature_pipeline)
-    train, test = (ConfigDict({**test, 'dataset': {**x.dataset, **pipe}}) for x in (train, test))
-    averaged = config_features(encoder, train, out / 'train_mean', average=True)
-    return averaged, config_features(encoder, test, out / 'test_mean', average=True)

@@ -5,13 +5,14 @@ import torch
 from mmengine.optim import CosineAnnealingLR, LinearLR
 from torch import nn
 
+from cvrl_mm.evaluation.features import Features
 from cvrl_mm.evaluation.linear import (
     ProbeSchedule,
-    logistic_predictions,
     sweep,
     top_hits,
     train_probes,
 )
+from cvrl_mm.evaluation.protocols import logistic
 from tests.tiny import linear_config
 
 SCHEDULE = ProbeSchedule(epochs=20, warmup_epochs=2, batch_size=32)
@@ -85,11 +86,12 @@ def test_a_logistic_regression_separates_what_is_linear():
     labels = torch.arange(80) % 4
     corners = torch.stack([labels % 2, labels // 2], 1) * 2.0 - 1
     noise = 0.2 * torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
-    feats = (corners + noise) * torch.tensor([1000.0, 1.0])
-    found = logistic_predictions(feats[:40], labels[:40], feats[40:])
-    assert torch.equal(found, labels[40:])
-    parity = labels % 2 ^ labels // 2
-    found = logistic_predictions(feats[:40], parity[:40], feats[40:])
-    assert (found == parity[40:]).double().mean() < 0.8
-    one = torch.zeros(40).long()  # a single class
-    assert torch.equal(logistic_predictions(feats[:40], one, feats[40:]), one)
+    feats = ((corners + noise) * torch.tensor([1000.0, 1.0]))[:, None]
+
+    def accuracy(labels: torch.Tensor) -> float:
+        train, test = (Features(feats[x], labels[x]) for x in (slice(40), slice(40, 80)))
+        return logistic(train, test)['top1'].double().mean().item()
+
+    assert accuracy(labels) == 1
+    assert accuracy(labels % 2 ^ labels // 2) < 0.8
+    assert accuracy(torch.zeros(80).long()) == 1  # a single class

@@ -7,7 +7,8 @@ import torch
 
 from cvrl_mm.convert import convert_tf_checkpoint, save_weights
 from cvrl_mm.evaluation.encoder import load_encoder
-from cvrl_mm.evaluation.linear import logistic_predictions
+from cvrl_mm.evaluation.features import Features
+from cvrl_mm.evaluation.protocols import logistic
 from tests.script import run_script
 
 TF = Path(__file__).parents[1] / 'data/released_backbone/r3d_50_w0.125_backbone-1'
@@ -33,13 +34,11 @@ def test_released_checkpoint_to_logistic_regression(tmp_path, extract, checkpoin
         lines = [line.split() for line in (motion_set / f'{split}.txt').read_text().splitlines()]
         assert data['names'].tolist() == [str(motion_set / name) for name, _ in lines]
         assert data['feats'].shape == (len(lines), 256)
-        probed += [
-            torch.from_numpy(data['feats']),
-            torch.tensor([int(label) for _, label in lines]),
-        ]
-    x, y, test_x, test_y = probed
-    assert (logistic_predictions(x, y, x) == y).all()  # 16 videos in 256 dimensions
-    assert (logistic_predictions(x, y, test_x) != test_y).any()  # random weights: 1/16 by chance
+        feats = torch.from_numpy(data['feats'])[:, None]
+        probed.append(Features(feats, torch.tensor([int(label) for _, label in lines])))
+    train, test = probed
+    assert logistic(train, train)['top1'].all()  # 16 videos in 256 dimensions
+    assert not logistic(train, test)['top1'].all()  # random weights: 1/16 by chance
 
 
 def test_unreadable_videos_are_left_out_and_listed(
