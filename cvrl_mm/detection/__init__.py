@@ -25,8 +25,7 @@ for module in (roi_heads, task_modules):  # loaded without mmcv.ops, they have r
     if not hasattr(module, '__all__'):
         importlib.reload(module)
 
-from .clips import KeepVisibleBoxes, ReadAVAClip  # noqa: E402
-from .dataset import AVAKeyframeDataset  # noqa: E402
+from .dataset import AVAKeyframeDataset, KeepVisibleBoxes, ReadAVAClip  # noqa: E402
 from .detector import ActionFasterRCNN, AllBoxesHeadAVA  # noqa: E402
 from .metric import AVAKeyframeMetric  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""The key frames of AVA."""
+"""The key frames of AVA, and transforms of their clips."""
 
 import os.path as osp
 from collections import Counter, defaultdict
@@ -7,20 +7,24 @@ from typing import Any
 
 import numpy as np
 from mmaction.datasets import AVADataset
-from mmaction.registry import DATASETS
+from mmaction.registry import DATASETS, TRANSFORMS
+from mmcv.transforms import BaseTransform
 from mmengine.logging import MMLogger
 
+from ..datasets.decoding import add_frames
+from ..datasets.reader import VideoFile
 from ..datasets.seeding import SampleIndex, seeded_draws
 from .annotations import (
     Source,
     find_frames,
     find_movies,
+    load_proposals,
     probe_video,
     read_actions,
     read_exclusions,
+    select_people,
 )
 from .metric import CLASSES
-from .proposals import load_proposals, select_people
 
 MAX_MISSING = 0.05  # share of the movies
 
@@ -63,7 +67,7 @@ class AVAKeyframeDataset(AVADataset):
 
     Raises:
         FileNotFoundError: A file or more than 5 % of the movies are missing.
-        ValueError: A file is malformed, ``key_seconds`` is not a range, or no key frame is left.
+        ValueError: A file is malformed, or no key frame is left.
     """
 
     def __init__(
@@ -74,8 +78,6 @@ class AVAKeyframeDataset(AVADataset):
         key_seconds: tuple[int, int] | None = None,
         **kwargs: Any,
     ) -> None:
-        if key_seconds is not None and (len(key_seconds) != 2 or key_seconds[0] > key_seconds[1]):
-            raise ValueError(f'key_seconds={key_seconds}; give a first and last second.')
         self.key_seconds = key_seconds
         self.person_boxes = None if proposal_file is None else load_proposals(proposal_file)
         kwargs.setdefault('start_index', int(use_frames))  # extracted frames count from 1
@@ -99,22 +101,19 @@ class AVAKeyframeDataset(AVADataset):
         # for the comparison with the evaluator's
         self._metainfo.update({name: getattr(self, name) for name in CLASSES})
         by_frame: dict[tuple[str, int], list[dict]] = defaultdict(list)
-        videos = set()
+        videos, classes = set(), self.custom_classes or range(self.num_classes)
         for row in read_actions(self.ann_file):
             videos.add(row.video)  # tested also without one of the custom classes
-            if self.custom_classes is None and row.action >= self.num_classes:
-                raise ValueError(
-                    f'{self.ann_file}: {row} has no class; num_classes={self.num_classes}.'
-                )
-            if self.custom_classes is None or row.action in self.custom_classes:
-                records = by_frame[row.video, row.second]
-                box = np.clip(row.box, 0, 1)
-                if (box[2:] > box[:2]).all():
-                    classes = self.custom_classes or range(self.num_classes)
-                    label = classes.index(row.action)
-                    records.append(dict(entity_box=box, label=label, entity_id=row.person))
-                else:
-                    self.left_out['single boxes outside the frame or without area'] += 1
+            if row.action not in classes:
+                if self.custom_classes is None:
+                    raise ValueError(f'{self.ann_file}: {row} has no class in {classes}.')
+                continue
+            records = by_frame[row.video, row.second]
+            box, label = np.clip(row.box, 0, 1), classes.index(row.action)
+            if (box[2:] > box[:2]).all():
+                records.append(dict(entity_box=box, label=label, entity_id=row.person))
+            else:
+                self.left_out['single boxes outside the frame or without area'] += 1
         if self.test_mode and self.key_seconds is not None:
             first, last = self.key_seconds
             for frame in product(sorted(videos), range(first, last + 1)):
@@ -212,3 +211,79 @@ class AVAKeyframeDataset(AVADataset):
         thr, most = self.person_det_score_thr, self.num_max_proposals
         # SlowFast trains no boxes below the threshold
         return select_people(boxes, thr, most, at_least_one=self.test_mode)
+
+
+@TRANSFORMS.register_module()
+class ReadAVAClip(BaseTransform):
+    """Read the clip centred on a key frame from the video file of the movie.
+
+    This replaces ``SampleAVAFrames`` and ``RawFrameDecode``. It returns the frames that the movie
+    shows at multiples of ``1/fps`` seconds, independently of the frame rate of the movie, with the
+    key frame in the middle. (MMAction2's sampler adds the number of the first frame twice and is
+    therefore one frame late.) Beyond the ends of the video, its first or last frame is repeated.
+
+    The file is read by time, which reads only the part around the clip. ``VideoFileInit`` counts
+    the frames and would read the whole movie for every clip.
+
+    Required keys: filename, timestamp, timestamp_start, fps. Added keys: imgs,
+    original_shape, img_shape, frame_inds, clip_len, frame_interval, num_clips,
+    crop_quadruple. Boxes are converted to pixels.
+
+    Args:
+        clip_len: Frames per clip.
+        frame_interval: Distance between neighbouring frames, in 1/fps seconds.
+    """
+
+    def __init__(self, clip_len: int, frame_interval: int) -> None:
+        self.clip_len = clip_len
+        self.frame_interval = frame_interval
+
+    def transform(self, results: dict) -> dict:
+        """Add the frames and convert the boxes to pixels.
+
+        Raises:
+            UnreadableVideoError: The video cannot be read.
+        """
+        steps = (np.arange(self.clip_len) - self.clip_len // 2) * self.frame_interval
+        centre = results['timestamp'] - results['timestamp_start']
+        with VideoFile(results['filename']) as video:
+            add_frames(results, video.read_at(centre + steps / results['fps']))
+        results.update(
+            frame_inds=np.arange(self.clip_len),  # FormatShape needs their number
+            clip_len=self.clip_len,
+            frame_interval=self.frame_interval,
+            num_clips=1,
+            crop_quadruple=np.array([0, 0, 1, 1], np.float32),
+        )
+        return results
+
+
+@TRANSFORMS.register_module()
+class KeepVisibleBoxes(BaseTransform):
+    """Remove annotated and proposed boxes that are too small after a crop.
+
+    MMAction2's ``RandomCrop`` clips boxes outside the crop to a width or height of 0, and a region
+    proposal network takes the logarithm of their size. A clip without any remaining annotated box
+    is rejected, and mmengine's dataset draws another one.
+
+    Args:
+        min_size: Smallest width and height of a box that is kept, in pixels.
+    """
+
+    def __init__(self, min_size: float = 4) -> None:
+        self.min_size = min_size
+
+    def transform(self, results: dict) -> dict | None:
+        """Filter gt_bboxes, gt_labels and entity_ids together, and proposals."""
+        seen = self._visible(results['gt_bboxes'])
+        if not seen.any():
+            return None
+        for key in ('gt_bboxes', 'gt_labels', 'entity_ids'):
+            if key in results:
+                results[key] = results[key][seen]
+        if 'proposals' in results:
+            results['proposals'] = results['proposals'][self._visible(results['proposals'])]
+        return results
+
+    def _visible(self, boxes: np.ndarray) -> np.ndarray:
+        return (boxes[:, 2:] - boxes[:, :2] >= self.min_size).all(1)

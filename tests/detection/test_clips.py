@@ -6,18 +6,17 @@ import pytest
 from mmaction.registry import TRANSFORMS
 
 from cvrl_mm.detection import KeepVisibleBoxes, ReadAVAClip
-from cvrl_mm.detection.clips import read_frames
 
 SHADES = 200  # frames of the video, told apart by their brightness
 
 
-def write_video(path: Path, fps: int, frames: int = SHADES, b_frames: int = 2) -> Path:
+def write_video(path: Path, fps: int) -> Path:
     with av.open(str(path), 'w') as container:
         stream = container.add_stream('libx264', rate=fps)
         stream.width = stream.height = 32
         stream.pix_fmt = 'yuv420p'
-        stream.options = dict(crf='1', g='25', bf=str(b_frames), preset='ultrafast')
-        for i in range(frames):
+        stream.options = dict(crf='1', g='25', bf='2', preset='ultrafast')
+        for i in range(SHADES):
             image = np.full((32, 32, 3), 20 + i, np.uint8)
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format='rgb24')))
         container.mux(stream.encode())
@@ -30,34 +29,29 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     return {fps: write_video(folder / f'{fps}.mp4', fps) for fps in (25, 30)}
 
 
-def shades(frames: list[np.ndarray]) -> list[int]:
-    return [round(f.mean()) - 20 for f in frames]
-
-
-def close(a: list[int], b: list[int]) -> bool:
-    """Up to the rounding of the colour conversion, which is less than the step of a clip."""
-    return len(a) == len(b) and np.abs(np.array(a) - b).max() <= 1
-
-
-def test_frames_around_a_key_frame(videos: dict[int, Path]):
-    results = dict(filename=str(videos[30]), timestamp=903, timestamp_start=900, fps=30)
-    out = ReadAVAClip(clip_len=8, frame_interval=4)(results)
-    assert close(shades(out['imgs']), [90 + 4 * i for i in range(-4, 4)])
+def shades(video: Path, second: float, clip_len: int, frame_interval: int) -> list[int]:
+    """The brightness of a clip's frames, in numbers of frames of the video."""
+    results = dict(filename=str(video), timestamp=900 + second, timestamp_start=900, fps=30)
+    out = ReadAVAClip(clip_len, frame_interval)(results)
     assert out['img_shape'] == out['original_shape'] == (32, 32)
+    return [round(frame.mean()) - 20 for frame in out['imgs']]
 
 
-def test_another_frame_rate_shows_the_same_times(videos: dict[int, Path]):
-    seconds = np.arange(60, 120, 6) / 30
-    assert close(shades(read_frames(str(videos[25]), seconds)), [50 + 5 * i for i in range(10)])
-
-
-def test_ends_repeat_the_outermost_frame(videos: dict[int, Path]):
-    assert close(shades(read_frames(str(videos[30]), [-1, -0.5, 0, 0.1])), [0, 0, 0, 3])
-    end = SHADES / 30
-    assert close(
-        shades(read_frames(str(videos[30]), [end - 0.1, end, end + 1])),
-        [SHADES - 3, SHADES - 1, SHADES - 1],
-    )
+@pytest.mark.parametrize(
+    ('fps', 'second', 'clip', 'expected'),
+    [
+        (30, 3, (8, 4), [90 + 4 * i for i in range(-4, 4)]),
+        (25, 3, (10, 6), [75 + 5 * i for i in range(-5, 5)]),  # the same times
+        (30, 0, (4, 3), [0, 0, 0, 3]),  # the ends repeat the outermost frame
+        (30, 6, (4, 15), [SHADES - 50, SHADES - 35, SHADES - 20, SHADES - 5]),
+        (30, 7, (4, 15), [SHADES - 20, SHADES - 5, SHADES - 1, SHADES - 1]),
+    ],
+)
+def test_frames_around_a_key_frame(
+    fps: int, second: int, clip: tuple, expected: list, videos: dict[int, Path]
+):
+    # up to the rounding of the colour conversion, which is less than the step of a clip
+    assert np.abs(np.subtract(shades(videos[fps], second, *clip), expected)).max() <= 1
 
 
 def test_boxes_become_pixels_and_the_transforms_behind_run(videos: dict[int, Path]):
@@ -80,9 +74,7 @@ def test_unreadable_files_are_named(tmp_path: Path):
     (tmp_path / 'broken.mp4').write_bytes(b'no video')
     for name in ('broken.mp4', 'missing.mp4'):
         with pytest.raises(RuntimeError, match=name):
-            read_frames(str(tmp_path / name), [1.0])
-    with pytest.raises(ValueError, match='clip_len=0'):
-        ReadAVAClip(clip_len=0, frame_interval=2)
+            shades(tmp_path / name, 1, 4, 2)
 
 
 WIDE, FLAT, SMALL = [0, 0, 40, 30], [63, 0, 63, 30], [0, 0, 3, 30]

@@ -2,15 +2,10 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from mmaction.registry import DATASETS
 from mmengine.config import Config
 
-from tools.data.make_synthetic_ava import write_synthetic_ava
-
-ROOT = Path(__file__).parents[2]
-CONFIGS = ROOT / 'configs' / 'detection'
+CONFIGS = Path(__file__).parents[2] / 'configs' / 'detection'
 DATA = [f'ava{version}_{source}' for version in (21, 22) for source in ('frames', 'videos')]
 STARTS = {
     'random': None,
@@ -21,13 +16,12 @@ STARTS = {
 }
 
 
+# torchvision's, of 255
+IMAGENET = dict(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375])
+
+
 def load(name: str) -> dict:
     return Config.fromfile(CONFIGS / f'{name}.py').to_dict()
-
-
-IMAGENET = dict(
-    mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375]
-)  # torchvision's, of 255
 
 
 def test_table_5s_columns_differ_in_their_weights_and_the_pixels_of_pretraining():
@@ -94,37 +88,3 @@ def test_the_proposal_network_is_all_that_is_added(data: str):
         for name in ('train', 'val', 'test'):
             each[f'{name}_dataloader']['dataset'].pop('proposal_file', None)
     assert cfg == expected
-
-
-@pytest.fixture(scope='module')
-def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp('ava')
-    write_synthetic_ava(root, num_train=1, num_val=1)
-    return root
-
-
-@pytest.mark.parametrize('name', ['ava22_frames_cvrl', 'ava21_videos_cvrl'])
-def test_the_pipelines_give_clips_with_their_boxes(name: str, movies: Path):
-    cfg = Config.fromfile(CONFIGS / f'{name}.py')
-    annotations = movies / 'annotations'
-    np.random.seed(0)  # crops that leave both figures in the picture
-    for split, shape in (('train', (224, 224)), ('val', (256, 256))):
-        dataset = cfg[f'{split}_dataloader'].dataset
-        dataset.update(
-            ann_file=str(annotations / f'{split}.csv'),
-            exclude_file=None,
-            proposal_file=str(annotations / f'{split}_proposals.pkl'),
-            timestamp_start=900,
-            **(dict(key_seconds=(901, 903)) if split == 'val' else {}),
-            data_prefix=dict(img=str(movies / ('rawframes' if 'frames' in name else 'videos'))),
-        )
-        data = DATASETS.build(dataset)
-        assert len(data) == 3
-        sample = data[1]
-        assert sample['inputs'].shape == (3, 32, *shape)
-        truth, proposals = sample['data_samples'].gt_instances, sample['data_samples'].proposals
-        # within the picture, and the doubtful detection is not among them
-        assert truth.labels.shape == (2, 81) and proposals.bboxes.shape == (2, 4)
-        for boxes in (truth.bboxes, proposals.bboxes):
-            assert boxes.min() >= 0 and boxes.max() <= shape[0]
-        assert (truth.bboxes - proposals.bboxes).abs().max() < 12

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -6,7 +7,7 @@ from mmaction.datasets import AVADataset
 
 from cvrl_mm.datasets.seeding import SampleIndex
 from cvrl_mm.detection import AVAKeyframeDataset, AVAKeyframeMetric
-from cvrl_mm.detection.proposals import save_proposals
+from cvrl_mm.detection.annotations import save_proposals
 from tests.videos import encode
 
 FPS, SECONDS = 30, 4
@@ -40,37 +41,33 @@ def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-class Builder:
-    def __init__(self, folder: Path, movies: Path) -> None:
-        self.folder, self.movies = folder, movies
-
-    def __call__(
-        self, rows: list[str] = ROWS, proposals: dict | None = None, **kwargs
-    ) -> AVAKeyframeDataset:
-        (self.folder / 'rows.csv').write_text('\n'.join(rows))
-        if proposals is not None:
-            save_proposals(proposals, self.folder / 'p.pkl')
-            kwargs['proposal_file'] = str(self.folder / 'p.pkl')
-        settings = dict(
-            ann_file=str(self.folder / 'rows.csv'),
-            pipeline=[],
-            num_classes=4,
-            fps=FPS,
-            data_prefix=dict(img=str(self.movies / 'frames')),
-        )
-        return AVAKeyframeDataset(**{**settings, **kwargs})
+Builder = Callable[..., AVAKeyframeDataset]
 
 
 @pytest.fixture
 def build(tmp_path: Path, movies: Path) -> Builder:
-    return Builder(tmp_path, movies)
+    def call(rows: list[str] = ROWS, proposals: dict | None = None, **kwargs) -> AVAKeyframeDataset:
+        (tmp_path / 'rows.csv').write_text('\n'.join(rows))
+        if proposals is not None:
+            save_proposals(proposals, tmp_path / 'p.pkl')
+            kwargs['proposal_file'] = str(tmp_path / 'p.pkl')
+        settings = dict(
+            ann_file=str(tmp_path / 'rows.csv'),
+            pipeline=[],
+            num_classes=4,
+            fps=FPS,
+            data_prefix=dict(img=str(movies / 'frames')),
+        )
+        return AVAKeyframeDataset(**{**settings, **kwargs})
+
+    return call
 
 
 def keys(data: AVAKeyframeDataset) -> list[str]:
     return [data.get_data_info(i)['img_key'] for i in range(len(data))]
 
 
-def test_a_sound_set_is_what_the_stock_dataset_reads(build: Builder, movies: Path):
+def test_a_sound_set_is_what_the_stock_dataset_reads(build: Builder, movies: Path, tmp_path: Path):
     proposals = {
         'm0,0901': np.array([SURE, DOUBTFUL]),
         'm1,0902': np.array([SURE, SURE]),
@@ -83,7 +80,7 @@ def test_a_sound_set_is_what_the_stock_dataset_reads(build: Builder, movies: Pat
         num_classes=4,
         fps=FPS,
         data_prefix=dict(img=str(movies / 'frames')),
-        proposal_file=str(build.folder / 'p.pkl'),
+        proposal_file=str(tmp_path / 'p.pkl'),
     )
     assert len(ours) == len(stock) == 3
     for i in range(3):
@@ -177,16 +174,11 @@ def test_a_few_missing_movies_are_left_out_and_counted(build: Builder, movies: P
 @pytest.mark.parametrize(
     ('settings', 'error', 'named'),
     [
-        (dict(key_seconds=(903, 901)), ValueError, 'key_seconds'),
-        (dict(key_seconds=(901,)), ValueError, 'key_seconds'),
-        (dict(rows=[row('m0', 901, action=4)]), ValueError, 'num_classes'),
-        (dict(rows=[row('m0', 901), 'm0,901']), ValueError, r'rows\.csv, line 2'),
+        (dict(rows=[row('m0', 901, action=4)]), ValueError, 'rows.csv.*action=4'),
         (dict(rows=[row('m0', 901), row('gone', 901)]), FileNotFoundError, 'gone'),
         (dict(use_frames=False, data_prefix=dict(img='/nowhere')), FileNotFoundError, '/nowhere'),
         (dict(rows=[row('m0', 1000)]), ValueError, 'timestamp_start'),
-        (dict(proposal_file='/no.pkl'), FileNotFoundError, 'no.pkl'),
         (dict(proposals={'m9,0901': np.array([SURE])}), ValueError, 'm9,0901'),
-        (dict(exclude_file='/no.csv'), FileNotFoundError, 'no.csv'),
     ],
 )
 def test_mistakes_are_named(build: Builder, settings: dict, error: type, named: str):

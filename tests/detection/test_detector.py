@@ -2,7 +2,6 @@
 
 import importlib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -58,19 +57,6 @@ def test_one_backbone_learns_from_both_heads(model: ActionFasterRCNN):
             grads = torch.autograd.grad(loss, [stem, weight], retain_graph=True, allow_unused=True)
             assert grads[0].abs().sum() > 0
             assert (grads[1] is not None and grads[1].abs().sum() > 0) == (name == head)
-
-
-def test_the_proposal_network_sees_the_mean_over_the_clip(model: ActionFasterRCNN):
-    seen = []
-    model.rpn_head.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
-    model.eval()
-    clip = torch.rand(1, 3, 8, 64, 64)
-    with torch.no_grad():
-        model.predict(clip, [sample()])
-        feats = model.backbone(clip)
-    assert feats.shape == (1, 64, 4, 4, 4)
-    assert len(seen) == len(seen[0]) == 1
-    torch.testing.assert_close(seen[0][0], feats.sum(2) / 4)
 
 
 def test_scores_are_of_the_action_and_of_being_a_person(model: ActionFasterRCNN):
@@ -130,22 +116,6 @@ def test_the_loss_is_of_annotated_and_of_all_proposed_boxes(
     wanted = torch.cat([ACTIONS, torch.as_tensor(targets)])
     expected = F.binary_cross_entropy_with_logits(logits[:, 1:], wanted[:, 1:])
     torch.testing.assert_close(loss, expected)
-
-
-def test_the_focal_loss_is_mmactions():
-    cfg = Config.fromfile(CONFIGS / 'synthetic_ava_fast_rcnn.py').model.roi_head.bbox_head
-    cfg.update(focal_gamma=2.0, focal_alpha=0.5)
-    heads = [
-        MODELS.build({**cfg, 'type': f'mmdet.{name}', **more})
-        for name, more in (('AllBoxesHeadAVA', {}), ('BBoxHeadAVA', dict(background_class=True)))
-    ]
-    logits = torch.randn(2, 4)
-    found = SimpleNamespace(pos_priors=BOXES, neg_priors=BOXES[:0], pos_gt_labels=ACTIONS)
-    train_cfg = Config(dict(pos_weight=1.0))
-    ours, theirs = (
-        head.loss_and_target(logits, None, [found], train_cfg)['loss_bbox'] for head in heads
-    )
-    assert ours == theirs
 
 
 def test_a_proposal_network_trains_its_actions_on_people_alone(model: ActionFasterRCNN):

@@ -54,10 +54,13 @@ def run(args: argparse.Namespace) -> None:
     import numpy as np
 
     from cvrl_mm.cli import read_config
-    from cvrl_mm.datasets.reader import UnreadableVideoError
-    from cvrl_mm.detection.annotations import find_movies, probe_video, read_actions
-    from cvrl_mm.detection.clips import read_frames
-    from cvrl_mm.detection.proposals import save_proposals
+    from cvrl_mm.datasets.reader import UnreadableVideoError, VideoFile
+    from cvrl_mm.detection.annotations import (
+        find_movies,
+        probe_video,
+        read_actions,
+        save_proposals,
+    )
     from cvrl_mm.io import check_target, file_stamp, files_sha256, journal, progress, read_journals
     from cvrl_mm.models.weights import refuse_foreign_code
 
@@ -91,7 +94,8 @@ def run(args: argparse.Namespace) -> None:
             frame = f'{place} {file_stamp(source.path)}'
             try:
                 if frame not in found:
-                    image = read_frames(source.path, [place])[0]
+                    with VideoFile(source.path) as file:
+                        (image,) = file.read_at([place])
                     found[frame] = find_people(detector, image).tolist()
                     note(frame, found[frame])
                 proposals[f'{video},{second:04d}'] = np.array(found[frame])
