@@ -9,12 +9,11 @@ Loops: ``SeededEpochLoop``, ``SeededIterLoop``. Hooks of all configs: ``AtomicCh
 ``KNNMonitorHook``, the k-NN monitor.
 """
 
-from .bad_videos import BadVideosHook
 from .checkpoint import AtomicCheckpointHook
 from .checks import ChecksHook
 from .knn_monitor import KNNMonitorHook
 from .loops import SeededEpochLoop, SeededIterLoop
-from .loss import AutocastOptimWrapper, FiniteLossHook, RegularizationLossHook
+from .steps import AutocastOptimWrapper, BadVideosHook, FiniteLossHook, RegularizationLossHook
 
 __all__ = [
     'AtomicCheckpointHook',

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from mmengine.config import Config, ConfigDict
+from mmengine.config import Config
 from mmengine.dist import all_reduce, barrier, broadcast_object_list, is_main_process
 from mmengine.fileio import LocalBackend, register_backend
 from mmengine.hooks import CheckpointHook
@@ -82,10 +82,9 @@ class AtomicCheckpointHook(CheckpointHook):
     """
 
     def __init__(self, max_keep_ckpts: int = -1, **kwargs: Any) -> None:
-        if 'filename_tmpl' in kwargs:
-            raise TypeError('AtomicCheckpointHook takes no filename_tmpl.')
         keep = 2 if max_keep_ckpts == 1 else max_keep_ckpts
-        where: dict[str, Any] = dict(out_dir=None, backend_args=dict(backend='atomic'))
+        where: dict[str, Any] = dict(out_dir=None, filename_tmpl=None)
+        where['backend_args'] = dict(backend='atomic')
         super().__init__(max_keep_ckpts=keep, **where, **kwargs)
         self._lock = ExitStack()
         self.recipe: dict[str, str] = {}
@@ -133,14 +132,10 @@ class AtomicCheckpointHook(CheckpointHook):
             )
         meta, steps = checkpoint['meta'], len(runner.train_dataloader)
         meta.pop('config', None)  # mmengine would execute this text of mmcv 1
-        hub = checkpoint['message_hub']
-        for key, contents in hub['log_scalars'].items():
+        scalars = checkpoint['message_hub']['log_scalars']
+        for key, contents in scalars.items():
             if isinstance(contents, list):
-                hub['log_scalars'][key] = HistoryBuffer(*(x.cpu().numpy() for x in contents))
-        info, folder = hub['runtime_info'], Path(runner.work_dir).resolve()
-        for key in [key for key in info if key.startswith('best_ckpt')]:
-            if Path(info[key]).resolve().parent != folder:
-                del info[key]  # mmengine would remove it, whatever file it is
+                scalars[key] = HistoryBuffer(*(x.cpu().numpy() for x in contents))
         former = meta.get('recipe', self.recipe)
         names = sorted(former.keys() | self.recipe.keys())
         changed = [key for key in names if former.get(key) != self.recipe.get(key)]
@@ -209,9 +204,8 @@ class AtomicCheckpointHook(CheckpointHook):
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Describe the training, and store what does not load with ``weights_only`` as tensors."""
-        model, meta = runner.cfg.get('model'), checkpoint['meta']
-        backbone = model.get('backbone') if isinstance(model, dict) else None
-        if isinstance(backbone, ConfigDict) and 'type' in backbone:
+        meta = checkpoint['meta']
+        if backbone := runner.cfg.get('model', {}).get('backbone'):
             meta['backbone'] = backbone.to_dict()
         meta |= dict(steps_per_epoch=len(runner.train_dataloader), recipe=self.recipe)
         if isinstance(states := checkpoint.get('param_schedulers'), list):  # of one optimizer

@@ -12,7 +12,6 @@ from ..datasets.lists import check_labels, check_numbering
 from ..io import type_name
 from ..models.heads import check_head_channels
 from .checkpoint import unwrapped_model
-from .loops import check_has_batches
 
 
 @HOOKS.register_module()
@@ -24,11 +23,10 @@ class ChecksHook(Hook):
     - If the head has ``num_classes``, every video in the lists of a ``VideoListDataset`` has a
       label of one of them. MMAction2 counts a wrong label of a test list as a wrong prediction. The
       lists number the classes alike, as far as a ``classes.txt`` beside each says it.
-    - An epoch has at least one batch, and each batch of a contrastive head has negatives. If all
-      batches of all ranks have the same size, the hook sets ``equal_batches`` of the head, so that
-      the ranks do not exchange the sizes in each step.
+    - Each batch of a contrastive head has negatives. If all batches of all ranks have the same
+      size, the hook sets ``equal_batches`` of the head, so that the ranks do not exchange the sizes
+      in each step.
     - The learning rate is for the number of videos per step; if not, a warning says what to set.
-    - A classifier is tested on a list with the same classes in the same order, if both state them.
     """
 
     def before_run(self, runner: Runner) -> None:
@@ -59,10 +57,9 @@ class ChecksHook(Hook):
         """Check the batches and the learning rate.
 
         Raises:
-            ValueError: An epoch has no batch, or a batch has no negatives.
+            ValueError: A batch has no negatives.
         """
         loader, ranks = runner.train_dataloader, get_world_size()
-        check_has_batches(loader)
         if advice := rate_advice(runner.cfg, ranks):
             runner.logger.warning(f'The learning rate: {advice}.')
         videos, batches = len(loader.dataset), loader.batch_sampler
@@ -78,21 +75,6 @@ class ChecksHook(Hook):
             )
         sizes = all_gather_object((batches.batch_size, batches.drop_last))
         head.equal_batches = len(set(sizes)) == 1 and batches.drop_last
-
-    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Compare the classes of a classifier to test with the test list.
-
-        Raises:
-            ValueError: They differ.
-        """
-        if isinstance(runner._test_loop, BaseLoop):
-            known = checkpoint.get('meta', {}).get('dataset_meta') or {}
-            classes = getattr(runner._test_loop.dataloader.dataset, 'metainfo', {}).get('classes')
-            if classes and known.get('classes') and list(classes) != list(known['classes']):
-                raise ValueError(
-                    f'{runner._load_from} has other classes than the test list, or in another '
-                    'order; test it with the config of its own training.'
-                )
 
 
 def rate_advice(config: Config, ranks: int) -> str:
@@ -116,11 +98,9 @@ def rate_advice(config: Config, ranks: int) -> str:
     is_scaled = bool(scaling.get('enable'))
     if (is_scaled and steps == 1) or (not is_scaled and batch == base):
         return ''
-    how = ', or train with --auto-scale-lr'
-    if steps > 1:
-        how = ', without --auto-scale-lr, which does not count accumulated batches'
     return (
         f'{lr:g} is for {base} videos per step (auto_scale_lr.base_batch_size), and this training '
         f'has {batch}; set optim_wrapper.optimizer.lr={lr * batch / base:g} and '
-        f'auto_scale_lr.base_batch_size={batch}{how}'
+        f'auto_scale_lr.base_batch_size={batch}, or, unless batches are accumulated, train with '
+        '--auto-scale-lr'
     )

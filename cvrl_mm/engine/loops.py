@@ -19,8 +19,8 @@ from mmengine.runner.base_loop import BaseLoop
 from torch.utils.data import BatchSampler, DataLoader
 
 from ..datasets.seeding import SeededBatches, seed_generators
-from .bad_videos import BadVideosHook
 from .checkpoint import AtomicCheckpointHook
+from .steps import BadVideosHook
 
 MODEL = 1000  # last number of the key for the model; the keys of samples have 0 to 20 there
 NAMES = ('SIGTERM', 'SIGUSR1', 'SIGHUP', 'SIGINT')
@@ -46,7 +46,6 @@ class _Seeded(BaseLoop):
         signals: The signals to end that this process has received, see :func:`noted_signals`.
 
     Raises:
-        TypeError: The runner is not mmengine's ``Runner``.
         ValueError: The loader has a batch sampler of its own, or no batch.
     """
 
@@ -57,10 +56,6 @@ class _Seeded(BaseLoop):
     def __init__(
         self, runner: Runner, dataloader: DataLoader | dict, *args: Any, **kwargs: Any
     ) -> None:
-        if not isinstance(runner, Runner):
-            raise TypeError(
-                f'Seeded loops need the Runner of mmengine, not {type(runner).__name__}.'
-            )
         BaseLoop.__init__(self, runner, dataloader)  # builds the loader
         if not any(isinstance(hook, BadVideosHook) for hook in runner.hooks):
             runner.register_hook(BadVideosHook())  # the dataset replaces unreadable videos
@@ -136,15 +131,20 @@ class _SeededLoader(DataLoader):
         yield from super().__iter__()
 
     @classmethod
-    def of(cls, loader: DataLoader) -> '_SeededLoader':
+    def of(cls, loader: Any) -> '_SeededLoader':
         """Copy a loader with another batch sampler, which torch does not allow to be set."""
-        batches: Any = loader.batch_sampler
+        batches = loader.batch_sampler
         if type(batches) is not BatchSampler:
             raise ValueError(
                 'Seeded loops need train_dataloader.batch_size and .sampler, without a '
                 f'batch_sampler; got {batches}.'
             )
-        check_has_batches(loader)
+        if len(loader) == 0:
+            videos, size = len(loader.dataset), batches.batch_size * get_world_size()
+            raise ValueError(
+                f'The training list holds {videos} videos, fewer than one batch of {size}; '
+                'lower train_dataloader.batch_size or give more videos.'
+            )
         sampler: Any = batches.sampler
         seeded = SeededBatches(sampler, batches.batch_size, batches.drop_last)
         copied = {name: getattr(loader, name) for name in COPIED}
@@ -153,20 +153,6 @@ class _SeededLoader(DataLoader):
         elif loader.num_workers >= MANY_WORKERS:
             copied['prefetch_factor'] = 1
         return cls(loader.dataset, batch_sampler=seeded, **copied)
-
-
-def check_has_batches(loader: Any) -> None:
-    """Check that an epoch has steps.
-
-    Raises:
-        ValueError: There are fewer videos than one batch of all ranks.
-    """
-    if len(loader) == 0:
-        videos, size = len(loader.dataset), loader.batch_sampler.batch_size * get_world_size()
-        raise ValueError(
-            f'The training list holds {videos} videos, fewer than one batch of {size}; '
-            'lower train_dataloader.batch_size or give more videos.'
-        )
 
 
 def copied_ahead(batches: Iterator[dict]) -> Iterator[dict]:

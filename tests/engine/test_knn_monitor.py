@@ -220,12 +220,3 @@ def test_training_counted_in_steps_without_labels(motion_set, tmp_path: Path):
     assert [row['step'] for row in rows] == [2, 3]
     assert 0 <= rows[0]['representation/clip_retrieval'] <= 1
     assert 'representation/knn_top1' not in rows[0] and 'representation/R@1' not in rows[0]
-
-
-def test_one_video_per_class_gives_no_accuracy_and_a_message(motion_set, tmp_path, monkeypatch):
-    run = runner(motion_set, motion_set / 'test.txt', tmp_path / 'run', interval=2)
-    hook, said = hook_of(run), []
-    hook.before_train(run)
-    monkeypatch.setattr(run.logger, 'info', said.append)
-    hook._measure(run, 1, 'epoch')
-    assert 'clip_retrieval' in said[0] and 'two videos' in said[0]

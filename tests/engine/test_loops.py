@@ -9,7 +9,6 @@ import pytest
 import torch
 from mmengine.hooks import EMAHook, Hook
 from mmengine.runner import Runner
-from mmengine.runner._flexible_runner import FlexibleRunner
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -173,19 +172,6 @@ def test_the_next_epoch_is_loaded_ahead_before_an_epoch_ends(tmp_path: Path):
     assert not multiprocessing.active_children()
 
 
-def test_another_runner_is_refused(tmp_path: Path):
-    run = FlexibleRunner(
-        ToyModel(),
-        work_dir=str(tmp_path),
-        train_dataloader=dict(dataset=ToyData(8), batch_size=4),
-        train_cfg=dict(type='SeededEpochLoop', max_epochs=1),
-        optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.1)),
-        experiment_name=tmp_path.name,
-    )
-    with pytest.raises(TypeError, match='FlexibleRunner'):
-        run.train()
-
-
 # Signals (those to a training: tests/test_resume.py)
 
 
@@ -244,22 +230,6 @@ def end_a_pool(folder: Path) -> None:
 
 def test_a_pool_within_training_ends(tmp_path: Path):
     assert exit_codes([start(end_a_pool, tmp_path)], timeout_seconds=60) == [0]
-
-
-class Fault(Hook):
-    def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
-        raise ValueError('a fault')
-
-
-def fail_and_be_terminated(folder: Path) -> None:
-    with pytest.raises(ValueError, match='a fault'):
-        runner(folder, 2, Fault()).train()
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(10)
-
-
-def test_signals_are_as_before_after_a_fault(tmp_path: Path):
-    assert exit_codes([start(fail_and_be_terminated, tmp_path)]) == [-signal.SIGTERM]
 
 
 class Signalled:

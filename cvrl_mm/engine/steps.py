@@ -1,11 +1,20 @@
-"""Report videos that cannot be read."""
+"""What is done in each step: unreadable videos, mixed precision, a finite loss, weight decay."""
 
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import torch
+from mmengine.device import get_device
 from mmengine.dist import all_gather_object, is_main_process
 from mmengine.hooks import Hook
-from mmengine.registry import HOOKS
+from mmengine.optim import OptimWrapper
+from mmengine.registry import HOOKS, OPTIM_WRAPPERS
 from mmengine.runner import Runner
+from mmengine.runner.amp import autocast
+from torch import Tensor, nn
 
 
 @HOOKS.register_module()
@@ -23,15 +32,12 @@ class BadVideosHook(Hook):
         interval: Steps between two exchanges.
 
     Raises:
-        ValueError: An argument is out of range.
+        ValueError: ``max_share`` is out of range.
     """
 
     def __init__(self, max_share: float = 0.05, interval: int = 50) -> None:
-        if not 0 <= max_share <= 1 or interval < 1:
-            raise ValueError(
-                'max_share must be in [0, 1] and interval at least 1, got '
-                f'max_share={max_share}, interval={interval}.'
-            )
+        if not 0 <= max_share <= 1:
+            raise ValueError(f'max_share must be in [0, 1], got {max_share}.')
         self.max_share = max_share
         self.interval = interval
 
@@ -41,9 +47,6 @@ class BadVideosHook(Hook):
         # Text mode and splitlines would also split at characters that names may have
         text = self.path.read_bytes().decode(errors='surrogateescape') if self.path.exists() else ''
         self._known = {line.rpartition('\t')[0] for line in text.split('\n')}
-        if text[-1:] not in ('', '\n') and is_main_process():  # a kill has cut the last line
-            with self.path.open('ab') as file:
-                file.write(b'\n')
         self._found: dict[str, str] = {}  # reasons by path, of this rank since the last exchange
         self._seen = self._replaced = 0
         self._totals = [0, 0]  # of this epoch, over all ranks
@@ -94,10 +97,9 @@ class BadVideosHook(Hook):
         self._known |= new.keys()
         for filename, reason in new.items():
             runner.logger.warning(f'{filename} cannot be read and is replaced: {reason}')
-        if new and is_main_process():
-            lines = ''.join(f'{filename}\t{reason}\n' for filename, reason in new.items())
-            with self.path.open('ab') as file:
-                file.write(lines.encode(errors='surrogateescape'))
+            if is_main_process():
+                with self.path.open('ab') as file:
+                    file.write(f'{filename}\t{reason}\n'.encode(errors='surrogateescape'))
         replaced, seen = self._totals
         samples = max(seen, len(runner.train_dataloader.dataset))
         if replaced > self.max_share * samples:
@@ -107,6 +109,74 @@ class BadVideosHook(Hook):
                 'data_prefix, or train on the list that cvrl check writes, or raise max_share of '
                 'BadVideosHook.'
             )
+
+
+@OPTIM_WRAPPERS.register_module()
+class AutocastOptimWrapper(OptimWrapper):
+    """Run forward passes under bfloat16 autocast on an accelerator, in float32 on a CPU.
+
+    bfloat16 has the range of float32 and needs no loss scaling. mmengine's ``AmpOptimWrapper``
+    always uses a loss scaler and does not support CPUs. On CPUs, oneDNN 3.12 (in torch 2.13)
+    computes some 3D convolutions in bfloat16 incorrectly. Without AMX these are the gradients of
+    kernels that are longer than the clip (3 over 2 frames, 5 over 4), and of strides over a single
+    pixel, which also write outside their memory. With AMX they are outputs of a width of one pixel
+    (pytorch/pytorch#169688).
+    """
+
+    @contextmanager
+    def optim_context(self, model: nn.Module) -> Iterator[None]:
+        """Enable autocast; gradients are accumulated as in ``OptimWrapper``."""
+        enabled = get_device() != 'cpu'
+        with super().optim_context(model), autocast(dtype=torch.bfloat16, enabled=enabled):
+            yield
+
+
+@HOOKS.register_module()
+class FiniteLossHook(Hook):
+    """Stop at a loss that is NaN or infinite, with an error that names the step and its files."""
+
+    def after_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: dict | None, outputs: dict
+    ) -> None:
+        """Check the loss of the step, before a checkpoint is saved.
+
+        Raises:
+            FloatingPointError: The loss is not finite.
+        """
+        loss = float(outputs['loss'].detach())
+        if not math.isfinite(loss):
+            rates = {lr for rates in runner.optim_wrapper.get_lr().values() for lr in rates}
+            files = [str(sample.get('filename')) for sample in samples_of(data_batch)]
+            raise FloatingPointError(
+                f'The loss of step {runner.iter + 1} is {loss} at a learning rate of '
+                f'{max(rates):.6g}. Lower the learning rate, or inspect the files of the batch: '
+                f'{", ".join(files)}.'
+            )
+
+
+@HOOKS.register_module()
+class RegularizationLossHook(Hook):
+    """Log the contribution of weight decay to the objective (CVRL, Figure 5).
+
+    ``regularization_loss`` is half the weight decay times the squared norm of the decayed
+    parameters. It is only logged, and only if there are some; the optimiser applies the decay.
+    """
+
+    @torch.no_grad()
+    def after_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
+        """Update the logged scalar."""
+        # Groups with the same decay are merged: mmengine may make one group per parameter
+        decayed: dict[float, list[Tensor]] = defaultdict(list)
+        for group in runner.optim_wrapper.optimizer.param_groups:
+            decayed[group['weight_decay']] += group['params']
+        penalties = [
+            decay / 2 * torch.stack(torch._foreach_norm(parameters)).square().sum()
+            for decay, parameters in decayed.items()
+            if decay > 0
+        ]
+        if penalties:
+            total = torch.stack(penalties).sum()
+            runner.message_hub.update_scalar('train/regularization_loss', total)
 
 
 def samples_of(data_batch: object) -> list:
