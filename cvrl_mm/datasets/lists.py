@@ -7,9 +7,8 @@ import os.path as osp
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
-from string import whitespace
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,9 @@ VIDEO_SUFFIXES = (
     *('.rm', '.ts', '.vob', '.webm', '.wmv', '.wtv'),  # raw .h264 has no frame rate
 )
 TEXT_SUFFIXES = ('', '.csv', '.json', '.txt', '.xml')  # no warning says that these are left out
-# A line "path label" of which the label may be a word, and one with commas
-NAMED = rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))'
-LABELLED, COMMAS = (re.compile(NAMED + rest, re.I) for rest in (r'\s+(\S.*)', r'\s*[,;].*'))
+# A line "path label" of which the label may be words
+LABELLED = re.compile(rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
 SYSTEM_FOLDERS = ('__MACOSX', 'lost+found')  # of zip files from macOS and of file systems
-BLOCK_BYTES, BLOCK_LINES = 1 << 24, 1 << 18
 
 
 class VideoList(Sequence[dict]):
@@ -45,27 +42,22 @@ class VideoList(Sequence[dict]):
 
     Raises:
         OSError: The list cannot be read.
-        ValueError: The list is empty or not encoded in UTF-8, or has another delimiter.
+        ValueError: The list is empty or not encoded in UTF-8.
     """
 
     def __init__(self, ann_file: str, delimiter: str = ' ', prefix: str = '') -> None:
         self._delimiter, self._prefix = delimiter, prefix
         self._content = content = _read(ann_file)
+        _decode(content, ann_file)
         data = np.frombuffer(content, np.uint8)
-        blocks = range(0, len(data), BLOCK_BYTES)
-        breaks = [np.flatnonzero(data[b : b + BLOCK_BYTES] == ord('\n')) + b for b in blocks]
-        ends = np.concatenate(breaks or [np.zeros(0, int)])
+        ends = np.flatnonzero(data == ord('\n'))
         starts = np.append(0, ends[:-1] + 1)[: len(ends)]
-        for first in range(0, len(ends), BLOCK_LINES):
-            last = min(first + BLOCK_LINES, len(ends)) - 1
-            _decode(content[starts[first] : ends[last]], ann_file, first)
         is_blank = np.zeros(len(ends), bool)
         for i in np.flatnonzero(data[starts] <= ord(' ')):
             is_blank[i] = not content[starts[i] : ends[i]].strip()
         self._starts, self._ends = starts[~is_blank], ends[~is_blank]
         if not len(self):
             raise ValueError(f'The video list {ann_file} is empty.')
-        _check_delimiter(self.line(0), delimiter, ann_file)
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -74,12 +66,9 @@ class VideoList(Sequence[dict]):
         """Parse one line into ``filename`` and ``label``, which is -1 if there is none."""
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
-        path, label = parse_line(self.line(index), self._delimiter)
+        line = self._content[self._starts[index] : self._ends[index]].decode()
+        path, label = parse_line(line, self._delimiter)
         return dict(filename=osp.join(self._prefix, path), label=label)
-
-    def line(self, index: int) -> str:
-        """Return the line of a video."""
-        return self._content[self._starts[index] : self._ends[index]].decode()
 
     def line_number(self, index: int) -> int:
         """Return the number of the line of a video, counted from 1 and with blank lines."""
@@ -102,12 +91,9 @@ def read_lines(path: str) -> list[str]:
 
     Raises:
         OSError: The list cannot be read.
-        ValueError: The list is not encoded in UTF-8, or separates its labels by commas.
+        ValueError: The list is not encoded in UTF-8.
     """
-    lines = [line for line in _decode(_read(path), path).split('\n') if line.strip(whitespace)]
-    if lines:
-        _check_delimiter(lines[0], ' ', path)
-    return lines
+    return [line for line in _decode(_read(path), path).split('\n') if line.strip()]
 
 
 def read_labels(path: str | Path) -> list[tuple[str, str]]:
@@ -124,7 +110,6 @@ def read_labels(path: str | Path) -> list[tuple[str, str]]:
 
     Raises:
         OSError: The list cannot be read.
-        ValueError: Only some of the numbers are places of names.
     """
     classes, found = _classes_beside(path), []
     for line in map(str.strip, read_lines(str(path))):
@@ -135,12 +120,6 @@ def read_labels(path: str | Path) -> list[tuple[str, str]]:
         else:
             parts = line.rsplit(maxsplit=1)
             found.append((parts[0], ''.join(parts[1:])))
-    numbers = {label for _, label in found if label.isdecimal()}
-    if (unnamed := numbers - classes.keys()) and unnamed != numbers:
-        raise ValueError(
-            f'{path} has the label {min(unnamed)}, but the classes.txt beside it has no name on '
-            'that line, counted from 0.'
-        )
     return [
         (name, '' if re.fullmatch(r'-\d+', label) else classes.get(label, label))
         for name, label in found
@@ -165,20 +144,11 @@ def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
         Path and label. The label is -1 if there is none. A number that does not fit into 64 bits is
         a part of the path.
     """
-    line = line.strip() or line
-    at = max(line.rfind(mark) for mark in (' \t' if delimiter == ' ' else [delimiter]))
-    if at > 0 and re.fullmatch(r'-?[0-9]{1,18}', label := line[at + len(delimiter) :].strip()):
-        return line[:at].rstrip(), int(label)
+    line = line.strip()
+    path, *label = line.rsplit(None if delimiter == ' ' else delimiter, 1)
+    if label and re.fullmatch(r'-?[0-9]{1,18}', number := label[0].strip()):
+        return path.rstrip(), int(number)
     return line, -1
-
-
-def _check_delimiter(line: str, delimiter: str, path: str) -> None:
-    """Refuse a list with commas that is read as one with spaces."""
-    if delimiter == ' ' and COMMAS.fullmatch(line) and not line.endswith(VIDEO_SUFFIXES):
-        raise ValueError(
-            f'{path}: {line!r} has no space between path and label; replace the commas, or set '
-            "delimiter=',' in the dataset's config."
-        )
 
 
 def _read(path: str) -> bytes:
@@ -189,12 +159,11 @@ def _read(path: str) -> bytes:
     return content if content.endswith(b'\n') or not content else content + b'\n'
 
 
-def _decode(content: bytes, path: str, first_line: int = 0) -> str:
-    """Decode lines of a list, of which the first has the index ``first_line``."""
+def _decode(content: bytes, path: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        number = first_line + content[: error.start].count(b'\n') + 1
+        number = content.count(b'\n', 0, error.start) + 1
         raise ValueError(
             f'{path}, line {number} is not encoded in UTF-8; a list of videos is a text file with '
             'one video per line.'
@@ -256,68 +225,42 @@ def check_numbering(*ann_files: str) -> None:
 def find_videos(folder: Path) -> list[Path]:
     """List the videos in a folder and its subfolders, also those behind symbolic links.
 
-    A warning names the suffixes of all other files.
+    Files and folders whose names begin with a dot are skipped, and so are the folders ``__MACOSX``
+    and ``lost+found``. A warning names the suffixes of all other files.
 
     Args:
         folder: An existing folder.
 
     Returns:
         Sorted paths, which start with ``folder``, of the files with a suffix of video files, and of
-        folders of frames (:class:`.frame_folder.FrameFolder`).
+        folders of frames (:class:`.frame_folder.FrameFolder`) without videos beside the frames.
 
     Raises:
         OSError: A subfolder cannot be read.
     """
+    found: list[Path] = []
     others: Counter[str] = Counter()
-    found = sorted(path for path in walk(folder, others) if path.is_file() or path.is_dir())
+    seen = set()
+    for parent, folders, files in os.walk(folder, onerror=_raise, followlinks=True):
+        state = os.stat(parent)
+        if (state.st_dev, state.st_ino) in seen:  # a loop of links
+            folders.clear()
+            continue
+        seen.add((state.st_dev, state.st_ino))
+        folders[:] = sorted(x for x in folders if x[0] != '.' and x not in SYSTEM_FOLDERS)
+        paths = {Path(parent, name) for name in files if name[0] != '.'}
+        videos = {p for p in paths if p.suffix.lower() in VIDEO_SUFFIXES and p.is_file()}
+        if not videos and is_frame_folder(parent, files):
+            found.append(Path(parent))
+        else:
+            found += videos
+            suffixes = (path.suffix.lower() for path in paths - videos)
+            others.update(suffix for suffix in suffixes if suffix not in TEXT_SUFFIXES)
     if others:
         kinds = ', '.join(f'{suffix} ({count})' for suffix, count in others.most_common(5))
-        number, place = others.total(), osp.abspath(folder)
-        what = f'{place}: {number} files that are no videos are left out: {kinds}'
-        warnings.warn(what, stacklevel=2)
-    return found
-
-
-def walk(folder: Path, others: Counter[str] | None = None) -> Iterator[Path]:
-    """Yield the files with a suffix of video files, including broken links, pipes and devices.
-
-    Folders of frames are yielded, too, unless there are videos beside the frames.
-
-    Symbolic links to folders are followed at the end. Each folder is searched once, at its own
-    place if that is below ``folder``, so that a loop of links ends. Files and folders whose names
-    begin with a dot are skipped, and so are the folders ``__MACOSX`` and ``lost+found``.
-
-    Args:
-        folder: An existing folder.
-        others: Where to count the suffixes of all other files.
-
-    Yields:
-        Paths that start with ``folder``.
-
-    Raises:
-        OSError: A subfolder cannot be read.
-    """
-    seen = set()
-    pending = [str(folder)]
-    for start in pending:
-        for parent, folders, files in os.walk(start, onerror=_raise):
-            stat = os.stat(parent)
-            if (stat.st_dev, stat.st_ino) in seen:
-                folders.clear()
-                continue
-            seen.add((stat.st_dev, stat.st_ino))
-            kept = (name for name in folders if name[0] != '.' and name not in SYSTEM_FOLDERS)
-            folders[:] = sorted(kept)
-            places = (osp.join(parent, name) for name in folders)
-            pending += filter(osp.islink, places)  # os.walk does not follow them
-            paths = [Path(parent, name) for name in files if name[0] != '.']
-            videos = [path for path in paths if path.suffix.lower() in VIDEO_SUFFIXES]
-            yield from videos
-            if not videos and is_frame_folder(parent, files):
-                yield Path(parent)
-            elif others is not None:
-                suffixes = (path.suffix.lower() for path in {*paths} - {*videos})
-                others.update(suffix for suffix in suffixes if suffix not in TEXT_SUFFIXES)
+        what = f'{others.total()} files that are no videos are left out: {kinds}'
+        warnings.warn(f'{osp.abspath(folder)}: {what}', stacklevel=2)
+    return sorted(found)
 
 
 def _raise(error: OSError) -> None:
@@ -343,7 +286,7 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
 
     Raises:
         FileNotFoundError: A source does not exist. The entries of a list are not checked.
-        ValueError: There is no video, or a path is empty.
+        ValueError: There is no video.
     """
     sources = list(sources)
     check_sources(sources)
@@ -368,23 +311,18 @@ def _path_of(line: str) -> str:
     return found[1] if found and not path.lower().endswith(VIDEO_SUFFIXES) else path
 
 
-def check_sources(sources: Sequence[str | Path]) -> None:
+def check_sources(sources: Iterable[str | Path]) -> None:
     """Check that all videos, folders and lists exist, but not the entries of the lists.
 
     Raises:
         FileNotFoundError: A source does not exist.
-        ValueError: A path is empty.
     """
-    if '' in sources:  # which Path and abspath would make the current folder
-        raise ValueError('The path of a video is empty; give . for the current folder.')
     for source in sources:
         if not Path(source).exists():
             raise FileNotFoundError(f'There is no file, folder or list {source}.')
 
 
-def draw_subset(
-    lines: Sequence[str], percent: float, seed: int = 0, name: str = 'the list'
-) -> list[str]:
+def draw_subset(lines: Sequence[str], percent: float, seed: int = 0) -> list[str]:
     """Draw a share of the videos of each class (Sec. 4.1, semi-supervised learning).
 
     From each class, ``percent`` of the videos are drawn, rounded to the nearest whole number and
@@ -397,7 +335,6 @@ def draw_subset(
         lines: Lines "path label" of a list.
         percent: Share of each class, in (0, 100].
         seed: Seed of the draw.
-        name: Name of the list in errors.
 
     Returns:
         The drawn lines, in the order of the list.
@@ -411,7 +348,7 @@ def draw_subset(
     for number, line in enumerate(lines):
         path, label = parse_line(line)
         if label < 0:
-            raise ValueError(f'{name}: {line!r} is not "path label".')
+            raise ValueError(f'The line {line!r} is not "path label".')
         classes[label].append((PurePosixPath(path), number))
     kept = []
     for members in classes.values():
@@ -435,11 +372,8 @@ def write_lists(lists: Mapping[Path, Sequence[str]]) -> None:
     """
     contents = {path: '\n'.join([*lines, '']).encode() for path, lines in lists.items()}
     for path, content in contents.items():
-        if path.exists() and (old := path.read_bytes()) != content:
-            before, now = (text.count(b'\n') for text in (old, content))
-            raise ValueError(
-                f'{path} exists with {before} other lines, now {now}; rename or remove it first.'
-            )
+        if path.exists() and path.read_bytes() != content:
+            raise ValueError(f'{path} exists with other lines; rename or remove it first.')
     for path, content in contents.items():
         with replacing(path) as part:
             part.write_bytes(content)

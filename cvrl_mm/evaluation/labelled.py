@@ -21,14 +21,7 @@ from mmengine.logging import print_log
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from torch import Tensor
 
-from ..datasets.lists import (
-    check_labels,
-    check_numbering,
-    check_sources,
-    find_videos,
-    read_labels,
-    video_list,
-)
+from ..datasets.lists import check_labels, check_numbering, find_videos, read_labels, video_list
 from ..io import file_sha256, files_sha256, printable, progress, read_json
 from .encoder import Encoder
 from .features import Features, FeatureStore, ListClips, described
@@ -75,8 +68,6 @@ def read_labelled(
             beside class folders; or see :func:`.read_labels`.
     """
     videos: dict[str, LabelledVideo] = {}
-    sources = list(sources)
-    check_sources(sources)
     for source in map(Path, sources):
         if (source / TRAINED).is_file():
             base = read_json(source / 'inputs.json')['videos']['video']

@@ -54,9 +54,9 @@ def test_the_subset_is_written_and_the_list_kept(tmp_path: Path, monkeypatch):
     [
         ('b.mp4 0', 0, 'percent'),
         ('b.mp4 0', 101, 'percent'),
-        ('b.mp4', 10, 'the list: '),
-        ('b.mp4 -1', 10, 'the list: '),
-        ('3', 10, 'the list: '),
+        ('b.mp4', 10, 'path label'),
+        ('b.mp4 -1', 10, 'path label'),
+        ('3', 10, 'path label'),
     ],
 )
 def test_bad_arguments(line: str, percent: float, seen: str):

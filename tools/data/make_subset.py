@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument('--seed', type=int, default=0, help='seed of the draw (%(default)s)')
     args = parser.parse_args()
     lines = read_lines(args.list)
-    subset = draw_subset(lines, args.percent, args.seed, args.list)
+    subset = draw_subset(lines, args.percent, args.seed)
     write_lists({args.out: subset})
     print(f'{args.out}: {len(subset)} of {len(lines)} videos')
 
