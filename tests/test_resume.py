@@ -1,23 +1,22 @@
 """A run that is killed, preempted or restarted ends with the weights of the run left alone."""
 
 import signal
-import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from mmengine.runner import Runner
 
-from tests import cpu_ranks
 from tests.pretraining import SignalHook, assert_same, counted_in_steps, pretrain, small_config
-from tests.processes import end_program, exit_codes, free_port, start, start_program, start_ranks
+from tests.processes import exit_codes, run_program, start
+from tests.ranks import environment, free_port, start_ranks
 from tests.videos import write_broken, write_odd
 
 ROOT = Path(__file__).parents[1]
 RESUME = {'resume': True, 'load_from': None}
 EPOCHS: dict = {}
-STEPS = counted_in_steps(
-    10, 3
-)  # 4 batches per epoch: the checkpoint of step 6 is within the second
+STEPS = counted_in_steps(10, 3)  # 4 batches per epoch: step 6 is within the second
 FINITE = {**STEPS, 'train_dataloader.sampler.type': 'DefaultSampler'}
 IN_ONE_PROCESS = {'train_dataloader.num_workers': 0}
 
@@ -93,33 +92,22 @@ def test_two_ranks_signalled(alone: Path, motion_set: Path, tmp_path: Path):
     assert_same(alone / 'ranks' / 'epoch_3.pth', tmp_path / 'epoch_3.pth')
 
 
-def start_node(config: Path, node: int, port: str, log: Path, env: dict) -> subprocess.Popen:
-    env = {**env, 'NNODES': '2', 'NODE_RANK': str(node), 'MASTER_ADDR': '127.0.0.1', 'PORT': port}
-    with log.open('w') as file:
-        return start_program(
-            ['bash', 'tools/dist_train.sh', str(config), '1', '--resume'],
-            cwd=ROOT,
-            env={**env, 'MAX_RESTARTS': '1'},
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
-
-
 def test_two_nodes_restarted_by_torchrun(alone: Path, motion_set: Path, tmp_path: Path):
     cfg = small_config(motion_set, tmp_path / 'b', launcher='pytorch')
     cfg.custom_imports.imports.append('tests.pretraining')
     cfg.custom_hooks = [dict(type='KillHook', step=3)]  # in the second of three epochs
     cfg.dump(tmp_path / 'small.py')
-    port, env = free_port(), cpu_ranks.environment(tmp_path)
-    logs = [tmp_path / f'node{node}.log' for node in (0, 1)]
-    nodes = [start_node(tmp_path / 'small.py', node, port, logs[node], env) for node in (0, 1)]
-    try:
-        codes = [node.wait(timeout=240) for node in nodes]
-    finally:
-        for node in nodes:
-            end_program(node)
-    text = ''.join(log.read_text() for log in logs)
-    assert codes == [0, 0], text[-5000:]
+    env = dict(NNODES='2', MASTER_ADDR='127.0.0.1', PORT=free_port(), MAX_RESTARTS='1')
+    env |= environment(tmp_path)
+    command = ['bash', 'tools/dist_train.sh', tmp_path / 'small.py', '1', '--resume']
+
+    def run(node: str) -> CompletedProcess:
+        return run_program(command, cwd=ROOT, env=env | dict(NODE_RANK=node))
+
+    with ThreadPoolExecutor() as pool:
+        nodes = list(pool.map(run, '01'))
+    text = ''.join(node.stdout + node.stderr for node in nodes)
+    assert [node.returncode for node in nodes] == [0, 0], text[-5000:]
     assert 'resumed epoch: 1, iter: 2' in text
     assert_same(alone / 'ranks' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from packaging.requirements import Requirement
 
-from tests import cpu_ranks
-from tests.processes import free_port, run_program
+from tests.processes import run_program
+from tests.ranks import environment, free_port
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / 'tools'
@@ -37,7 +37,7 @@ def test_two_ranks_train(motion_set: Path, tmp_path: Path):
     command = ['bash', 'tools/dist_train.sh', 'configs/cvrl/pretrain_k400.py', '2']
     command += ['--work-dir', str(tmp_path), '--cfg-options']
     command += [f'{key}={value}' for key, value in options.items()]
-    env = {**cpu_ranks.environment(tmp_path), 'PORT': free_port()}
+    env = {**environment(tmp_path), 'PORT': free_port()}
     run = run_program(command, cwd=ROOT, env=env)
     assert run.returncode == 0, run.stderr[-3000:]
     checkpoint = torch.load(tmp_path / 'epoch_1.pth', weights_only=True)

@@ -22,7 +22,8 @@ from cvrl_mm.own_videos.plan import Options
 from cvrl_mm.own_videos.report import probe, rank_me
 from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.own_videos.folder import small_encoder
-from tests.processes import exit_codes, start_ranks
+from tests.processes import exit_codes
+from tests.ranks import start_ranks
 from tests.script import run_script
 
 # The smallest training that goes through all stages: 8 steps, after those that measure the time
