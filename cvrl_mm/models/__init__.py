@@ -6,8 +6,7 @@ Start with ``recognizer.py``, then ``heads.py`` (Eq. 1) and ``backbone.py``.
 
 from .backbone import FrameMaxPool, R3DSlow, SameConv3d
 from .heads import InfoNCEHead, LinearProbeHead
-from .preprocessor import ClipDataPreprocessor
-from .recognizer import CVRL
+from .recognizer import CVRL, ClipDataPreprocessor
 
 __all__ = [
     'CVRL',

@@ -1,6 +1,5 @@
 """Load checkpoints without running code from them, and check them before their weights are used."""
 
-import logging
 import os
 import re
 import reprlib
@@ -9,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from mmengine.logging import print_log
 from torch import Tensor, nn
 from torch.serialization import safe_globals
 
@@ -27,11 +25,6 @@ HISTORY = {
     'numpy.core.multiarray': ('_reconstruct', 'scalar'),
     'numpy._core.multiarray': ('_reconstruct', 'scalar'),
 }
-# Fields of a network that weights fit with any value
-STRIDES = (
-    *('conv1_stride_s', 'conv1_stride_t', 'pool1_stride_s', 'pool1_stride_t'),
-    *('spatial_strides', 'temporal_strides', 'dilations'),
-)
 TF_SAME = re.compile(r'padding[\'"]?\s*[=:]\s*[\'"]tf_same[\'"]')
 
 
@@ -168,7 +161,6 @@ def check_fit(
     mmengine loads the tensors that fit and only logs the others. With a wrong prefix, depth or
     width, a partly or completely random network would then be evaluated. mmengine also does not
     notice that weights were trained with a different padding: they fit, but give wrong features.
-    Other strides and dilations, as detectors have them on purpose, get a warning.
 
     Args:
         module: The network whose weights are to be loaded.
@@ -201,7 +193,7 @@ def check_fit(
             + f' The checkpoint starts with {first_names(list(given))}; '
             'check the prefix, depth and width.'
         )
-    _check_description(module, meta, name)
+    _check_padding(module, meta, name)
 
 
 def _compare(wanted: Mapping[str, Tensor], given: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -219,8 +211,8 @@ def _compare(wanted: Mapping[str, Tensor], given: Mapping[str, Any]) -> dict[str
     }
 
 
-def _check_description(module: nn.Module, meta: Mapping[str, Any], name: str) -> None:
-    """Compare the padding and the strides, which weights do not show, with a network's."""
+def _check_padding(module: nn.Module, meta: Mapping[str, Any], name: str) -> None:
+    """Compare the padding, which weights do not show, with a network's."""
     told = padding_of(meta)
     networks: Any = [x for x in module.modules() if hasattr(x, 'paddings')]
     # other networks pad as PyTorch does
@@ -231,20 +223,6 @@ def _check_description(module: nn.Module, meta: Mapping[str, Any], name: str) ->
             f'{type(module).__name__} has {paddings[0]!r}, which gives wrong features; set '
             'model.backbone to an R3DSlow with the padding of the checkpoint.'
         )
-    described = meta.get('backbone') or {}
-    for field in STRIDES:
-        value = _listed(described.get(field))
-        if value is not None and any(value != _listed(getattr(n, field, value)) for n in networks):
-            print_log(
-                f'{name} was trained with {field}={reprlib.repr(value)}, other than this '
-                'network; its features may be worse here.',
-                'current',
-                logging.WARNING,
-            )
-
-
-def _listed(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value  # JSON has no tuples
 
 
 def padding_of(meta: Mapping[str, Any]) -> str | None:

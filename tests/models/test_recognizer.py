@@ -13,6 +13,9 @@ from cvrl_mm.models.norm import trace_sync_norms
 from cvrl_mm.models.recognizer import embed_in_chunks
 from tests.ranks import run_ranks
 
+IMAGENET = dict(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375])
+UNIT = dict(mean=[0.0] * 3, std=[255.0] * 3)
+
 
 def network() -> nn.Module:
     torch.manual_seed(0)
@@ -54,11 +57,7 @@ def test_random_draws_are_those_of_the_first_pass():
     assert sorted(draws[:3]) == sorted(draws[3:])
 
 
-def recognizer(
-    chunk_size: int | None = None,
-    norm_eval: bool = True,
-    preprocessor: str = 'ActionDataPreprocessor',
-) -> nn.Module:
+def recognizer(chunk_size: int | None = None, norm_eval: bool = True) -> nn.Module:
     torch.manual_seed(0)
     model = MODELS.build(
         dict(
@@ -66,12 +65,7 @@ def recognizer(
             chunk_size=chunk_size,
             backbone=dict(type='R3DSlow', depth=18, width=0.125, norm_eval=norm_eval),
             cls_head=dict(type='InfoNCEHead', in_channels=64, hidden_channels=16, out_channels=8),
-            data_preprocessor=dict(
-                type=preprocessor,
-                mean=[0, 0, 0],
-                std=[255, 255, 255],
-                format_shape='NCTHW',
-            ),
+            data_preprocessor=dict(type='ActionDataPreprocessor', format_shape='NCTHW', **UNIT),
         )
     )
     model.init_weights()
@@ -141,19 +135,6 @@ def test_refuses_other_than_two_clips():
         model(**data, mode='loss')
 
 
-@pytest.mark.parametrize('chunk_size', [None, 2])
-@pytest.mark.parametrize('preprocessor', ['ActionDataPreprocessor', 'ClipDataPreprocessor'])
-def test_a_stacked_batch_gives_the_loss_of_a_list(preprocessor: str, chunk_size: int | None):
-    model = recognizer(chunk_size, norm_eval=False, preprocessor=preprocessor)
-    listed = videos(4)
-    stacked = {**listed, 'inputs': torch.stack(listed['inputs'])}
-    losses = [
-        model(**model.data_preprocessor(data, training=True), mode='loss')['loss']
-        for data in (listed, stacked)
-    ]
-    assert torch.equal(*losses)
-
-
 def config(**head) -> dict:
     backbone = dict(type='R3DSlow', depth=18, width=0.125)
     return dict(type='CVRL', backbone=backbone, cls_head=dict(type='InfoNCEHead', **head))
@@ -164,6 +145,81 @@ def test_head_takes_the_channels_of_the_backbone():
     several = config()
     several['backbone']['out_indices'] = (2, 3)
     assert MODELS.build(several).cls_head.projection[0].in_features == 32 + 64
+
+
+# -- the data preprocessor ----------------------------------------------------------------------
+
+
+def preprocessors(**kwargs: object):
+    kwargs = dict(format_shape='NCTHW') | kwargs
+    names = ('ClipDataPreprocessor', 'ActionDataPreprocessor')
+    return [MODELS.build(dict(type=name, **kwargs)) for name in names]
+
+
+def stacked_batch() -> dict:
+    inputs = torch.randint(256, (3, 2, 3, 2, 4, 4), dtype=torch.uint8)
+    return dict(inputs=inputs, data_samples=[ActionDataSample() for _ in inputs])
+
+
+@pytest.mark.parametrize('training', [True, False])
+@pytest.mark.parametrize(
+    'kwargs', [UNIT, IMAGENET, dict(IMAGENET, to_rgb=True), {}], ids=['unit', 'mean', 'rgb', 'none']
+)
+def test_gives_the_stock_values_for_stacked_and_listed_inputs(kwargs: dict, training: bool):
+    ours, stock = preprocessors(**kwargs)
+    data = stacked_batch()
+    listed = {**data, 'inputs': list(data['inputs'])}
+    expected = stock(dict(listed), training)['inputs']
+    for inputs in (data, listed):
+        out = ours(inputs, training)
+        assert out['inputs'].dtype == torch.float32
+        assert torch.equal(out['inputs'], expected)
+        assert out['data_samples'] == data['data_samples']
+
+
+@pytest.mark.parametrize('kwargs', [UNIT, IMAGENET], ids=['unit', 'mean'])
+def test_under_autocast_gives_what_the_convolution_would_cast_to(kwargs: dict):
+    ours, stock = preprocessors(**kwargs)
+    data = stacked_batch()
+    with torch.autocast('cpu', torch.bfloat16):
+        out = ours(data, training=True)['inputs']
+    expected = stock(dict(data, inputs=list(data['inputs'])), training=True)['inputs']
+    assert out.dtype == torch.bfloat16
+    assert torch.equal(out, expected.to(torch.bfloat16))
+
+
+def test_blends_in_training_alone():
+    blending = dict(type='MixupBlending', num_classes=4)
+    ours, stock = preprocessors(**UNIT, blending=blending)
+    data = stacked_batch()
+    for sample in data['data_samples']:
+        sample.set_gt_label(1)
+    torch.manual_seed(0)
+    out = ours(data, training=True)
+    torch.manual_seed(0)
+    expected = stock(dict(data, inputs=list(data['inputs'])), training=True)
+    assert torch.equal(out['inputs'], expected['inputs'])
+    assert not torch.equal(ours(data)['inputs'], expected['inputs'])
+
+
+def test_in_chunks_a_training_batch_stays_uint8():
+    ours, stock = preprocessors(**IMAGENET)
+    ours.in_chunks = True
+    data = stacked_batch()
+    listed = {**data, 'inputs': list(data['inputs'])}
+    expected = stock(dict(listed))['inputs']
+    assert torch.equal(ours(dict(listed))['inputs'], expected)  # in tests, at once
+    waiting = ours(dict(listed), training=True)['inputs']
+    assert torch.equal(waiting, data['inputs'])
+    assert torch.equal(ours.preprocess(waiting[1:], None, True)[0], expected[1:])
+
+
+def test_the_layout_of_the_loader_is_kept():
+    clips = torch.randint(256, (4, 2, 4, 4, 3), dtype=torch.uint8).permute(0, 4, 1, 2, 3)
+    for kwargs in (UNIT, IMAGENET):
+        ours = preprocessors(**kwargs)[0]
+        out = ours(dict(inputs=clips.unflatten(0, (2, 2)), data_samples=[]))['inputs']
+        assert out.flatten(0, 1).is_contiguous(memory_format=torch.channels_last_3d)
 
 
 # -- several ranks -------------------------------------------------------------------------
