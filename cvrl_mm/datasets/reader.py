@@ -5,8 +5,7 @@ import re
 import stat
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from errno import EINVAL
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import BinaryIO, cast
 
 import av
 import numpy as np
-from av.bitstream import BitStreamFilterContext
 from av.stream import Disposition
 from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
@@ -40,10 +38,9 @@ SEEK_SECONDS = (0.5, 30)
 PAUSE_SECONDS = 10
 CONFIRMING_FRAMES = 32
 MAX_RESTARTS = 0.02  # share of the frames; if more have an earlier time, no time is valid
-# Filter for the message in H.264 with the orientation of all frames, which only one may have
-ORIENTATION = 'h264_metadata=display_orientation=extract'
-# Its type and length, somewhere before the frame itself; the filter takes 0.2 ms
-ORIENTATION_BYTES, MESSAGES_BYTES = re.compile(rb'\x2f[\3-\7]'), 2000
+# Type and length of the message in H.264 with the orientation of all frames, which only the first
+# one may have; where these bytes occur before it, the first frame is decoded to look
+ORIENTATION, MESSAGES_BYTES = re.compile(rb'\x2f[\3-\7]'), 2000
 NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
 
 
@@ -71,7 +68,7 @@ class UnreadableVideoError(RuntimeError):
         )
 
 
-class VideoFile:
+class VideoFile(AbstractContextManager):
     """Read frames of a video by their index in presentation order.
 
     Frame n is the n-th frame of decoding the whole file. Decoding starts at the nearest key frame,
@@ -282,9 +279,6 @@ class VideoFile:
         """Close the file."""
         self.container.close()
 
-    def __enter__(self) -> 'VideoFile':
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -294,10 +288,10 @@ class VideoFile:
             self._rewind()
             packets = self._demux()
             first = list(islice(packets, 1))
-            is_oriented = self._has_orientation(first)
+            data = b''.join(map(bytes, first))
             packets = chain(first, packets)
             index, self.is_truncated = index_frames(self.container, self.stream, packets)
-            if is_oriented:
+            if ORIENTATION.search(data, 0, MESSAGES_BYTES):
                 self._first_oriented = next(iter(self._first_frames(1)), None)
             # Does each packet hold a frame, and not one of its two fields?
             if self.container.format.name == 'mpegts' and isinstance(index, FrameIndex):
@@ -314,14 +308,6 @@ class VideoFile:
         frames = list(islice(self._decode(self._demux()), number))
         self._rewind()
         return frames
-
-    def _has_orientation(self, packets: list[av.Packet]) -> bool:
-        for data in map(bytes, packets):
-            if ORIENTATION_BYTES.search(data, 0, MESSAGES_BYTES):
-                with suppress(av.FFmpegError):  # such as of another codec
-                    found = BitStreamFilterContext(ORIENTATION, self.stream).filter(av.Packet(data))
-                    return any(packet.has_sidedata('display_matrix') for packet in found)
-        return False
 
     @cached_property
     def _pts(self) -> list[int | None]:
@@ -518,9 +504,6 @@ class VideoFile:
             raise
         except (av.FFmpegError, OSError, ValueError, RuntimeError, MemoryError) as error:
             reason = str(error) if type(error) is ValueError else one_line(error)
-            if isinstance(error, av.FFmpegError) and error.errno == EINVAL:
-                # FFmpeg found a format outside of FORMATS, perhaps MP3
-                reason = 'its format is not supported, or it is damaged; convert it with ffmpeg'
             raise UnreadableVideoError(self.name, reason) from error
 
 
