@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from ..datasets.storage import web_files
+from ..datasets.decoding import web_files
 from ..io import one_line, replacing
 from ..models.weights import load_checkpoint
 

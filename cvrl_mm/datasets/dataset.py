@@ -1,17 +1,14 @@
 """A dataset of the videos in a list, with or without labels."""
 
-import logging
 import os
 from collections.abc import Sequence
 
 import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
-from mmengine.dataset import Compose
-from mmengine.logging import print_log
 
 from ..io import evenly_spaced, printable
-from .decoding import HangingVideoError, VideoFileInit, read, reads_files
+from .decoding import read, reads_files
 from .frame_store import FrameStore, open_store
 from .lists import VideoList
 from .reader import UnreadableVideoError
@@ -49,8 +46,7 @@ class VideoListDataset(VideoDataset):
 
     Raises:
         OSError: The list, or too many of the checked files, do not exist or cannot be read.
-        ValueError: The list is empty or has another delimiter, or the pipeline cannot use
-            ``cache``.
+        ValueError: The list is empty.
     """
 
     def __init__(
@@ -65,7 +61,6 @@ class VideoListDataset(VideoDataset):
         self.max_missing = max_missing
         self.cache = cache
         self._store: FrameStore | None = None
-        self._hanging: dict[str, str] = {}  # files that this process does not open again
         super().__init__(*args, **{**kwargs, 'serialize_data': False})
 
     def full_init(self) -> None:
@@ -74,9 +69,6 @@ class VideoListDataset(VideoDataset):
             return
         super().full_init()
         if self.cache is not None:
-            opens = next(iter(self.pipeline.transforms), None)
-            if not isinstance(opens, VideoFileInit) or opens.io_backend != 'disk':
-                raise ValueError('cache needs a pipeline that begins with VideoFileInit of files.')
             files = [self.get_data_info(i)['filename'] for i in range(len(self))]
             self._store = open_store(files, **self.cache, timeout_seconds=self.timeout_seconds)
 
@@ -97,24 +89,20 @@ class VideoListDataset(VideoDataset):
                 if attempt:
                     place = np.random.randint(len(self))
                 try:
-                    return self._load(place, unreadable)
+                    data = self.prepare_data(place)
                 except UnreadableVideoError as error:
                     unreadable.append((error.filename, error.reason))
+                    continue
+            filename = self.get_data_info(place)['filename']
+            data['data_samples'].set_metainfo(dict(filename=filename, unreadable=unreadable))
+            return data
         raise RuntimeError(
             f'{len(unreadable)} videos, drawn one after another, cannot be read, the last one '
             f'{printable(": ".join(unreadable[-1]))}. '
             f'Correct data_prefix={dict(self.data_prefix)} or the list {self.ann_file}.'
         )
 
-    def _load(self, place: int, unreadable: list[tuple[str, str]]) -> dict:
-        filename = self.get_data_info(place)['filename']
-        data = self.prepare_data(place)
-        if data is None:
-            raise UnreadableVideoError(filename, 'the pipeline returned nothing')
-        data['data_samples'].set_metainfo(dict(filename=filename, unreadable=unreadable))
-        return data
-
-    def prepare_data(self, idx: int) -> dict | None:
+    def prepare_data(self, idx: int) -> dict:
         """Run the pipeline, with a time limit for opening and decoding.
 
         Raises:
@@ -123,21 +111,12 @@ class VideoListDataset(VideoDataset):
         """
         results = self.get_data_info(idx)
         filename = results['filename']
-        if filename in self._hanging:
-            raise UnreadableVideoError(filename, self._hanging[filename])
         stored = None if self._store is None else self._store.get(filename)
         if stored is not None:
             results['video_reader'] = stored
-        if type(self.pipeline) is not Compose:  # that of MMAction2's browse_dataset.py
-            return self.pipeline(results)
         for transform in self.pipeline.transforms:
             if stored is None and reads_files(transform):
-                try:
-                    results = read(transform, results, self.timeout_seconds)
-                except HangingVideoError as error:  # each time costs a thread
-                    if 'total_frames' not in results:  # whatever frames are drawn
-                        self._hanging[filename] = error.reason
-                    raise
+                results = read(transform, results, self.timeout_seconds)
             else:
                 try:
                     results = transform(results)
@@ -145,7 +124,7 @@ class VideoListDataset(VideoDataset):
                     reason = f'{type(transform).__name__}: {type(error).__name__}: {error}'
                     raise RuntimeError(f'{printable(filename)}: {reason}') from error
             if results is None:
-                return None
+                raise UnreadableVideoError(filename, f'{type(transform).__name__} returned nothing')
         return results
 
     def load_data_list(self) -> Sequence[dict]:
@@ -163,14 +142,6 @@ class VideoListDataset(VideoDataset):
 
     def _check_files(self, videos: Sequence[dict]) -> None:
         places = evenly_spaced(len(videos), PROBED_FILES)
-        num_different = len({str(videos[i]) for i in places})
-        if num_different <= len(places) // 2:
-            print_log(
-                f'{self.ann_file}: only {num_different} of {len(places)} checked lines differ. '
-                'Pre-training tells videos apart; name each of them once.',
-                logger='current',
-                level=logging.WARNING,
-            )
         if any(getattr(t, 'io_backend', 'disk') != 'disk' for t in self.pipeline.transforms):
             return
         missing = [i for i in places if not os.path.exists(videos[i]['filename'])]

@@ -1,21 +1,24 @@
-"""Open and decode videos in a pipeline, with a time limit."""
+"""Open and decode videos in a pipeline, with a time limit, also from remote storage."""
 
-import math
+import os
+import time
 from collections.abc import Callable
 from io import BytesIO
+from random import Random
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import fsspec
 import numpy as np
 from mmaction.datasets.transforms import loading
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
+from mmengine.fileio import FileClient
 
 from ..io import one_line
 from .frame_folder import open_video
 from .reader import REMUX, UnreadableVideoError
 from .sampling import varying_times
-from .storage import Storage
 
 Loaded = TypeVar('Loaded', bound=dict | None)
 
@@ -25,10 +28,9 @@ FILE_ERRORS = (
     *(OSError, RuntimeError, ValueError, IndexError),
     *(StopIteration, AssertionError, MemoryError),
 )
-
-
-class HangingVideoError(UnreadableVideoError):
-    """A video file that hangs the decoder."""
+PAUSES_SECONDS = (1, 2, 4)  # before the second, third and fourth attempt to read a remote file
+TEMPORARY_CODES = (408, 425, 429)  # time-out, too early, too many requests
+FINAL = (FileNotFoundError, PermissionError, ValueError)  # ValueError: no address of a web server
 
 
 @TRANSFORMS.register_module()
@@ -36,7 +38,7 @@ class VideoFileInit(BaseTransform):
     """Open a video with :class:`VideoFile`; replaces ``DecordInit``.
 
     Files of remote storage are read into memory as a whole, with retries
-    (:class:`.storage.Storage`).
+    (:class:`Storage`).
 
     Required keys: ``filename``; optional: ``video_reader``, if the dataset has opened the video.
     Added keys: ``video_reader``, ``total_frames``, ``avg_fps`` and ``frame_times``
@@ -136,8 +138,7 @@ def read(
         The result of the transform.
 
     Raises:
-        UnreadableVideoError: The file is broken or missing.
-        HangingVideoError: The decoder hangs.
+        UnreadableVideoError: The file is broken or missing, or the decoder hangs.
     """
     filename = str(results['filename'])
     outcome: list[Loaded | Exception] = []
@@ -150,21 +151,80 @@ def read(
 
     thread = Thread(target=run, daemon=True, name=f'read {filename}')
     thread.start()
-    parts = 1 if timeout_seconds is None else math.ceil(timeout_seconds)
-    for _ in range(parts):  # time in which all processes are stopped ends only one of them
-        thread.join(timeout_seconds and timeout_seconds / parts)
-        if outcome:
-            break
+    thread.join(timeout_seconds)
     if not outcome:
-        raise HangingVideoError(filename, f'no answer within {timeout_seconds:g} s; {REMUX}')
+        raise UnreadableVideoError(filename, f'no answer within {timeout_seconds:g} s; {REMUX}')
     loaded = outcome.pop()
     if not isinstance(loaded, Exception):
         return loaded
-    try:
-        # decord is optional, and its errors are in decord._ffi.base
-        is_of_file = isinstance(loaded, FILE_ERRORS) or 'decord' in type(loaded).__module__
-        if is_of_file and not isinstance(loaded, UnreadableVideoError):
-            raise UnreadableVideoError(filename, one_line(loaded)) from loaded
-        raise loaded
-    finally:
-        del loaded  # its traceback refers to this frame; the cycle would keep the file open
+    # decord is optional, and its errors are in decord._ffi.base
+    is_of_file = isinstance(loaded, FILE_ERRORS) or 'decord' in type(loaded).__module__
+    if is_of_file and not isinstance(loaded, UnreadableVideoError):
+        raise UnreadableVideoError(filename, one_line(loaded)) from loaded
+    raise loaded
+
+
+class Storage:
+    """Read files from a storage backend, and retry after failures that may be temporary.
+
+    A file is requested up to 4 times, with pauses of 1, 2 and 4 seconds. Each pause is changed at
+    random by up to 50 %, so that processes do not retry simultaneously. Missing files and denied
+    access are not retried. The connection is opened at the first use.
+
+    Args:
+        io_backend: ``'http'`` (:func:`web_files`), ``'s3'`` (s3fs, which must be installed), or a
+            backend of mmengine's ``FileClient``.
+        **kwargs: Arguments of the backend, for example ``endpoint_url`` of s3fs.
+    """
+
+    def __init__(self, io_backend: str, **kwargs: Any) -> None:
+        self.io_backend = io_backend
+        self.kwargs = kwargs
+        self._opened: tuple[int, Any] = (0, None)  # by which process, and what
+
+    def get(self, name: str) -> bytes:
+        """Read a whole file.
+
+        Args:
+            name: Address or path of the file, in the form that the backend expects.
+
+        Raises:
+            UnreadableVideoError: The file does not exist, or all attempts failed.
+        """
+        if self._opened[0] != os.getpid():  # connections do not survive a fork
+            self._opened = os.getpid(), self._open()
+        files, pauses = self._opened[1], list(PAUSES_SECONDS)
+        while True:
+            try:
+                return files.cat_file(name) if hasattr(files, 'cat_file') else files.get(name)
+            except Exception as error:  # each backend has errors of its own
+                code = getattr(error, 'status', 500)
+                is_final = 400 <= code < 500 and code not in TEMPORARY_CODES
+                if is_final or isinstance(error, FINAL) or not pauses:
+                    raise UnreadableVideoError(name, one_line(error)) from error
+            time.sleep(pauses.pop(0) * Random().uniform(0.5, 1.5))
+
+    def _open(self) -> Any:
+        if self.io_backend == 'http':
+            return web_files(**self.kwargs)
+        if self.io_backend == 's3':
+            return fsspec.filesystem('s3', **self.kwargs)
+        return FileClient(self.io_backend, **self.kwargs).client
+
+
+def web_files(
+    timeout_seconds: float = 10, total_seconds: float | None = 50
+) -> fsspec.AbstractFileSystem:
+    """Return the files of web servers, ``http://`` and ``https://``.
+
+    Args:
+        timeout_seconds: Longest time without data from the server.
+        total_seconds: Longest time of a download; None for no limit.
+    """
+    import aiohttp
+
+    limits = aiohttp.ClientTimeout(
+        total_seconds, sock_connect=timeout_seconds, sock_read=timeout_seconds
+    )
+    # trust_env: through the proxy that the environment names
+    return fsspec.filesystem('http', client_kwargs=dict(timeout=limits, trust_env=True))

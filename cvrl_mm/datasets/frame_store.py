@@ -24,8 +24,7 @@ from .frame_folder import open_video
 from .reader import UnreadableVideoError
 
 NAME = 'frames.bin'
-END = b'cvrl_mm frames 1'  # last bytes of a complete file
-LENGTH_BYTES = 8  # before them: the length of the JSON text before it
+LENGTH_BYTES = 8  # at the end: the length of the JSON text before it
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class FrameStore:
 
     The file is mapped into memory, so that all workers and ranks of a machine share one copy in the
     page cache. It holds the frames and times of each video, then a JSON text with the place of each
-    video, the length of this text, and a mark of its end. Videos that cannot be decoded as a whole
+    video, and the length of this text. Videos that cannot be decoded as a whole
     are missing in it; they are read from their files.
 
     Args:
@@ -79,11 +78,9 @@ class FrameStore:
         self._path = path
         self._bytes = np.asarray(np.memmap(path, np.uint8, 'r'))  # a view that is fast to slice
         self.num_bytes = len(self._bytes)
-        end = self.num_bytes - len(END) - LENGTH_BYTES
-        if end < 0 or self._bytes[end + LENGTH_BYTES :].tobytes() != END:
-            raise ValueError(f'{path} is damaged.')
-        length = int.from_bytes(self._bytes[end : end + LENGTH_BYTES].tobytes(), 'little')
-        index = json.loads(self._bytes[end - length : end].tobytes())
+        end = max(0, self.num_bytes - LENGTH_BYTES)
+        length = int.from_bytes(self._bytes[end:].tobytes(), 'little')
+        index = json.loads(self._bytes[max(0, end - length) : end].tobytes())
         self.about: dict = index['about']
         self._videos: dict[str, list] = index['videos']
 
@@ -204,7 +201,7 @@ def _write(path: Path, names: list[str], about: dict, timeout_seconds: float | N
         for done, _ in enumerate(pool.map(add, names), 1):
             show(done, len(names))
         text = json.dumps(dict(about=about, videos=index)).encode()
-        file.write(text + len(text).to_bytes(LENGTH_BYTES, 'little') + END)
+        file.write(text + len(text).to_bytes(LENGTH_BYTES, 'little'))
 
 
 def _reduced(image: np.ndarray, short_side: int | None) -> np.ndarray:

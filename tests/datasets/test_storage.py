@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from cvrl_mm.datasets import VideoFile, VideoFileInit, VideoListDataset, storage
+from cvrl_mm.datasets import VideoFile, VideoFileInit, VideoListDataset, decoding
+from cvrl_mm.datasets.decoding import Storage
 from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.datasets.seeding import SampleIndex
-from cvrl_mm.datasets.storage import Storage
 from tests.datasets.test_dataset import PIPELINE, take_epoch
 from tests.http_server import serve
 from tests.videos import encode
@@ -20,7 +20,7 @@ from tests.videos import encode
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, 'PAUSES_SECONDS', (0.001, 0.002, 0.004))
+    monkeypatch.setattr(decoding, 'PAUSES_SECONDS', (0.001, 0.002, 0.004))
 
 
 @pytest.fixture(scope='module')
