@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import torch
@@ -358,12 +359,12 @@ class _GatheredMaxPool(Function):
             kernel, stride, start = axis
             last = (torch.arange(size, device=device) + start) // stride  # that can hold a pixel
             # Indices outside wrap around to windows without the pixel; none appears twice
-            before = torch.arange(min(-(-kernel // stride), count), device=device)
-            windows.append((last[:, None] - before) % count)
-        rows, columns = windows[0][:, None, :, None], windows[1][None, :, None, :]
-        pixels = torch.arange(math.prod(ctx.sizes), device=device).view(*ctx.sizes, 1, 1)
-        is_maximum = where[..., rows, columns] == pixels  # (N, C, T, H, W, 2, 2)
-        parts = torch.where(is_maximum, grad[..., rows, columns], 0)
+            windows.append([(last - n) % count for n in range(min(-(-kernel // stride), count))])
+        pixels = torch.arange(math.prod(ctx.sizes), device=device).view(ctx.sizes)
+        total = grad.new_zeros(())
+        for rows, columns in product(*windows):
+            is_maximum = where[..., rows[:, None], columns] == pixels  # (N, C, T, H, W)
+            total = total + torch.where(is_maximum, grad[..., rows[:, None], columns], 0)
         is_last = where.is_contiguous(memory_format=torch.channels_last_3d)
         layout = torch.channels_last_3d if is_last else torch.contiguous_format
-        return parts.sum((-2, -1)).contiguous(memory_format=layout), *[None] * 4
+        return total.contiguous(memory_format=layout), *[None] * 4
