@@ -7,7 +7,6 @@ Transforms draw :class:`Step` objects, which are applied to one clip on the host
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from numbers import Real
 from types import ModuleType
 from typing import NamedTuple
 
@@ -68,14 +67,14 @@ class ConsistentAugment(BaseTransform):
         self.last = last[::-1]
         self.first = self.transforms[: len(self.transforms) - len(last)]
 
-    def transform(self, results: dict) -> dict | None:
+    def transform(self, results: dict) -> dict:
         """Augment the images of a sample, group by group.
 
         Args:
             results: Result dict of the pipeline.
 
         Returns:
-            The same dict with augmented images, or None if a transform returned None.
+            The same dict with augmented images.
 
         Raises:
             ValueError: The images cannot be split into clips, the sample has boxes or keypoints,
@@ -92,10 +91,6 @@ class ConsistentAugment(BaseTransform):
                 group['clip_index'] = start // clip_len
             for transform in self.first:
                 group = transform(group)
-                if group is None:
-                    return None
-            if 'lazy' in group:
-                raise ValueError('Lazy transforms in ConsistentAugment must be followed by Fuse.')
             steps = [s for t in self.last for s in t.draw(np.random, group.get('clip_index'))]
             if start == 0:
                 out = np.empty((len(imgs), *group['imgs'][0].shape), group['imgs'][0].dtype)
@@ -165,9 +160,9 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
     slots: tuple[Callable[..., None], ...] = ()
 
     def __init__(self, prob: float | Sequence[float]) -> None:
-        self.prob = list(prob) if isinstance(prob, Sequence) else prob
-        probs = self.prob if isinstance(self.prob, list) else [self.prob] * 2
-        if len(probs) != 2 or not all(isinstance(p, Real) and 0 <= p <= 1 for p in probs):
+        self.prob: float | list[float] = list(prob) if isinstance(prob, Sequence) else prob
+        first, second = self.prob if isinstance(self.prob, list) else (self.prob, self.prob)
+        if not (0 <= first <= 1 and 0 <= second <= 1):
             raise ValueError(
                 f'{type(self).__name__}: prob must be one number in [0, 1], or two for the two '
                 f'clips, got prob={prob}.'
@@ -206,8 +201,8 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
             if clip_index not in (0, 1):
                 raise ValueError(
                     f'{type(self).__name__} has one probability per clip, {prob}, but got '
-                    f"clip_index={clip_index}; use it in ConsistentAugment(over='clip' or 'frame') "
-                    'after a sampler of two clips, or set prob to a single number.'
+                    f"clip_index={clip_index}; use it in ConsistentAugment(over='clip') after a "
+                    'sampler of two clips.'
                 )
             prob = prob[clip_index]
         return self.draw_steps(rng) if rng.random_sample() < prob else []
@@ -220,11 +215,9 @@ class ClipTransform(BaseTransform, metaclass=ABCMeta):
         self, name: str, value: Sequence[float], low: float, high: float
     ) -> tuple[float, float]:
         """Return a range within bounds as (low, high), or raise a ValueError."""
-        pair = tuple(value) if isinstance(value, Sequence) else ()
-        numbers = len(pair) == 2 and all(isinstance(v, Real) for v in pair)
-        if not numbers or not low <= pair[0] <= pair[1] <= high:
+        if not isinstance(value, Sequence) or not low <= value[0] <= value[-1] <= high:
             raise ValueError(
                 f'{type(self).__name__}: {name} must be a range (low, high) within '
                 f'[{low}, {high}], got {value!r}.'
             )
-        return float(pair[0]), float(pair[1])
+        return float(value[0]), float(value[-1])

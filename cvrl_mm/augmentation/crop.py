@@ -34,12 +34,10 @@ class TFRandomResizedCrop(RandomResizedCrop):
         aspect_ratio_range: tuple[float, float] = (0.5, 2.0),
     ) -> None:
         super().__init__(area_range, aspect_ratio_range)
-        for name, (low, high), most in (
-            ('area_range', area_range, 1.0),
-            ('aspect_ratio_range', aspect_ratio_range, math.inf),
-        ):
-            if not 0 < low <= high <= most:
-                raise ValueError(f'{name}: 0 < low <= high <= {most}, got {(low, high)}.')
+        if not 0 < area_range[0] <= area_range[1] <= 1:
+            raise ValueError(f'area_range: 0 < low <= high <= 1, got {area_range}.')
+        if not 0 < aspect_ratio_range[0] <= aspect_ratio_range[1]:
+            raise ValueError(f'aspect_ratio_range: 0 < low <= high, got {aspect_ratio_range}.')
 
     @staticmethod
     def get_crop_bbox(

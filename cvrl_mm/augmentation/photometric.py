@@ -201,12 +201,9 @@ class ClipColorJitter(ClipTransform):
         prob: float | Sequence[float] = 0.8,
     ) -> None:
         super().__init__(prob)
-        self.ranges = dict(
-            brightness=self._check_range('brightness', brightness, 0, inf),
-            contrast=self._check_range('contrast', contrast, 0, inf),
-            saturation=self._check_range('saturation', saturation, 0, inf),
-            hue=self._check_range('hue', hue, -0.5, 0.5),
-        )
+        factors = dict(brightness=brightness, contrast=contrast, saturation=saturation)
+        self.ranges = {name: self._check_range(name, x, 0, inf) for name, x in factors.items()}
+        self.ranges['hue'] = self._check_range('hue', hue, -0.5, 0.5)
 
     def draw_steps(self, rng: Rng) -> list[Step]:
         """Draw the parameter of each of the four operations, and their order."""
@@ -240,11 +237,9 @@ def jitter_steps(jitter: Sequence[tuple[str, float]]) -> list[Step]:
             last_hue, last_saturation, last_gain = steps[-1].values
             if last_gain <= 1 and 1 in (last_saturation, saturation):
                 steps.pop()
-                hue, saturation, gain = (
-                    hue + last_hue,
-                    saturation * last_saturation,
-                    gain * last_gain,
-                )
+                hue += last_hue
+                saturation *= last_saturation
+                gain *= last_gain
         steps.append(Step(hsv, (hue, saturation, gain)))
     return steps
 
@@ -295,10 +290,8 @@ class ClipGaussianBlur(ClipTransform):
     ) -> None:
         super().__init__(prob)
         self.sigma = self._check_range('sigma', sigma, 0, inf)
-        if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 == 0:
-            raise ValueError(
-                f'ClipGaussianBlur: kernel_size must be odd and positive, got {kernel_size!r}.'
-            )
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(f'ClipGaussianBlur: kernel_size must be odd, got {kernel_size!r}.')
         self.kernel_size = kernel_size
 
     @property

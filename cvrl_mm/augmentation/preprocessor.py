@@ -102,8 +102,7 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
         if first.dtype != torch.uint8 or first.ndim != 5 or first.shape[:2] != (2, 3):
             raise ValueError(
                 'ClipAugmentDataPreprocessor needs uint8 RGB clips, two per video, '
-                f'(2, 3, T, H, W), got {first.dtype} of {tuple(first.shape)}; end it with '
-                "FormatShape(input_format='NCTHW') and PackActionInputs."
+                f'(2, 3, T, H, W), got {first.dtype} of {tuple(first.shape)}.'
             )
         # (2N, 3, T, H, W); cat keeps the memory layout of the clips
         clips = torch.cat(inputs) if isinstance(inputs, list) else inputs.flatten(0, 1)

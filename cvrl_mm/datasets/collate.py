@@ -52,10 +52,10 @@ def stack_collate(samples: Sequence[dict]) -> dict:
         return dict(inputs=torch.stack(inputs), data_samples=data_samples)
     first = inputs[0]
     strides = torch.empty_like(first, device='meta').stride()
-    layout = first.dtype, (len(inputs), *first.shape), (first.numel(), *strides)
     buffer = _free_buffer(len(inputs) * first.nbytes)
-    torch.stack(inputs, out=_tensor(buffer.memory.numpy()[HEADER:], *layout))
-    return dict(inputs=_Batch(buffer, layout), data_samples=_Packed(data_samples))
+    buffer.layout = first.dtype, (len(inputs), *first.shape), (first.numel(), *strides)
+    torch.stack(inputs, out=_tensor(buffer.memory.numpy()[HEADER:], *buffer.layout))
+    return dict(inputs=buffer, data_samples=_Packed(data_samples))
 
 
 def _tensor(data: np.ndarray, dtype: torch.dtype, shape: tuple, strides: tuple) -> Tensor:
@@ -64,9 +64,13 @@ def _tensor(data: np.ndarray, dtype: torch.dtype, shape: tuple, strides: tuple) 
 
 
 class _Buffer:
-    """Shared memory of a worker that holds one batch at a time."""
+    """Shared memory of a worker that holds one batch at a time.
+
+    It becomes this batch, a tensor, when the training process unpickles it.
+    """
 
     serial = count()
+    layout: tuple  # arguments of _tensor
 
     def __init__(self, num_bytes: int) -> None:
         rounded = HEADER + num_bytes + -num_bytes % 8  # can be viewed as any type
@@ -74,6 +78,11 @@ class _Buffer:
         self.state = self.memory.numpy()[:1]
         self.key = os.getpid(), next(self.serial)
         self.was_sent = False
+
+    def __reduce__(self) -> tuple:
+        memory = None if self.was_sent else self.memory
+        self.was_sent = True
+        return _receive, (self.key, memory, self.layout)
 
 
 _own_buffers: list[_Buffer] = []  # the buffers of this worker
@@ -89,18 +98,6 @@ def _free_buffer(num_bytes: int) -> _Buffer:
         _own_buffers.append(buffer)
     buffer.state[0] = 1
     return buffer
-
-
-class _Batch:
-    """A stacked batch, which becomes a tensor when the training process unpickles it."""
-
-    def __init__(self, buffer: _Buffer, layout: tuple) -> None:
-        self.buffer, self.layout = buffer, layout
-
-    def __reduce__(self) -> tuple:
-        memory = None if self.buffer.was_sent else self.buffer.memory
-        self.buffer.was_sent = True
-        return _receive, (self.buffer.key, memory, self.layout)
 
 
 def _receive(key: tuple[int, int], memory: Tensor | None, layout: tuple) -> Tensor:
@@ -124,18 +121,13 @@ class _Packed:
 
     def __init__(self, samples: list[Any]) -> None:
         stream = io.BytesIO()
-        _Pickler(stream).dump(samples)
+        pickler = pickle.Pickler(stream)
+        pickler.dispatch_table = {Tensor: lambda x: (torch.from_numpy, (x.numpy(),))}
+        pickler.dump(samples)
         self.content = stream.getvalue()
 
     def __reduce__(self) -> tuple:
         return pickle.loads, (self.content,)
-
-
-class _Pickler(pickle.Pickler):
-    def reducer_override(self, value: object) -> Any:
-        if type(value) is Tensor and value.dtype != torch.bfloat16:  # which numpy lacks
-            return torch.from_numpy, (value.detach().numpy(),)
-        return NotImplemented
 
 
 def forget_ended_workers() -> None:

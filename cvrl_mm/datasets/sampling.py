@@ -154,11 +154,8 @@ class TemporalIntervalSample(ClipSample):
         super().__init__(clip_len, frame_interval, fps)
         if density not in CDFS:
             raise ValueError(f'density must be one of {", ".join(CDFS)}, got {density!r}.')
-        if not 0 < power < np.inf:
-            raise ValueError(
-                f'power must be a positive number, got {power!r}; '
-                "use density='uniform' for a flat density."
-            )
+        if not 0 < power < np.inf:  # 0 is the density 'uniform'
+            raise ValueError(f'power must be a positive number, got {power!r}.')
         self.density = density
         self.power = float(power)
 
