@@ -1,13 +1,8 @@
 """Names of configs, and the recipe of the paper."""
 
-from pathlib import Path
-
-import cv2
-import numpy as np
 import pytest
 import torch
-from mmaction.registry import MODELS, TRANSFORMS
-from mmengine.dataset import Compose
+from mmaction.registry import MODELS
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import PARAM_SCHEDULERS
 from torch import nn
@@ -15,10 +10,9 @@ from torch import nn
 from tests.configs.parsed import CONFIGS, LEAVES, load
 
 
-def test_all_configs_parse_and_have_unique_names():
+def test_configs_have_unique_names_and_the_pipeline_of_inference():
     for path in LEAVES:
         cfg = load(path)
-        assert cfg.model.backbone and cfg.train_dataloader.dataset.pipeline, path
         if 'test_pipeline' in cfg:  # used by inference_recognizer
             assert cfg.test_pipeline == cfg.test_dataloader.dataset.pipeline, path
     names = [p.name for p in CONFIGS.rglob('*.py')]  # mim looks a config up by its name
@@ -92,28 +86,14 @@ def test_backbone_has_the_papers_number_of_parameters(name: str, millions: float
     assert model.cls_head.projection[0].in_features == model.backbone.out_channels
 
 
-def test_the_pipeline_gives_two_consistent_clips_of_bytes(tmp_path: Path):
-    """Of a still picture, so that what differs in a sample is the augmentation (Algorithm 1)."""
-    path = str(tmp_path / 'a.mp4')
-    writer = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*'mp4v'), 25, (64, 48))
-    picture = cv2.resize(np.random.RandomState(0).randint(0, 255, (6, 8, 3), np.uint8), (64, 48))
-    for _ in range(40):
-        writer.write(picture)
-    writer.release()
-    steps = load('_base_/datasets/kinetics_cvrl.py').train_pipeline
-    assert steps[3].over == 'clip'
-    assert [t.type for t in steps[3].transforms] == [
+def test_augmentation_is_the_papers():
+    """Algorithm 1, with one draw per clip."""
+    augment = load('cvrl/pretrain_k400.py').train_dataloader.dataset.pipeline[3]
+    assert augment.over == 'clip'
+    assert [t.type for t in augment.transforms] == [
         *('RandomResizedCrop', 'Resize', 'Flip'),
         *('ClipColorJitter', 'ClipGrayscale', 'ClipGaussianBlur'),
     ]
-    np.random.seed(0)
-    pipeline = Compose([TRANSFORMS.build(step) for step in steps])
-    packed = pipeline(dict(filename=path, label=3, start_index=0, modality='RGB'))
-    clips = packed['inputs']
-    assert (clips.shape, clips.dtype) == ((2, 3, 16, 224, 224), torch.uint8)
-    along_time = clips.float().diff(dim=2).abs().mean(dim=(1, 2, 3, 4))
-    between_clips = (clips[0].float() - clips[1].float()).abs().mean()
-    assert between_clips > 10 * along_time.max()
 
 
 def test_device_augmentation_only_moves_colour_and_blur():

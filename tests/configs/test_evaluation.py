@@ -5,11 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from tests.configs.parsed import LEAVES, load
+from cvrl_mm.convert.description import ClipInput
+from tests.configs.parsed import CONFIGS, LEAVES, load
 from tests.toy import toy_runner
 
 PROTOCOLS = ('linear', 'semi', 'finetune', 'supervised')
@@ -67,13 +70,7 @@ def test_an_epoch_sees_every_video_of_a_subset():
     subsets = [path for path in EVALUATIONS if re.search(r'k[46]00_\d+pct$', path.stem)]
     assert len(subsets) == 8
     for path in subsets:
-        loader = load(path).train_dataloader
-        percent = int(path.stem.split('_')[-1].removesuffix('pct'))
-        num_videos = (240_000 if 'k400' in path.stem else 366_000) * percent // 100  # roughly
-        per_rank = math.ceil(num_videos / 8)
-        steps = per_rank / loader.batch_size
-        steps = math.floor(steps) if loader.drop_last else math.ceil(steps)
-        assert steps * loader.batch_size >= per_rank, path
+        assert not load(path).train_dataloader.drop_last, path
 
 
 def test_clips_views_and_starts_are_the_papers():
@@ -136,3 +133,37 @@ def check_what_trains_and_where_it_starts(path: Path, cfg: Config) -> None:
             assert backbone.get(setting) == pretrained.model.backbone.get(setting)
         channels = 512 if backbone.depth == 18 else 2048
         assert head.in_channels == channels * backbone.get('width', 1)
+
+
+def test_clips_are_those_of_the_compared_encoders():
+    paths = sorted(CONFIGS.glob('compare/slowonly_*_*.py'))
+    assert len(paths) == 5
+    for path in paths:
+        cfg = load(path)
+        clips = ClipInput.from_config(cfg)
+        assert (clips.clip_len, clips.frame_interval, clips.size) == (8, 8, 256), path
+        if 'mmaction2' not in path.stem:
+            torch.testing.assert_close(torch.tensor(clips.mean) / 255, torch.full((3,), 0.45))
+            torch.testing.assert_close(torch.tensor(clips.std) / 255, torch.full((3,), 0.225))
+        for split in ('train', 'val', 'test'):
+            pipeline = cfg[f'{split}_dataloader'].dataset.pipeline
+            assert (pipeline[1].clip_len, pipeline[1].frame_interval) == (8, 8), path
+
+
+def test_a_checkpoint_of_mmaction2_loads_as_downloaded(tmp_path: Path):
+    """Its SlowOnly has other classes, but the same names and shapes."""
+    stock = MODELS.build(
+        dict(type='ResNet3dSlowOnly', depth=50, base_channels=8, pretrained=None, norm_eval=False)
+    )
+    state = {f'backbone.{k}': v for k, v in stock.state_dict().items()}
+    state['cls_head.fc_cls.weight'] = torch.zeros(400, 256)
+    torch.save(dict(meta=dict(mmaction_version='1.2.0'), state_dict=state), tmp_path / 'a.pth')
+    cfg = load('slowonly_mmaction2_linear_ucf101_split1')
+    cfg.model.backbone.width = 0.125
+    cfg.model.backbone.init_cfg.checkpoint = str(tmp_path / 'a.pth')
+    model = MODELS.build(cfg.model)
+    model.init_weights()
+    model.eval(), stock.eval()
+    x = torch.rand(1, 3, 4, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(model.backbone(x), stock(x))

@@ -4,7 +4,6 @@ import inspect
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from mmaction.registry import MODELS, TRANSFORMS
@@ -58,13 +57,6 @@ def test_no_two_configs_are_the_same_run():
         runs[run] = path.stem
 
 
-FRAME = np.random.RandomState(0).randint(0, 256, (280, 300, 3), np.uint8)
-
-
-def video_of(frame: np.ndarray) -> dict:
-    return dict(imgs=[frame] * 4, num_clips=2, modality='RGB', img_shape=frame.shape[:2])
-
-
 def transforms(config: Config) -> list[str]:
     return [t['type'] for t in config.train_dataloader.dataset.pipeline[3].transforms]
 
@@ -81,10 +73,6 @@ def test_an_ablation_replaces_transforms_and_nothing_else(name: str, expected: l
     assert transforms(config) == expected
     changed = differences(f'ablations/{name}.py', BASE)
     assert all(key.startswith(f'{AUGMENT}.transforms.') for key in changed)
-    out = TRANSFORMS.build(config.train_dataloader.dataset.pipeline[3])(video_of(FRAME))['imgs']
-    assert out.shape == (4, 224, 224, 3)
-    if name == 'augment_temporal_only':  # draws nothing in space
-        np.testing.assert_array_equal(out, np.repeat(out[:1], 4, axis=0))
 
 
 @pytest.mark.parametrize(
@@ -121,10 +109,8 @@ def test_released_recipe_differs_in_padding_crop_blur_and_solarisation():
     assert differences('cvrl/pretrain_k400_released.py', 'cvrl/pretrain_k400.py') == expected
     k600 = differences('cvrl/pretrain_k600_released_200e.py', 'cvrl/pretrain_k600.py')
     assert k600 == expected | {'train_cfg.max_epochs': 200}
-    config = load('cvrl/pretrain_k400_released.py')
-    assert transforms(config)[5] == 'ClipGaussianBlur'
-    assert config.model.data_preprocessor.mean == [0, 0, 0]
-    assert config.model.data_preprocessor.std == [255, 255, 255]  # frames in [0, 1]
+    pixels = load('cvrl/pretrain_k400_released.py').model.data_preprocessor
+    assert (pixels.mean, pixels.std) == ([0] * 3, [255] * 3)  # frames in [0, 1]
 
 
 def test_simclr_sees_one_frame_twice():
