@@ -147,9 +147,9 @@ def report(
     seconds: dict[str, float],
 ) -> None:
     """Print the table and write it with its settings."""
-    chance = dict.fromkeys(('knn_top1', 'linear'), 1 / len(CLASSES.names))
+    chance = dict.fromkeys(('knn_top1', 'linear'), 1 / len(CLASSES))
     rows = {'chance': chance, **accuracy}
-    title = f'Accuracy on {args.test} held-out videos, {len(CLASSES.names)} classes'
+    title = f'Accuracy on {args.test} held-out videos, {len(CLASSES)} classes'
     table = Table('network', 'nearest neighbours, %', 'linear, %', title=title)
     for name, row in rows.items():
         table.add_row(name, f'{100 * row["knn_top1"]:.1f}', f'{100 * row["linear"]:.1f}')

@@ -1,16 +1,17 @@
 """Generated videos whose classes are motions, for pre-training within minutes."""
 
-import json
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from pathlib import Path
+from typing import NamedTuple
 
 import av
 import cv2
 import numpy as np
+
+from ..io import claim_folder
 
 VERSION = 3  # increase it if rendered frames change, so that sets are not mixed
 SIZE = 64  # pixels, width and height
@@ -131,40 +132,44 @@ STRUCTURES: dict[str, Shape] = {
 }
 
 
-@dataclass(frozen=True)
-class MotionClasses:
-    """The classes of a set of videos: every path at two speeds, slow and fast.
-
-    Each class has one structure, and each structure occurs in two classes of different paths and
-    speeds, so that a single frame does not reveal the class. Mirroring a video keeps its class.
+class MotionClass(NamedTuple):
+    """A class of videos: the motion and the look of its objects.
 
     Attributes:
+        path: A key of ``PATHS``.
+        structure: Shape of the objects, a key of ``STRUCTURES``.
+        is_fast: Which of the two speeds.
+    """
+
+    path: str
+    structure: str
+    is_fast: bool
+
+    @property
+    def name(self) -> str:
+        """What the videos show."""
+        return f'{self.structure}, {"fast" if self.is_fast else "slow"} {self.path}'
+
+
+def combine(paths: Sequence[str], structures: Sequence[str]) -> tuple[MotionClass, ...]:
+    """Make the classes of a set in the order of their labels: every path at two speeds.
+
+    Each structure occurs in two classes of different paths and speeds, so that a single frame does
+    not reveal the class. Mirroring a video keeps its class.
+
+    Args:
         paths: Keys of ``PATHS``.
         structures: Keys of ``STRUCTURES``, as many as paths, a power of two.
     """
-
-    paths: tuple[str, ...]
-    structures: tuple[str, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the classes in the order of their labels, sorted by path."""
-        return tuple(
-            f'{self.structure(label)}, {("slow", "fast")[label % 2]} {self.path(label)}'
-            for label in range(2 * len(self.paths))
-        )
-
-    def path(self, label: int) -> str:
-        """Return the path of a class; even labels are slow and odd ones fast."""
-        return self.paths[label // 2]
-
-    def structure(self, label: int) -> str:
-        """Return the shape of the objects of a class."""
-        return self.structures[(label + label // 2) % len(self.structures)]
+    return tuple(
+        MotionClass(path, structures[(3 * i + is_fast) % len(structures)], is_fast)
+        for i, path in enumerate(paths)
+        for is_fast in (False, True)
+    )
 
 
-CLASSES = MotionClasses(tuple(PATHS)[:8], tuple(STRUCTURES)[:8])
-TRANSFER_CLASSES = MotionClasses(tuple(PATHS)[8:], tuple(STRUCTURES)[8:])
+CLASSES = combine(tuple(PATHS)[:8], tuple(STRUCTURES)[:8])
+TRANSFER_CLASSES = combine(tuple(PATHS)[8:], tuple(STRUCTURES)[8:])
 SETS = {'motion': CLASSES, 'transfer': TRANSFER_CLASSES}
 
 
@@ -193,8 +198,7 @@ class MotionScene:
     """All random parameters of a scene.
 
     Attributes:
-        path: A key of ``PATHS``.
-        structure: A key of ``STRUCTURES``.
+        kind: The class.
         anchors: Start of each object or centre of its closed path, (N, 2), x and y in pixels.
         phases: Start angle of each object on its closed path, (N,), radians.
         radius: Radius of every object, pixels.
@@ -206,8 +210,7 @@ class MotionScene:
         camera: Gives an image the colour and noise of the camera (:func:`draw_camera`).
     """
 
-    path: str
-    structure: str
+    kind: MotionClass
     anchors: np.ndarray
     phases: np.ndarray
     radius: float
@@ -220,9 +223,9 @@ class MotionScene:
 
     @classmethod
     def draw(
-        cls, label: int, rng: np.random.Generator, classes: MotionClasses = CLASSES
+        cls, label: int, rng: np.random.Generator, classes: Sequence[MotionClass] = CLASSES
     ) -> 'MotionScene':
-        """Draw a scene of class ``label``, an index into the names of ``classes``.
+        """Draw a scene of class ``label``, an index into ``classes``.
 
         The class sets the path, the speed within ``SPEED_RANGE``, the structure and, with
         probability ``RELATED_PALETTE``, the palette. The rest is independent of the class.
@@ -231,8 +234,7 @@ class MotionScene:
         related = rng.random() < RELATED_PALETTE
         palette = int(rng.integers(len(PALETTES)))
         return cls(
-            path=classes.path(label),
-            structure=classes.structure(label),
+            kind=classes[label],
             anchors=rng.uniform(0, SIZE, (count, 2)),
             phases=rng.uniform(0, 2 * np.pi, count),
             radius=rng.uniform(6.5, 8.5),
@@ -247,14 +249,14 @@ class MotionScene:
 
     def centres(self, num_frames: int) -> np.ndarray:
         """Compute the object positions, (T, N, 2), x and y in pixels, wrapped at the edges."""
-        kind, *axes = PATHS[self.path]
+        form, *axes = PATHS[self.kind.path]
         frame = np.arange(num_frames)[:, None]  # (T, 1)
-        if kind == 'closed':
+        if form == 'closed':
             angle = self.phases + self.speed * RATE * frame  # (T, N)
             along_x, along_y = np.cos(angle), np.sin(angle)
-            if self.path == 'diagonal swing':
+            if self.kind.path == 'diagonal swing':
                 along_y = along_x
-            if self.path == 'figure eight':
+            if self.kind.path == 'figure eight':
                 along_y = np.sin(2 * angle)
             offset = RADIUS * np.array(axes) * np.stack([along_x, along_y], axis=-1)
         else:
@@ -267,7 +269,7 @@ class MotionScene:
         centres = self.centres(num_frames).astype(np.float32)[..., None]  # (T, N, 2, 1)
         apart = (pixel - centres + SIZE / 2) % SIZE - SIZE / 2  # on the torus
         x, y = apart[:, :, 0, None, :], apart[:, :, 1, :, None]  # (T, N, 1, W), (T, N, H, 1)
-        return np.clip(0.5 - STRUCTURES[self.structure](x, y, self.radius), 0, 1)
+        return np.clip(0.5 - STRUCTURES[self.kind.structure](x, y, self.radius), 0, 1)
 
     def render(self, num_frames: int) -> np.ndarray:
         """Render frames, (T, H, W, 3) uint8, RGB."""
@@ -293,14 +295,14 @@ def _textures() -> np.ndarray:
 
 
 def render_video(
-    label: int, rng: np.random.Generator, classes: MotionClasses = CLASSES
+    label: int, rng: np.random.Generator, classes: Sequence[MotionClass] = CLASSES
 ) -> np.ndarray:
     """Render a video with a scene of its class and, in some videos, a second scene of any class.
 
     The second scene is shorter, has the same camera, and is at the start or the end of the video.
 
     Args:
-        label: Index into the names of ``classes``.
+        label: Index into ``classes``.
         rng: Random generator.
         classes: The classes of the set.
 
@@ -311,7 +313,7 @@ def render_video(
     if rng.random() >= SECOND_SCENE_PROB:
         return scene.render(NUM_FRAMES)
     num_frames = int(rng.integers(*SECOND_SCENE_FRAMES, endpoint=True))
-    other = MotionScene.draw(int(rng.integers(len(classes.names))), rng, classes)
+    other = MotionScene.draw(int(rng.integers(len(classes))), rng, classes)
     parts = [
         scene.render(NUM_FRAMES - num_frames),
         replace(other, camera=scene.camera).render(num_frames),
@@ -343,11 +345,11 @@ def write_motion_videos(
     """Write ``videos/*.mp4``, ``train.txt``, ``test.txt`` and ``classes.txt`` into ``root``.
 
     A line of a list is a path relative to ``root`` and a label; classes are balanced. A video
-    depends only on ``seed``, its split and its number. ``root`` appears when the set is complete;
-    an existing set with the same settings is kept.
+    depends only on ``seed``, its split and its number. The lists are written last; a complete set
+    with the same settings is kept.
 
     Args:
-        root: Output folder. It must not exist, be empty, or hold this set.
+        root: Output folder, which is new or holds this set.
         num_train: Number of training videos.
         num_test: Number of test videos.
         seed: Seed of all random draws.
@@ -357,43 +359,28 @@ def write_motion_videos(
         on_progress: Called with the number of finished videos and the total.
 
     Raises:
-        FileExistsError: ``root`` holds other files or a set of other settings.
+        ValueError: ``root`` holds other files or a set of other settings.
     """
-    root = Path(root).resolve()  # the set replaces the folder, not a link to it
-    given = dict(num_train=num_train, num_test=num_test, seed=seed, classes=classes)
-    settings = json.dumps(given | dict(version=VERSION))
-    if root.exists() and not (root.is_dir() and not any(root.iterdir())):
-        written = root / 'settings.json'
-        found = written.read_text().strip() if written.is_file() else 'other files'
-        if found != settings:
-            raise FileExistsError(
-                f'{root} holds {found}, not the set of {settings}: choose another folder or '
-                'remove this one.'
-            )
+    root, kinds = Path(root), SETS[classes]
+    about = dict(num_train=num_train, num_test=num_test, seed=seed, classes=classes)
+    claim_folder(root, 'settings.json', about | dict(version=VERSION))
+    if (root / 'test.txt').exists():
         return
-    names = SETS[classes].names
-    counts = dict(train=num_train, test=num_test)
+    (root / 'videos').mkdir(exist_ok=True)
     videos = [
-        (f'videos/{split}_{index:05d}.mp4', index % len(names), (seed, number, index))
-        for number, (split, count) in enumerate(counts.items())
+        (f'videos/{split}_{index:05d}.mp4', index % len(kinds), (seed, number, index))
+        for number, (split, count) in enumerate((('train', num_train), ('test', num_test)))
         for index in range(count)
     ]
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f'.{root.name}-', dir=root.parent) as scratch:
-        folder = Path(scratch) / 'set'
-        (folder / 'videos').mkdir(parents=True)
-        (folder / 'classes.txt').write_text('\n'.join(names) + '\n')
-        (folder / 'settings.json').write_text(f'{settings}\n')
-        for split in counts:
-            lines = (f'{name} {label}\n' for name, label, _ in videos if split in name)
-            (folder / f'{split}.txt').write_text(''.join(lines))
 
-        def write(video: tuple[str, int, tuple[int, ...]]) -> None:
-            name, label, key = video
-            frames = render_video(label, np.random.default_rng(key), SETS[classes])
-            encode(folder / name, frames)
+    def write(video: tuple[str, int, tuple[int, ...]]) -> None:
+        name, label, key = video
+        encode(root / name, render_video(label, np.random.default_rng(key), kinds))
 
-        with ThreadPoolExecutor(num_workers) as pool:
-            for done, _ in enumerate(pool.map(write, videos), 1):
-                on_progress(done, len(videos))
-        folder.replace(root)
+    with ThreadPoolExecutor(num_workers) as pool:
+        for done, _ in enumerate(pool.map(write, videos), 1):
+            on_progress(done, len(videos))
+    (root / 'classes.txt').write_text(''.join(f'{kind.name}\n' for kind in kinds))
+    for split in ('train', 'test'):
+        lines = (f'{name} {label}\n' for name, label, _ in videos if split in name)
+        (root / f'{split}.txt').write_text(''.join(lines))
