@@ -1,6 +1,5 @@
 """Measure the quality of the representation during pre-training."""
 
-import math
 from typing import Any
 
 import torch
@@ -139,17 +138,15 @@ class KNNMonitorHook(Hook):
         )
         std, rank = scalars['embedding_std'], scalars['embedding_rank']
         directions = min(len(z) - 1, z.shape[-1])
-        few = len(z) < MIN_TO_WARN
-        if self.warned or (math.isfinite(std) and (few or is_warming_up(runner))):
+        if self.warned or len(z) < MIN_TO_WARN or is_warming_up(runner):
             return
         is_wide = std >= MIN_STD and rank >= max(2, MIN_RANK_SHARE * directions)  # not if NaN
         finds_pairs = clip_retrieval(z[:, 1], z[:, 0]) > TIMES_CHANCE / len(z)
         self.narrow = 0 if is_wide or finds_pairs else self.narrow + 1
-        if self.narrow > 1 or not math.isfinite(std):
+        if self.narrow > 1:
             self.warned = True
-            problem = 'collapses' if math.isfinite(std) else 'is not finite'
             runner.logger.warning(
-                f'The embedding {problem}: after {unit} {count} its standard deviation is '
+                f'The embedding collapses: after {unit} {count} its standard deviation is '
                 f'{std:.3g} (1 if it is spread evenly) and its effective rank {rank:.3g} of '
                 f'{directions}. Check the learning rate and the loss curve (NaN, or constant at '
                 '2 ln(2N - 1) for N videos per step), sync_bn over all ranks, the temperature, and '

@@ -201,22 +201,21 @@ class Encoder(nn.Module):
 
     def _check(self, clips: Tensor) -> None:
         """Refuse clips of which the features would be wrong."""
-        if clips.ndim != 5 or clips.shape[1] != 3 or 0 in clips.shape:
+        if clips.ndim != 5 or clips.shape[1] != 3:
             raise ValueError(
-                f'Clips must have the shape (N, 3, T, H, W) without empty dimensions, got '
-                f'{tuple(clips.shape)}; encoder.transform makes them from a video.'
+                f'Clips must have the shape (N, 3, T, H, W), got {tuple(clips.shape)}; '
+                'encoder.transform makes them from a video.'
             )
-        if clips.is_floating_point():
-            if torch.compiler.is_compiling():  # values are not known
-                return
+        if not clips.is_floating_point():
+            if clips.dtype != torch.uint8:
+                raise ValueError(f'Clips must be uint8 or floating point, got {clips.dtype}.')
+        elif not torch.compiler.is_compiling():  # which knows no values
             low, high = clips.min().item(), clips.max().item()
             if not (low >= -1e-3 and high <= 1 + 1e-3):  # also rejects NaN
                 raise ValueError(
                     f'Floating-point clips must lie in [0, 1], got values from {low:g} to '
                     f'{high:g}; divide by 255, or give uint8. The encoder normalises by itself.'
                 )
-        elif clips.dtype != torch.uint8:
-            raise ValueError(f'Clips must be uint8 or floating point, got {clips.dtype}.')
 
     def transform(
         self,

@@ -152,14 +152,12 @@ class Features:
         labels: Labels, (N,).
         indices: Indices of the videos in their list, (N,).
         errors: Why the other videos could not be read, by index in the list.
-        times: Start and end of each clip in seconds, (N, V, 2), if they are at regular times.
     """
 
     feats: Tensor = field(default_factory=lambda: torch.empty(0, 1, 0))
     labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
     indices: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
     errors: dict[int, str] = field(default_factory=dict)
-    times: Tensor | None = None
 
     def __len__(self) -> int:
         """Return the number of videos, including unreadable ones."""
@@ -248,35 +246,31 @@ def describe_lost(errors: Mapping[str, str]) -> list[str]:
 
 
 def over_time(
-    encode: Encode, encoder: Encoder, paths: Sequence[str], every_seconds: float
-) -> Iterator[Features]:
-    """Apply a function to clips at regular times of videos; see :meth:`Encoder.windows`.
+    encode: Encode, encoder: Encoder, path: str, every_seconds: float
+) -> tuple[Tensor, np.ndarray]:
+    """Apply a function to clips at regular times of a video; see :meth:`Encoder.windows`.
 
     Args:
         encode: :meth:`Encoder.features`, or another function of clips.
         encoder: The encoder whose clips are taken.
-        paths: Paths of the videos.
+        path: Path of the video.
         every_seconds: Distance between the starts of two clips.
 
-    Yields:
-        The results for each video, (1, V, C), with their ``times``, (1, V, 2); or its error.
+    Returns:
+        The results, (T, C), on the CPU, and the start and end of each clip in seconds, (T, 2).
 
     Raises:
+        UnreadableVideoError: The video cannot be read, or is shorter than a clip.
         ValueError: Results are not finite.
     """
-    for index, path in enumerate(paths):
-        feats, times, error = [], [], 'it is shorter than a clip'
-        try:
-            for clips, seconds in encoder.windows(path, every_seconds):
-                feats.append(finite(encode(clips), path).cpu())
-                times.append(torch.from_numpy(seconds))
-        except UnreadableVideoError as unreadable:
-            feats, error = [], unreadable.reason
-        if not feats:
-            yield Features(errors={index: error})
-            continue
-        one = torch.tensor([-1]), torch.tensor([index])
-        yield Features(torch.cat(feats)[None], *one, times=torch.cat(times)[None])
+    found = [
+        (finite(encode(clips), path).cpu(), seconds)
+        for clips, seconds in encoder.windows(path, every_seconds)
+    ]
+    if not found:
+        raise UnreadableVideoError(path, 'it is shorter than a clip')
+    feats, times = zip(*found, strict=True)
+    return torch.cat(feats), np.concatenate(times)
 
 
 def finite(feats: Tensor, name: str) -> Tensor:
@@ -488,26 +482,26 @@ def extract_over_time(
     folder, (root, names) = Path(folder), _names_below_root(paths)
     about = described(encoder, every_seconds=every_seconds, root=root)
     claim_folder(folder, 'about.json', about)
-    made_from, left = read_journals(folder / '.finished'), []
+    made_from, failed = read_journals(folder / '.finished'), {}
     share = list(zip(paths, names, strict=True))[rank::size]
-    for path, name in share:
-        stamp = file_stamp(path)  # before the video is read
-        targets = [folder / kind / f'{name}.npy' for kind in ('feats', 'times')]
-        if not all(is_current(target, stamp, made_from.get(name)) for target in targets):
-            left.append((path, name, stamp, targets))
-    failed = {}
-    found = over_time(encoder.features, encoder, [path for path, *_ in left], every_seconds)
-    found = tracked(found, len(share), on_progress, len(share) - len(left))
     with journal(folder / '.finished') as remember:
-        for (path, name, stamp, targets), part in zip(left, found, strict=True):
-            if part.errors:
-                failed[path] = part.errors.popitem()[1]
+        for done, (path, name) in enumerate(share):
+            on_progress(done, len(share))
+            stamp = file_stamp(path)  # before the video is read
+            targets = [folder / kind / f'{name}.npy' for kind in ('feats', 'times')]
+            if all(is_current(target, stamp, made_from.get(name)) for target in targets):
                 continue
-            for target, values in zip(targets, (part.feats, part.times), strict=True):
+            try:
+                found = over_time(encoder.features, encoder, path, every_seconds)
+            except UnreadableVideoError as error:
+                failed[path] = error.reason
+                continue
+            for target, values in zip(targets, found, strict=True):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with replacing(target) as file:
-                    np.save(file, values[0].numpy())  # type: ignore[index]
+                    np.save(file, np.asarray(values))
             remember(name, stamp)
+    on_progress(len(share), len(share))
     return failed
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from ..datasets.lists import check_labels, check_numbering, find_videos, read_labels, video_list
 from ..io import file_sha256, files_sha256, printable, progress, read_json
 from .encoder import Encoder
-from .features import Features, FeatureStore, ListClips, described
+from .features import Features, FeatureStore, ListClips, describe_lost, described
 
 MIN_CLASS_VIDEOS = 5
 SPLITS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing')
@@ -330,10 +330,9 @@ def config_features(
         store.fill(encoder.features, ListClips(data, views), *how, average, torch.float16)
     barrier()
     found, device = store.load(), encoder.mean.device
-    if found.errors:
-        index, reason = next(iter(found.errors.items()))
-        which = f'{len(found.errors)} of {len(found)} videos of {data.ann_file} cannot be read'
-        if not len(found.feats):
-            raise ValueError(f'{which}: {printable(paths[index])}: {reason}')
-        _warn(f'{which} and are left out, such as {printable(paths[index])}: {reason}')
+    lost = describe_lost({printable(paths[i]): why for i, why in found.errors.items()})
+    if not len(found.feats):
+        raise ValueError(f'{data.ann_file}: {lost[0]}')
+    for line in lost:
+        _warn(f'{data.ann_file}: {line}')
     return Features(found.feats.to(device), found.labels.to(device), found.indices, found.errors)

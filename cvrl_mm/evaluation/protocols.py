@@ -111,24 +111,20 @@ def linear(
         ``top1``, ``top5``, ``train_top1`` and ``train_top5`` by video; ``lr``, the chosen one, and
         ``held_out_top1_lr…``, by which it was chosen.
     """
-    sets = {'train_': train, '': test}
-    # in float16, the default eps would be 0
-    x = {
-        k: F.normalize(s.feats, dim=-1, eps=1e-4) if l2_normalize else s.feats
-        for k, s in sets.items()
-    }
-    num_classes = num_classes or int(max(s.labels.max() for s in sets.values())) + 1
-    fixed = num_classes, schedule or ProbeSchedule()
-    tried = sweep(x['train_'], train.labels, fixed[0], [f * lr for f in LR_FACTORS], fixed[1])
+
+    def scaled(feats: Tensor) -> Tensor:
+        # in float16, the default eps would be 0
+        return F.normalize(feats, dim=-1, eps=1e-4) if l2_normalize else feats
+
+    x, y, schedule = scaled(train.feats), train.labels, schedule or ProbeSchedule()
+    num_classes = num_classes or int(max(y.max(), test.labels.max())) + 1
+    tried = sweep(x, y, num_classes, [factor * lr for factor in LR_FACTORS], schedule)
     best = next(iter(tried))
-    (probe,) = train_probes(x['train_'], train.labels, fixed[0], [best], fixed[1])
-    found = {
-        f'{prefix}{name}': hits
-        for prefix, s in sets.items()
-        for name, hits in top_hits(probe, x[prefix], s.labels).items()
-    }
-    scores = {f'held_out_top1_lr{lr:g}': torch.tensor(top1) for lr, top1 in tried.items()}
-    return found | scores | dict(lr=torch.tensor(best))
+    (probe,) = train_probes(x, y, num_classes, [best], schedule)
+    found = {f'train_{name}': hits for name, hits in top_hits(probe, x, y).items()}
+    found |= top_hits(probe, scaled(test.feats), test.labels)
+    found |= {f'held_out_top1_lr{rate:g}': torch.tensor(top1) for rate, top1 in tried.items()}
+    return found | dict(lr=torch.tensor(best))
 
 
 def few_shot(
@@ -149,11 +145,10 @@ def few_shot(
     """
     rng, found = Random(0), {}
     gallery, queries = (F.normalize(s.vectors.cpu(), dim=1) for s in (train, test))
-    rows: dict[int, tuple[list, list]] = {label: ([], []) for label in test.labels.tolist()}
-    for place, labels in enumerate((train.labels.tolist(), test.labels.tolist())):
-        for row, label in enumerate(labels):
-            if label in rows:
-                rows[label][place].append(row)
+    rows = {  # of the training and of the test videos, by class
+        label: [torch.nonzero(s.labels == label)[:, 0].tolist() for s in (train, test)]
+        for label in test.labels.unique().tolist()
+    }
     for k in SHOTS:
         classes = [label for label in sorted(rows) if len(rows[label][0]) >= k]
         if (number := min(ways, len(classes))) < 2:

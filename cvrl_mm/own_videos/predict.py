@@ -23,6 +23,7 @@ from ..convert.description import ClipInput, build_backbone, read_config_text
 from ..convert.export import extract_backbone
 from ..convert.files import CLASSIFIER, load_weights, locate_weights, save_weights
 from ..datasets.lists import gather_videos
+from ..datasets.reader import UnreadableVideoError
 from ..evaluation.encoder import Encoder
 from ..evaluation.features import VideoClips, batches_of, extract, finite, over_time
 from ..io import printable
@@ -193,18 +194,21 @@ def predict(
         One prediction per video, in order.
     """
     encoder, encode = classifier.encoder, classifier.probabilities
-    if every_seconds is None:
-        clips = VideoClips(videos, encoder.clip_input, NUM_CLIPS)
-        found = extract(encode, batches_of(clips, 1, num_workers), average=True)
-    else:
-        found = over_time(encode, encoder, videos, every_seconds)
+    none = torch.empty(0, len(classifier.classes))
+    if every_seconds is not None:
+        for video in videos:
+            try:
+                yield Prediction(video, *over_time(encode, encoder, video, every_seconds))
+            except UnreadableVideoError as error:
+                yield Prediction(video, none, error=error.reason)
+        return
+    clips = VideoClips(videos, encoder.clip_input, NUM_CLIPS)
+    found = extract(encode, batches_of(clips, 1, num_workers), average=True)
     for video, part in zip(videos, found, strict=True):
         if part.errors:
-            none = torch.empty(0, len(classifier.classes))
             yield Prediction(video, none, error=part.errors.popitem()[1])
         else:
-            times = None if part.times is None else part.times[0].numpy()
-            yield Prediction(video, part.feats[0], times)
+            yield Prediction(video, part.feats[0])
 
 
 def plot_over_time(prediction: Prediction, classes: Sequence[str], path: Path) -> None:

@@ -143,7 +143,7 @@ def test_collapse_is_warned_of(motion_set, watch_list, tmp_path: Path, monkeypat
     assert len(warnings) == 1
 
 
-def test_features_that_are_not_finite_are_warned_of(
+def test_features_that_are_not_finite_are_nan_and_plotted(
     motion_set, watch_list, tmp_path: Path, monkeypatch
 ):
     """A diverged training can have finite weights and losses, but infinite features."""
@@ -152,15 +152,11 @@ def test_features_that_are_not_finite_are_warned_of(
     hook = hook_of(run)
     results = given(torch.full((4, 2, 8), math.inf), torch.arange(4) % 2)
     monkeypatch.setattr(hook, 'represent', lambda model: results)
-    warnings = []
-    monkeypatch.setattr(run.logger, 'warning', warnings.append)
     run.train_loop._epoch = 1
     hook.after_train_epoch(run)
-    assert 'not finite' in warnings[0]
     (row,) = scalars(tmp_path)
     assert {name for name, x in row.items() if not math.isnan(x)} == {'step'}
-    curves = read_curves(tmp_path)
-    plot_curves({'diverged': curves}, tmp_path / 'curves.png')
+    plot_curves({'diverged': read_curves(tmp_path)}, tmp_path / 'curves.png')
     assert (tmp_path / 'curves.png').stat().st_size > 1000
 
 
