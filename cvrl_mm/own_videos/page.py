@@ -1,42 +1,37 @@
-"""Pages with pictures: neighbours and a map of all videos, and the mistakes of a classifier."""
+"""Pages that need no other file: neighbours, a map of all videos, and a classifier's mistakes."""
 
 import base64
+import filecmp
+import html
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from io import BytesIO
 from os.path import relpath
 from pathlib import Path
 from string import Template
 
+import cv2
 import numpy as np
 import torch
 import torch.nn.functional as F
 from matplotlib import pyplot as plt
 from mmaction.evaluation import ConfusionMatrix, top_k_accuracy
+from PIL import Image
 from sklearn.manifold import TSNE
 from torch import Tensor
 
+from ..datasets.frame_folder import open_video
 from ..datasets.lists import gather_videos
+from ..datasets.reader import UnreadableVideoError
 from ..evaluation.encoder import load_encoder
 from ..evaluation.features import describe_lost
 from ..evaluation.measures import nearest_neighbours
 from ..io import evenly_spaced, printable
-from ..visualization.pages import (
-    HEAD,
-    STYLE,
-    TIP,
-    Neighbour,
-    Query,
-    html_page,
-    neighbour_rows,
-    pictures,
-    text,
-    write_neighbour_page,
-)
 from .folder import Trained, encode_videos, video_root
 from .predict import Prediction, plain
 
-TEMPLATE = Path(__file__).with_name('page.html')
+HERE = Path(__file__).parent
 # Colours that can be distinguished with colour-blindness (Okabe & Ito)
 COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#999999', '#F0E442')
 SHOWN_VIDEOS, SHOWN_NEIGHBOURS = 8, 5
@@ -45,6 +40,10 @@ MAX_MAP_VIDEOS = 500  # each with a picture
 MAP_PIXELS = 72  # longer side of a frame
 SHOWN_MISTAKES = 12
 MOST_WITH_VALUES = 30  # classes of a confusion matrix; the values of 100 take 37 s to draw
+PREVIEW_FRAMES, STRIP_FRAMES = 16, 3
+STRIP_GAP = 3  # pixels between two frames
+PREVIEW_MS = 100  # display time per frame
+MARKS = {True: ('right', '✓ '), False: ('wrong', '✗ '), None: ('', '')}
 
 
 def write_feature_page(
@@ -54,7 +53,7 @@ def write_feature_page(
     table: Sequence[Sequence[str]],
     trained: Trained,
 ) -> None:
-    """Write a self-contained HTML file about the features of videos.
+    """Write an HTML file about the features of videos.
 
     Args:
         path: Path of the page.
@@ -68,10 +67,9 @@ def write_feature_page(
     labels, groups = lists.labels_of(names), [*lists.classes, 'no class']
     if not labels:
         labels, groups = [0] * len(names), ['a video']
-    rows, _ = neighbour_rows(_held_out(trained, SHOWN_VIDEOS, SHOWN_NEIGHBOURS))
     chosen, dots = evenly_spaced(len(names), MAX_MAP_VIDEOS), []
     for i, (x, y) in zip(chosen, map_videos(trained.feats[chosen]), strict=True):
-        picture, _ = pictures(lists.root / names[i], MAP_PIXELS)
+        picture, _ = pictures(trained.path(i), MAP_PIXELS)
         about = text(f'{names[i]} ({groups[labels[i]]})')  # -1 is the last group
         dots.append(
             f'<circle cx="{10 + 620 * x:.1f}" cy="{10 + 620 * y:.1f}" r="5" '
@@ -82,8 +80,10 @@ def write_feature_page(
         for i in sorted({label % len(groups) for label in labels})
     ]
     head, *body = table
-    page = Template(HEAD + TEMPLATE.read_text(encoding='utf-8')).substitute(
-        style=STYLE,
+    shown = _some_held_out(trained, SHOWN_VIDEOS)
+    queries = [(trained.path(i), trained.class_of(i)) for i in shown]
+    rows, *_ = neighbour_rows(trained, queries, trained.feats[shown], SHOWN_NEIGHBOURS)
+    content = Template((HERE / 'page.html').read_text(encoding='utf-8')).substitute(
         verdict=text(verdict),
         notes='\n'.join(f'<p>{text(note)}</p>' for note in notes),
         table='\n'.join([_row('th', head), *(_row('td', row) for row in body)]),
@@ -92,9 +92,8 @@ def write_feature_page(
         legend='\n'.join(legend),
         shown=f'{len(chosen)} of {len(names)} videos',
         dots='\n'.join(dots),
-        tip=TIP,
     )
-    path.write_text(page, encoding='utf-8')
+    path.write_text(html_page('Your videos', content), encoding='utf-8')
 
 
 def _colour(group: int) -> str:
@@ -103,32 +102,14 @@ def _colour(group: int) -> str:
     return f'hsl({137.5 * group % 360:.0f} 75% {30 + 15 * (group % 3)}%)'  # the golden angle
 
 
-def _held_out(trained: Trained, rows: int, neighbours: int) -> list[Query]:
+def _row(tag: str, cells: Iterable[str]) -> str:
+    return '<tr>' + ''.join(f'<{tag}>{text(cell)}</{tag}>' for cell in cells) + '</tr>'
+
+
+def _some_held_out(trained: Trained, number: int) -> list[int]:
     """Return some held-out videos of a training, or some of all if there are none."""
     pool = trained.lists.held_out(trained.names) or range(len(trained.names))
-    chosen = [pool[i] for i in evenly_spaced(len(pool), rows)]
-    paths, classes = map(trained.path, chosen), map(trained.class_of, chosen)
-    return _queries(trained, paths, classes, trained.feats[chosen], neighbours)
-
-
-def _queries(
-    trained: Trained,
-    paths: Iterable[str],
-    classes: Iterable[str | None],
-    feats: Tensor,
-    neighbours: int,
-) -> list[Query]:
-    """Put videos together with their neighbours among the videos of a training."""
-    k = min(neighbours + SPARE_NEIGHBOURS, len(trained.names))
-    sims, indices = nearest_neighbours(feats, trained.feats, k)
-    queries = []
-    for path, label, *near in zip(paths, classes, sims.tolist(), indices.tolist(), strict=True):
-        others = [
-            Neighbour(trained.path(i), trained.class_of(i), similarity)
-            for similarity, i in zip(*near, strict=True)
-        ]
-        queries.append(Query(path, label, others).without_copies(neighbours))
-    return queries
+    return [pool[i] for i in evenly_spaced(len(pool), number)]
 
 
 def map_videos(feats: Tensor) -> np.ndarray:
@@ -139,10 +120,6 @@ def map_videos(feats: Tensor) -> np.ndarray:
     if np.ptp(unit, axis=0).any():  # scikit-learn crashes on equal points, as of a collapse
         places = TSNE(init='pca', perplexity=perplexity, random_state=0).fit_transform(unit)
     return (places - places.min(0)) / np.maximum(np.ptp(places, axis=0), 1e-9)
-
-
-def _row(tag: str, cells: Iterable[str]) -> str:
-    return '<tr>' + ''.join(f'<{tag}>{text(cell)}</{tag}>' for cell in cells) + '</tr>'
 
 
 def show_neighbours(
@@ -163,31 +140,93 @@ def show_neighbours(
     Raises:
         FileNotFoundError: ``out`` does not hold a finished training, or the folder of its videos
             or a source does not exist.
-        ValueError: No video can be read, a file of the training is damaged, or a number is below 1.
+        ValueError: No video can be read, or a file of the training is damaged.
     """
-    if min(rows, neighbours) < 1:
-        raise ValueError(f'rows and neighbours must be at least 1, got {rows} and {neighbours}.')
     trained = Trained.read(out)
     video_root(trained.folder)
-    failed: dict[str, str] = {}
+    lost: list[str] = []
+    queries: list[tuple[str, str | None]]
     if videos:
-        paths = gather_videos(videos)
+        what, paths = 'other videos', gather_videos(videos)
         paths = [str(Path(paths[i]).absolute()) for i in evenly_spaced(len(paths), rows)]
         _, found = encode_videos({'': load_encoder(trained.folder)}, paths)
-        failed = {paths[i]: reason for i, reason in found.errors.items()}
-        read = [paths[i] for i in found.indices]
-        queries = _queries(trained, read, [None] * len(read), found.vectors, neighbours)
-        what = 'other videos'
+        lost = [f'{paths[i]}: {reason}' for i, reason in found.errors.items()]
+        queries, feats = [(paths[i], None) for i in found.indices], found.vectors
     else:
-        queries = _held_out(trained, rows, neighbours)
         what = 'held-out videos' if trained.lists.held_out(trained.names) else 'videos'
-    note = (
-        f'{len(queries)} {what} among the {len(trained.names)} videos below {trained.lists.root}.'
-    )
-    folder = trained.folder / 'neighbours'
-    page, unreadable = write_neighbour_page(folder, 'Nearest neighbours', note, queries)
-    lost = [f'{path}: {reason}' for path, reason in failed.items()]
-    return page, [f'Cannot be read: {printable(text)}' for text in [*lost, *unreadable]]
+        chosen = _some_held_out(trained, rows)
+        queries = [(trained.path(i), trained.class_of(i)) for i in chosen]
+        feats = trained.feats[chosen]
+    content, agreeing, unreadable = neighbour_rows(trained, queries, feats, neighbours)
+    count = 'There are no labels to compare.'
+    if agreeing:
+        count = f'{sum(agreeing)} of {len(agreeing)} neighbours are of the class of their query.'
+    among = f'{len(queries)} {what} among the {len(trained.names)} videos below'
+    about = f'{among} {trained.lists.root}. {count} Point at a video to see its motion.'
+    page = trained.folder / 'neighbours/index.html'
+    page.parent.mkdir(exist_ok=True)
+    parts = f'<p>{text(about)}</p>', content
+    page.write_text(html_page('Nearest neighbours', *parts), encoding='utf-8')
+    return page, [f'Cannot be read: {printable(line)}' for line in [*lost, *unreadable]]
+
+
+def neighbour_rows(
+    trained: Trained, queries: Sequence[tuple[str, str | None]], feats: Tensor, number: int
+) -> tuple[str, list[bool], list[str]]:
+    """Show videos beside their nearest neighbours among the videos of a training.
+
+    Exact copies of a query are not among its neighbours.
+
+    Args:
+        trained: The videos of the training.
+        queries: Path and class, if it is known, of each of the Q videos.
+        feats: Their features, (Q, C).
+        number: Number of neighbours per video.
+
+    Returns:
+        A row of HTML per query; for each neighbour whether its class is that of the query, where
+        both are known; and the paths of the videos that cannot be read.
+    """
+    k = min(number + SPARE_NEIGHBOURS, len(trained.names))
+    sims, indices = nearest_neighbours(feats, trained.feats, k)
+    rows, agreeing, shown = [], [], {}
+
+    def figure(path: str, label: str | None, kind: str, below: str = '') -> str:
+        if path not in shown:
+            shown[path] = pictures(path)
+        return _figure(path, label, kind, below, *shown[path])
+
+    for (path, label), *near in zip(queries, sims.tolist(), indices.tolist(), strict=True):
+        cells = [figure(path, label, 'query')]
+        others = [x for x in zip(*near, strict=True) if not _same_file(path, trained.path(x[1]))]
+        for similarity, i in others[:number]:
+            own = trained.class_of(i)
+            agrees = None if label is None or own is None else label == own
+            if agrees is not None:
+                agreeing.append(agrees)
+            kind, mark = MARKS[agrees]
+            below = f'<span class="mark">{mark}</span>{similarity:.3f}'
+            cells.append(figure(trained.path(i), own, kind, below))
+        rows.append(f'<div class="row">{"".join(cells)}</div>')
+    return '\n'.join(rows), agreeing, [path for path, (strip, _) in shown.items() if not strip]
+
+
+def _same_file(first: str, second: str) -> bool:
+    try:
+        # The content is read only if the sizes are equal
+        return first == second or filecmp.cmp(first, second, shallow=False)
+    except OSError:
+        return False
+
+
+def _figure(path: str, label: str | None, kind: str, below: str, strip: str, motion: str) -> str:
+    folder, file = Path(path).parts[-2:]
+    name = text(f'{folder}/{file}')
+    caption = name if label in (None, folder) else f'{text(label)}<br>{name}'
+    picture = f'<img src="{strip}" data-tip="{motion}" alt="{name}">'
+    if not strip:
+        picture = f'<p title="{name}">cannot be read</p>'
+    return f'<figure class="{kind}">{picture}{below}<small>{caption}</small></figure>'
 
 
 def write_classifier_page(
@@ -225,8 +264,8 @@ def write_classifier_page(
     chance = max(Counter(true).values()) / len(true)
     shown = ', '.join(f'top-{k} {100 * share:.1f} %' for k, share in accuracy.items())
     notes = [
-        f'{shown} on {len(true)} held-out videos of {len(classes)} classes; always the '
-        f'most frequent class: {100 * chance:.1f} %.',
+        f'{shown} on {len(true)} held-out videos of {len(classes)} classes; always the most '
+        f'frequent class: {100 * chance:.1f} %.',
         training,
         *lost,
     ]
@@ -238,7 +277,15 @@ def write_classifier_page(
         _mistake(pairs[i][0], root, classes, dict(predicted=predicted[i], true=true[i]))
         for i in wrong
     ]
-    page = _classifier_page(notes, folder / 'confusion.png', figures)
+    picture = base64.b64encode((folder / 'confusion.png').read_bytes()).decode()
+    page = html_page(
+        'Your classifier',
+        *(f'<p>{text(note)}</p>' for note in notes),
+        f'<img alt="confusion matrix" src="data:image/png;base64,{picture}">',
+        '<h2>The worst mistakes</h2>',
+        '<p>Each video with its predicted and its true class, and their probabilities.</p>',
+        f'<div class="row">{"".join(figures)}</div>',
+    )
     (folder / 'index.html').write_text(page, encoding='utf-8')
     numbers = {f'top{k}': share for k, share in accuracy.items()} | dict(
         chance=chance,
@@ -251,18 +298,6 @@ def write_classifier_page(
     )
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     return notes
-
-
-def _classifier_page(notes: Sequence[str], confusion: Path, figures: Sequence[str]) -> str:
-    picture = base64.b64encode(confusion.read_bytes()).decode()
-    return html_page(
-        'Your classifier',
-        *(f'<p>{text(note)}</p>' for note in notes),
-        f'<img alt="confusion matrix" src="data:image/png;base64,{picture}">',
-        '<h2>The worst mistakes</h2>',
-        '<p>Each video with its predicted and its true class, and their probabilities.</p>',
-        f'<div class="row">{"".join(figures)}</div>',
-    )
 
 
 def _plot_confusion(matrix: Tensor, classes: Sequence[str], path: Path) -> None:
@@ -288,3 +323,53 @@ def _mistake(found: Prediction, root: Path, classes: Sequence[str], labels: dict
         f'<figure><img src="{pictures(found.video)[1]}" alt="{name}">{"<br>".join(lines)}'
         f'<small>{name}</small></figure>'
     )
+
+
+def html_page(title: str, *parts: str) -> str:
+    """Return a page with a title, which is also its heading, and parts of HTML."""
+    style, tip = ((HERE / name).read_text(encoding='utf-8') for name in ('page.css', 'tip.html'))
+    head = [
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f'<title>{text(title)}</title>\n<style>{style}</style>\n<h1>{text(title)}</h1>',
+    ]
+    return '\n'.join([*head, *parts, tip, '</html>\n'])  # the tip shows pictures that move
+
+
+def text(value: object) -> str:
+    """Return text from outside as HTML without control characters."""
+    return html.escape(printable(value))
+
+
+def pictures(video: str | Path, size: int = 128) -> tuple[str, str]:
+    """Return two pictures of the middle of a video for the ``src`` of an image.
+
+    Args:
+        video: Path of the video.
+        size: Length of the longer side of a frame in pixels.
+
+    Returns:
+        Three frames side by side, and a moving preview, both WebP pictures as data URLs; two
+        empty strings if the video cannot be read.
+    """
+    try:
+        with open_video(video) as reader:
+            span = min(reader.num_frames, 4 * PREVIEW_FRAMES)  # a few seconds, so that motion shows
+            start = (reader.num_frames - span) // 2
+            frames = reader.read([start + i for i in evenly_spaced(span, PREVIEW_FRAMES)])
+    except UnreadableVideoError:
+        return '', ''
+    height, width = frames[0].shape[:2]
+    scale = size / max(height, width)
+    shape = max(1, round(width * scale)), max(1, round(height * scale))
+    small = [cv2.resize(frame, shape, interpolation=cv2.INTER_AREA) for frame in frames]
+    gap = np.full((shape[1], STRIP_GAP, 3), 255, np.uint8)
+    shown = [part for i in evenly_spaced(len(small), STRIP_FRAMES) for part in (gap, small[i])][1:]
+    return _webp([np.concatenate(shown, axis=1)]), _webp(small)
+
+
+def _webp(frames: Sequence[np.ndarray]) -> str:
+    first, *others = (Image.fromarray(frame) for frame in frames)
+    file = BytesIO()
+    first.save(file, 'webp', save_all=True, append_images=others, duration=PREVIEW_MS, loop=0)
+    return f'data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}'

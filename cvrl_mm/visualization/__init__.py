@@ -1,5 +1,1 @@
-"""Pictures and pages.
-
-In: logs of trainings, clips, videos. Out: PNG files (``curves.py``) and HTML pages (``pages.py``).
-Start with ``curves.py``.
-"""
+"""Curves of trainings. In: logs. Out: PNG files. Read ``curves.py``."""

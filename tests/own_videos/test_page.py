@@ -1,13 +1,26 @@
+import base64
+import io
 import re
+import shutil
 from html import unescape
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from PIL import Image
 
 import cvrl_cli
 from cvrl_mm.own_videos.folder import Lists, Trained
-from cvrl_mm.own_videos.page import map_videos, show_neighbours, write_feature_page
+from cvrl_mm.own_videos.page import (
+    map_videos,
+    neighbour_rows,
+    pictures,
+    show_neighbours,
+    write_feature_page,
+)
+from cvrl_mm.synthetic.motion import encode as write_frames
 from tests.own_videos.folder import write_folder
 from tests.videos import encode
 
@@ -49,6 +62,47 @@ def test_a_page_shows_all_videos_and_needs_no_other_file(page: Path):
     assert text.count('<figure') == 2 * (1 + 5)  # the held-out videos and their neighbours
 
 
+def test_a_video_is_shown_as_three_frames_and_as_motion(tmp_path: Path):
+    frames = np.zeros((20, 32, 64, 3))
+    frames[..., 2] = np.linspace(0, 255, 20)[:, None, None]  # from black to blue
+    write_frames(tmp_path / 'blue.mp4', frames.astype(np.uint8))
+    strip, motion = (opened(data) for data in pictures(tmp_path / 'blue.mp4', size=48))
+    assert (strip.size, motion.size) == ((150, 24), (48, 24))
+    assert (getattr(strip, 'n_frames', 1), motion.n_frames) == (1, 16)
+    blue = np.asarray(strip.convert('RGB'))[..., 2]
+    assert [blue[:, i : i + 40].mean() // 64 for i in (4, 55, 106)] == [0, 2, 3]
+    motion.seek(15)
+    assert np.asarray(motion.convert('RGB'))[..., 2].mean() > 200
+    assert pictures('gone.mp4') == ('', '')
+
+
+def opened(data: str) -> Image.Image:
+    start, content = data.split(',')
+    assert start == 'data:image/webp;base64'
+    return Image.open(io.BytesIO(base64.b64decode(content)))
+
+
+def test_neighbours_are_marked_and_no_copies_of_the_query(tmp_path: Path):
+    names = ['a/0.mp4', 'a/copy.mp4', 'a < b/1.mp4', 'a/2.mp4', '3.mp4', 'a/gone.mp4']
+    for i, name in enumerate(names[:-1]):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        encode(tmp_path / name, num_frames=5 + i)
+    shutil.copy(tmp_path / names[0], tmp_path / names[1])
+    labels = dict(zip(names, [0, 0, 1, 0, -1, 0], strict=True))
+    lists = Lists(tmp_path, names, labels, ['a', 'a < b'], set())
+    feats = torch.tensor([[1, 0.1 * i] for i in range(6)])
+    trained = Trained(tmp_path, lists, names, feats, feats)
+    rows, agreeing, lost = neighbour_rows(trained, [(trained.path(0), 'a')], feats[:1], 4)
+    cells = re.findall(r'<figure class="(\w*)">(.*?)</figure>', rows)
+    assert [kind for kind, _ in cells] == ['query', 'wrong', 'right', '', 'right']
+    assert ['cannot be read' in cell for _, cell in cells] == [False] * 4 + [True]
+    assert agreeing == [False, True, True] and lost == [trained.path(5)]
+    assert f'{F.cosine_similarity(feats[0], feats[2], dim=0):.3f}' in rows
+    assert '<small>a &lt; b/1.mp4</small>' in rows and 'a < b' not in rows
+    shown = re.findall(r'(?:src|data-tip)="([^"]+)"', rows)
+    assert len(shown) == 8 and all(source.startswith('data:') for source in shown)
+
+
 def test_equal_features_have_a_map():  # the t-SNE of scikit-learn crashes on them
     assert not map_videos(torch.rand(1, 16).repeat(30, 1)).any()
 
@@ -85,9 +139,8 @@ def test_what_neighbours_cannot_be_shown_of(tmp_path: Path):
     assert CLASSED[0] in show_neighbours(folder)[1][0]
     (tmp_path / 'broken').mkdir()
     (tmp_path / 'broken/x.mp4').write_bytes(b'no video')
-    for wrong in (dict(rows=0), dict(neighbours=0), dict(videos=[tmp_path / 'broken'])):
-        with pytest.raises(ValueError, match=r'rows|x\.mp4'):
-            show_neighbours(folder, **wrong)
+    with pytest.raises(ValueError, match=r'x\.mp4'):
+        show_neighbours(folder, [tmp_path / 'broken'])
     (tmp_path / 'videos').rename(tmp_path / 'moved')
     with pytest.raises(FileNotFoundError, match=r'inputs\.json'):
         show_neighbours(folder)
