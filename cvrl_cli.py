@@ -393,7 +393,7 @@ def push(parser: ArgumentParser) -> None:
     """
 
     def run(args: Namespace) -> None:
-        from cvrl_mm.own_videos.push import push
+        from cvrl_mm.own_videos.report import push
 
         address = push(**vars(args))
         print(f'{address} is private: fill in its model card, then change this in its settings.')

@@ -1,4 +1,4 @@
-"""Write the results of a training: encoder, features, curves, report and page."""
+"""The results of a training: what is measured and written, probed with labels, and shared."""
 
 import json
 import math
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os.path import exists, realpath
 from pathlib import Path
+from string import Template
 
 import numpy as np
 import torch
@@ -14,12 +15,14 @@ from mmengine.config import Config
 from rich.console import Console
 from torch import Tensor
 
-from ..cli import print_warnings_only
+from .. import __version__
+from ..cli import print_warnings_only, read_config
+from ..evaluation.encoder import load_encoder
 from ..evaluation.features import Features, describe_lost
 from ..evaluation.labelled import Folds, read_split, split, split_in_folds
 from ..evaluation.measures import effective_rank, voters
 from ..evaluation.protocols import across_folds, chance
-from ..io import evenly_spaced, printable, progress, read_json, replacing
+from ..io import evenly_spaced, one_line, printable, progress, read_json, replacing
 from ..visualization.curves import PANELS, plot_curves, read_curves
 from .folder import (
     AFTER,
@@ -39,7 +42,6 @@ from .page import write_feature_page
 from .plan import MIN_TO_HOLD_OUT, too_short
 
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
-EASY = 90.0  # accuracy before the training in percent, above which little can be gained
 MAX_RANKED = 1000  # videos, for time
 WATCHED = ('representation/clip_retrieval', 'representation/knn_top1')
 CURVES = ('loss', 'accuracy', 'lr', *WATCHED)
@@ -56,15 +58,10 @@ SHARED = (
     'Videos that are split at random may share persons or recordings, which makes all numbers '
     'higher or lower; cvrl probe OUT --groups PATTERN keeps these apart.'
 )
-BELOW_CHANCE = (
-    'k-NN accuracy is below chance: the nearest neighbours share something other than the class, '
-    'such as the recording.'
-)
-WITHOUT_LABELS = (
-    'Only labels can tell: with labels of some videos, cvrl probe OUT --labels LIST measures '
-    'accuracies.'
-)
 UNCLEAR = 'Not clear yet'
+CARD = Path(__file__).with_name('card.template')
+FILES = ('encoder.safetensors', 'config.py', 'index.html', 'report.json')  # to be shared
+IN_EACH = {'.gitattributes'}  # files of a new repository
 
 
 def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
@@ -108,11 +105,11 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     short = too_short(cfg.train_cfg.max_iters)
     headline = ' '.join([verdict(*measures.values()), *short])
     accuracy = [*curves.get('accuracy', {0: math.nan}).values()][-1]
-    notes = [*_notes(cfg, folder, len(names), len(unseen), accuracy), *lost]
+    notes = [_about_training(cfg, folder, len(names), len(unseen), accuracy), RANK_ME, *lost]
     if labels:
         tested = any(labels[i] >= 0 for i in unseen)
         which = 'the held-out videos' if tested else 'each fifth of the videos'
-        notes.insert(2, f'{WITH_LABELS.format(which)} {caution(measures[AFTER])}')
+        notes.insert(2, f'{WITH_LABELS.format(which)} {SHARED}')
     write_feature_page(folder / 'index.html', headline, notes, table, Trained.read(folder))
     numbers = {
         when: [dict(title=m.title, value=m.value, chance=m.chance) for m in found]
@@ -153,7 +150,7 @@ def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> li
         others; and RankMe.
     """
     chosen = feats[evenly_spaced(len(feats), MAX_RANKED)]
-    found = [Measure('RankMe (number of directions)', rank_me(chosen.numpy()))]
+    found = [Measure('RankMe (number of directions)', effective_rank(chosen, centred=False))]
     if not labels:
         return found
     known = torch.tensor([i for i, label in enumerate(labels) if label >= 0])
@@ -163,11 +160,6 @@ def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> li
     if not is_test.any() or len(classes[~is_test].unique()) < 2:
         folds = split_in_folds(classes)
     return [*accuracies(feats[known], classes, folds), *found]
-
-
-def rank_me(feats: np.ndarray) -> float:
-    """Compute RankMe of features, (V, C), which needs no labels; see :func:`effective_rank`."""
-    return effective_rank(torch.from_numpy(feats), centred=False)
 
 
 def accuracies(feats: Tensor, labels: Tensor, folds: Folds) -> list[Measure]:
@@ -248,7 +240,7 @@ def probe(
     targets, folds, note = split([videos[i] for i in read], num_train, groups)
     results = {when: accuracies(x, targets, folds) for when, x in feats.items()}
     if test is None and groups is None:
-        note = f'{note}. {caution(results[AFTER])}'
+        note = f'{note}. {SHARED}'
     return results, [*notes, note, verdict(results[BEFORE], results[AFTER])]
 
 
@@ -269,7 +261,7 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
     """
     pairs = [(x, y) for x, y in zip(before, after, strict=True) if y.chance is not None]
     if not pairs:
-        return f'{UNCLEAR}. {WITHOUT_LABELS}'
+        return f'{UNCLEAR}. Only labels can tell: cvrl probe OUT --labels LIST.'
     (old, new), (old_knn, new_knn) = pairs[0], pairs[min(1, len(pairs) - 1)]
     rng, number = np.random.default_rng(0), len(new.hits)
     gain = new.hits - old.hits
@@ -279,23 +271,14 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
         found = 'Better'
     elif np.less(gains, 0).mean() >= SURE and other <= 0:
         found = 'Worse'
-    text = (
+    return (
         f'{found}. {number} test videos: {new.value:.1f} % right, {old.value:.1f} % before the '
         f'training, {new.chance:.1f} % by chance.'
     )
-    if found == UNCLEAR and old.value >= EASY:
-        text += ' They are too easy for a comparison; cvrl probe OUT --groups PATTERN may help.'
-    return text
 
 
-def caution(measures: Sequence[Measure]) -> str:
-    """Say what videos that are split at random may share, and whether the neighbours show it."""
-    below = any(x.value < x.chance for x in measures if x.chance is not None and 'NN' in x.title)
-    return f'{SHARED} {BELOW_CHANCE}' if below else SHARED
-
-
-def _notes(cfg: Config, folder: Path, videos: int, unseen: int, accuracy: float) -> tuple[str, str]:
-    """Return the paragraphs of the report on the training and on RankMe."""
+def _about_training(cfg: Config, folder: Path, videos: int, unseen: int, accuracy: float) -> str:
+    """Return the paragraph of the report on the training."""
     held = f'{unseen} of them held out'
     if not unseen:
         held = f'none held out (fewer than {MIN_TO_HOLD_OUT}): measured on the training videos'
@@ -305,8 +288,7 @@ def _notes(cfg: Config, folder: Path, videos: int, unseen: int, accuracy: float)
         f'per device, started from {printable(start or "random weights")}. The features of a video '
         f'are the mean over {NUM_CLIPS} evenly spaced clips. At the end of the training, '
         f'{100 * accuracy:.0f} % of the clips found the other clip of their video in the batch '
-        f'(chance: at most {100 / batch:.2g} %).',
-        RANK_ME,
+        f'(chance: at most {100 / batch:.2g} %).'
     )
 
 
@@ -314,3 +296,88 @@ def _markdown(table: list[list[str]]) -> str:
     head, *rows = [f'| {" | ".join(row)} |' for row in table]
     rule = '|---' + '|---:' * (len(table[0]) - 1) + '|'
     return '\n'.join([head, rule, *rows])
+
+
+def push(out: str | Path, name: str) -> str:
+    """Copy an encoder with its config, page and a model card to a new, private repository.
+
+    The token comes from ``hf auth login`` or the environment variable ``HF_TOKEN``. The card
+    leaves the licence to the user.
+
+    Args:
+        out: Output folder of ``cvrl pretrain``.
+        name: Name of the repository, ``USER/NAME``. It is created unless it exists and is empty.
+
+    Returns:
+        The address of the repository; ``load_encoder('hf://USER/NAME')`` reads it.
+
+    Raises:
+        FileNotFoundError: The folder does not hold a finished training.
+        FileExistsError: The repository has files.
+        ImportError: huggingface_hub is not installed.
+        OSError: There is no token, or the hub does not answer or refuses. A file is never changed.
+        ValueError: This is no name of a repository.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi  # an optional package
+    from huggingface_hub.errors import HTTPError
+
+    if name.count('/') != 1:
+        raise ValueError(f'The name must have the form USER/NAME, got {name}.')
+    folder = Path(out)
+    card = model_card(folder, name)
+    files: dict[str, bytes | Path] = {'README.md': card.encode()}
+    files |= {file: folder / file for file in FILES}
+    api = HfApi(token=True, library_name='cvrl_mm', library_version=__version__)
+    try:
+        address = api.create_repo(name, private=True, exist_ok=True)
+        held = {*api.list_repo_files(name)} - IN_EACH
+        if not held:
+            added = [CommitOperationAdd(file, content) for file, content in files.items()]
+            api.create_commit(
+                name, added, commit_message=f'Add an encoder of cvrl_mm {__version__}'
+            )
+    except (OSError, HTTPError) as error:
+        raise OSError(f'{name} cannot be pushed: {one_line(error)}') from error
+    if held:
+        raise FileExistsError(f'{address} holds {min(held)} already; choose another name.')
+    return str(address)
+
+
+def model_card(folder: Path, name: str) -> str:
+    """Write the text of a model card from the results of a training.
+
+    Args:
+        folder: Output folder of ``cvrl pretrain``.
+        name: Name of the repository, ``USER/NAME``.
+
+    Raises:
+        FileNotFoundError: The folder does not hold a finished training.
+        ValueError: A file of the training is damaged.
+    """
+    if missing := [file for file in FILES if not (folder / file).is_file()]:
+        raise FileNotFoundError(f'{folder} has no {missing[0]}: it is no finished cvrl pretrain.')
+    encoder, report = load_encoder(folder), read_json(folder / 'report.json')
+    cfg = read_config(folder / 'config.py', 'train_cfg', 'train_dataloader', 'optim_wrapper')
+    lists, clips = Lists.read(folder), encoder.clip_input
+    rows = [
+        f'| {new["title"]} | {old["value"]:.1f} | {new["value"]:.1f} '
+        f'| {"" if new["chance"] is None else format(new["chance"], ".1f")} |'
+        for old, new in zip(report[BEFORE], report[AFTER], strict=True)
+    ]
+    return Template(CARD.read_text(encoding='utf-8')).substitute(
+        name=printable(name),
+        version=__version__,
+        backbone=', '.join(f'{k}={v}' for k, v in encoder.meta['backbone'].items() if k != 'type'),
+        parameters=f'{sum(p.numel() for p in encoder.parameters()) / 1e6:.2g}',
+        clips=f'{clips.clip_len} frames of {clips.size}x{clips.size}, every {clips.frame_interval}',
+        fps=f' at {clips.fps:g} frames per second' if clips.fps else '',
+        videos=len(lists.names),
+        trained=len(lists.train),
+        classes=f', in folders of {len(lists.classes)} classes' if lists.labels else '',
+        steps=cfg.train_cfg.max_iters,
+        batch=cfg.train_dataloader.batch_size,
+        optimizer=cfg.optim_wrapper.optimizer.type,
+        lr=cfg.optim_wrapper.optimizer.lr,
+        start='other weights' if (folder / 'init.pth').is_file() else 'random weights',
+        rows='\n'.join(rows),
+    )
