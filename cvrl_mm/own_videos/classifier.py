@@ -1,7 +1,7 @@
 """Fine-tune an encoder on labelled videos (``cvrl finetune``)."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,10 +17,10 @@ from ..convert.files import CLASSIFIER
 from ..datasets.lists import read_video_list
 from ..evaluation.encoder import UNTRAINED, Encoder, load_encoder
 from ..evaluation.labelled import LabelledVideo, read_labelled, split
-from ..io import printable, progress, read_json, usable_cores
+from ..io import printable, progress, read_json
 from .config import render_finetuning
 from .folder import COMMAND, INIT, replace_lists, video_root, write_report
-from .inspect import Inspection, Video, inspect
+from .inspect import Inspection, Video
 from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
 from .predict import load_classifier, predict, save_classifier
 from .train import Task, copy_start
@@ -58,13 +58,8 @@ class FineTuning(Task):
     epochs, min_steps = 50, 300
     render = staticmethod(render_finetuning)
 
-    def inspect(
-        self,
-        sources: Sequence[str],
-        options: FinetuneOptions,
-        on_progress: Callable[[int, int], None],
-    ) -> Inspection:
-        """Read the labels, and open all videos."""
+    def videos(self, sources: Sequence[str], options: FinetuneOptions) -> Sequence[str]:
+        """Read the labels, and return the paths of the videos."""
         train, held = read_labelled(sources), read_labelled(filter(None, [options.val]))
         if both := train.keys() & held.keys():
             raise ValueError(f'{min(both)} is a training video and in {options.val}.')
@@ -72,7 +67,7 @@ class FineTuning(Task):
         self.held = {video.path for video in held.values()}
         if lacking := [path for path, label in self.labels.items() if not label]:
             raise ValueError(f'{printable(lacking[0])} has no label.')
-        return inspect(self.labels, usable_cores(), on_progress)
+        return [*self.labels]
 
     def choose(
         self,

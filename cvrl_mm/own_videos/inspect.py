@@ -17,8 +17,6 @@ from ..io import is_utf8, printable
 from ..preparation.check import find_faults
 
 TIMEOUT_SECONDS = 60
-UNLISTED = 'its name is not UTF-8, has a line break or begins with white space'
-MAX_PIXELS = 1280 * 720  # larger frames make decoding the bottleneck
 GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, from 0 to 255
 
 
@@ -85,17 +83,15 @@ class Inspection:
         """Yield the lines of a report, with or without the folders that are classes."""
         seconds = [video.seconds for video in self.videos]
         low, middle, high = np.percentile(seconds, [5, 50, 95])
-        sizes = Counter(f'{video.width}x{video.height}' for video in self.videos)
-        rates = Counter(f'{video.rate:.3g}' for video in self.videos)
+        sizes = {(video.height, video.width) for video in self.videos}
+        rates = {video.rate for video in self.videos}
         yield f'{len(seconds)} videos, {sum(seconds) / 3600:.2f} hours, below {self.root}'
         yield f'Lengths: {low:.3g} s (5 %), {middle:.3g} s (median), {high:.3g} s (95 %)'
-        yield f'Sizes: {_most_common(sizes)}; frames per second: {_most_common(rates)}'
+        yield 'Sizes: {1}x{0} to {3}x{2} pixels'.format(*min(sizes), *max(sizes))
+        yield f'Rates: {min(rates):.3g} to {max(rates):.3g} frames per second'
         if with_classes and self.classes:
             shown = ', '.join(self.classes[:6]) + (', …' if len(self.classes) > 6 else '')
             yield f'{len(self.classes)} folders are classes, for the evaluation alone: {shown}'
-            classes = set(self.classes)
-            if outside := sum(folder not in classes for folder in self.folders):
-                yield f'{outside} videos outside of them, or in smaller folders, have no class'
         for what, files in (
             ('cannot be used', self.unreadable),
             ('are left out as exact copies of others', self.copies),
@@ -103,8 +99,6 @@ class Inspection:
             if files:
                 name, why = next(iter(files.items()))
                 yield f'{len(files)} files {what} (see videos.tsv), such as {name}: {why}'
-        if large := sum(video.width * video.height > MAX_PIXELS for video in self.videos):
-            yield f'{large} videos are larger than 1280x720; cvrl repack makes them load faster'
 
     def write(self, path: Path) -> None:
         """Write a tab-separated table of all files: name, properties and note.
@@ -142,7 +136,8 @@ def inspect(
     files = list(dict.fromkeys(Path(abspath(path)) for path in gather_videos(sources)))
     root = Path(commonpath([file.parent for file in files]))
     names = [file.relative_to(root).as_posix() for file in files]
-    unreadable = {name: UNLISTED for name in names if not _can_be_listed(name)}
+    reason = 'its name is not UTF-8, has a line break or begins with white space'
+    unreadable = {name: reason for name in names if not _can_be_listed(name)}
     names = sorted(name for name in names if name not in unreadable)
     videos = []
     found = find_faults([str(root / n) for n in names], num_processes, TIMEOUT_SECONDS, probe)
@@ -196,10 +191,3 @@ def is_grey(frame: np.ndarray) -> bool:
 def _can_be_listed(name: str) -> bool:
     """Return whether a list can hold a file name."""
     return is_utf8(name) and '\n' not in name and '\r' not in name and name == name.lstrip()
-
-
-def _most_common(count: Counter) -> str:
-    shown = count.most_common(3)
-    others = count.total() - sum(number for _, number in shown)
-    text = ', '.join(f'{what} ({number})' for what, number in shown)
-    return text + (f' and {others} others' if others else '')

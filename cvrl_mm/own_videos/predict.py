@@ -31,7 +31,6 @@ from ..io import printable
 NUM_CLIPS = 4  # per video, evenly spaced
 HEADS = ('LinearProbeHead', 'I3DHead')  # a linear layer fc_cls on pooled features
 SHOWN, SHOWN_CLASSES = 3, 8  # printed, in a figure
-MOST_CHARACTERS = 50  # of a video's name in a picture's name: at most 200 of 255 bytes
 WEIGHT, BIAS = 'cls_head.fc_cls.weight', 'cls_head.fc_cls.bias'
 
 
@@ -231,8 +230,7 @@ def plot_over_time(prediction: Prediction, classes: Sequence[str], path: Path) -
 
 def plain(label: str) -> str:
     """Return a printable label of a figure, in which matplotlib finds no formula."""
-    text = printable(label).replace('$', r'\$')
-    return f' {text}' if text.startswith('_') else text  # a legend leaves out "_name"
+    return printable(label).replace('$', r'\$')
 
 
 def print_predictions(
@@ -251,15 +249,16 @@ def print_predictions(
         ValueError: This is no classifier, or no video could be read.
     """
     classifier = load_classifier(path).to(get_device())
-    paths, failed, listed = gather_videos(videos), [], []
-    rows = csv.writer(sys.stdout)
+    paths, listed = gather_videos(videos), []
+    rows, spans = csv.writer(sys.stdout), ['start', 'end'] if every_seconds else []
     if form == 'csv':
-        spans = ['start', 'end'] if every_seconds else []
         rows.writerow(['video', *spans, *map(printable, classifier.classes)])
+    lost = 0
     for found in predict(classifier, paths, every_seconds):
         name = printable(found.video)
         if found.error is not None:
-            failed.append(f'{name}: {found.error}')
+            lost += 1
+            print(f'{name} cannot be classified: {found.error}', file=sys.stderr)
             continue
         for i, probs in enumerate(found.probs):
             times = [] if found.times is None else found.times[i].tolist()
@@ -267,7 +266,7 @@ def print_predictions(
             if form == 'csv':
                 rows.writerow([name, *times, *probs.tolist()])
             elif form == 'json':
-                span = dict(zip(('start', 'end'), times, strict=False))
+                span = dict(zip(spans, times, strict=True))
                 listed.append(dict(video=found.video, **span, classes=classes))
             else:
                 at = ' {:.2f}-{:.2f} s'.format(*times) if times else ''
@@ -276,14 +275,10 @@ def print_predictions(
         if found.times is not None:
             # A hash of the path, so that videos of other folders and calls keep their pictures
             digest = sha256(os.fsencode(os.path.abspath(found.video))).hexdigest()[:8]
-            stem = printable(Path(found.video).stem)[:MOST_CHARACTERS]
-            picture = Path(path, 'predictions', f'{stem}_{digest}_every_{every_seconds:g}.png')
-            plot_over_time(found, classifier.classes, picture)
-            print(f'The classes over time: {printable(picture)}', file=sys.stderr)
+            file = f'{Path(found.video).stem}_{digest}_every_{every_seconds:g}.png'
+            plot_over_time(found, classifier.classes, Path(path, 'predictions', file))
+            print(f'The classes over time: {printable(file)}', file=sys.stderr)
     if form == 'json':
         print(json.dumps(listed, indent=2))
-    if failed:
-        print(*failed, file=sys.stderr, sep='\n')
-        print(f'{len(failed)} of {len(paths)} videos cannot be classified.', file=sys.stderr)
-    if len(failed) == len(paths):
+    if lost == len(paths):
         raise ValueError('None of the videos could be classified.')

@@ -75,11 +75,9 @@ class Task:
     epochs, min_steps = EPOCHS, MIN_STEPS
     render: Callable[[Inspection, Plan, Any], str] = staticmethod(render)
 
-    def inspect(
-        self, sources: Sequence[str], options: Any, on_progress: Callable[[int, int], None]
-    ) -> Inspection:
-        """Open all videos."""
-        return inspect(sources, usable_cores(), on_progress)
+    def videos(self, sources: Sequence[str], options: Any) -> Sequence[str]:
+        """Return the videos, folders and lists to open."""
+        return sources
 
     def choose(
         self, found: Inspection, options: Any, machine: Machine, folder: Path, start: Network | None
@@ -155,7 +153,7 @@ def _inspect(
     if options.init != task.random:  # fails early, before videos are opened
         start = copy_start(load_encoder(str(options.init)), folder)
     with progress('Opening videos', console) as on_progress:
-        found = task.inspect(videos, options, on_progress)
+        found = inspect(task.videos(videos, options), usable_cores(), on_progress)
     found.write(folder / 'videos.tsv')
     _say(*found.describe(task.folders_are_classes))
     return found, start
