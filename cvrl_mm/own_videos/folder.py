@@ -166,66 +166,26 @@ def video_root(folder: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Lists:
-    """The lists of a training.
-
-    Attributes:
-        root: The folder that the names are relative to.
-        names: Names of all videos.
-        labels: By name, the class of each video by its folder; empty if the folders are none.
-        classes: Names of the classes.
-        train: Names of the videos that were trained on.
-    """
-
-    root: Path
-    names: list[str]
-    labels: dict[str, int]
-    classes: list[str]
-    train: set[str]
-
-    @classmethod
-    def read(cls, folder: Path) -> 'Lists':
-        """Read the lists of a training.
-
-        Raises:
-            FileNotFoundError: A file does not exist.
-            ValueError: A file is damaged.
-        """
-        labels = dict(read_video_list(str(folder / 'lists/all.txt')))
-        classes = [name for name in read_lines(str(folder / 'lists/classes.txt')) if name]
-        return cls(
-            root=Path(read_json(folder / INPUTS)['videos']['video']),
-            names=list(labels),
-            labels=labels if classes else {},
-            classes=classes,
-            train={name for name, _ in read_video_list(str(folder / 'lists/train.txt'))},
-        )
-
-    def held_out(self, names: list[str]) -> list[int]:
-        """Return the indices of the held-out videos."""
-        return [i for i, name in enumerate(names) if name not in self.train]
-
-    def labels_of(self, names: list[str]) -> list[int]:
-        """Return the class of each video, or -1; empty if there are fewer than two classes."""
-        labels = [self.labels.get(name, -1) for name in names]
-        return labels if len({*labels} - {-1}) > 1 else []
-
-
-@dataclass(frozen=True)
 class Trained:
-    """The features of all videos of a training.
+    """The videos of a finished training that could be read, and their features.
 
     Attributes:
         folder: Output folder of the training.
-        lists: Lists of the videos.
-        names: Names of the videos that could be read, (V,).
+        root: The folder that the names are relative to.
+        names: Names of the videos, (V,).
+        labels: Class of each video by its folder, or -1, (V,); empty if there are fewer than two.
+        classes: Names of the classes.
+        held_out: Indices of the videos that were not trained on.
         feats: Features of the trained encoder, (V, C).
         untrained: Features of the encoder before the training, (V, C).
     """
 
     folder: Path
-    lists: Lists
+    root: Path
     names: list[str]
+    labels: list[int]
+    classes: list[str]
+    held_out: list[int]
     feats: Tensor
     untrained: Tensor
 
@@ -244,17 +204,31 @@ class Trained:
                 'finished cvrl pretrain.'
             )
         with np.load(folder / FEATURES, allow_pickle=False) as data:
+            names = data['names'].tolist()
             feats, untrained = (torch.from_numpy(data[k]) for k in ('feats', 'feats_untrained'))
-            return cls(folder, Lists.read(folder), data['names'].tolist(), feats, untrained)
+        classes = [name for name in read_lines(str(folder / 'lists/classes.txt')) if name]
+        label_of = dict(read_video_list(str(folder / 'lists/all.txt')))
+        labels = [label_of.get(name, -1) for name in names]
+        fitted = dict(read_video_list(str(folder / 'lists/train.txt')))
+        return cls(
+            folder=folder,
+            root=Path(read_json(folder / INPUTS)['videos']['video']),
+            names=names,
+            labels=labels if len({*labels} - {-1}) > 1 else [],
+            classes=classes,
+            held_out=[i for i, name in enumerate(names) if name not in fitted],
+            feats=feats,
+            untrained=untrained,
+        )
 
     def path(self, index: int) -> str:
         """Return the path of a video."""
-        return str(self.lists.root / self.names[index])
+        return str(self.root / self.names[index])
 
     def class_of(self, index: int) -> str | None:
         """Return the name of the class of a video, or None."""
-        label = self.lists.labels.get(self.names[index], -1)
-        return self.lists.classes[label] if label >= 0 else None
+        label = self.labels[index] if self.labels else -1
+        return self.classes[label] if label >= 0 else None
 
 
 def write_encoders(folder: Path, cfg: Config, checkpoint: Path) -> None:

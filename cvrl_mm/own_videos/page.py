@@ -63,8 +63,7 @@ def write_feature_page(
         trained: The videos and their features. The held-out ones are shown with their neighbours,
             or some of all videos if there are none. The classes colour the map.
     """
-    names, lists = trained.names, trained.lists
-    labels, groups = lists.labels_of(names), [*lists.classes, 'no class']
+    names, labels, groups = trained.names, trained.labels, [*trained.classes, 'no class']
     if not labels:
         labels, groups = [0] * len(names), ['a video']
     chosen, dots = evenly_spaced(len(names), MAX_MAP_VIDEOS), []
@@ -87,7 +86,7 @@ def write_feature_page(
         verdict=text(verdict),
         notes='\n'.join(f'<p>{text(note)}</p>' for note in notes),
         table='\n'.join([_row('th', head), *(_row('td', row) for row in body)]),
-        whose='a held-out video' if lists.held_out(names) else 'a video',
+        whose='a held-out video' if trained.held_out else 'a video',
         rows=rows,
         legend='\n'.join(legend),
         shown=f'{len(chosen)} of {len(names)} videos',
@@ -108,7 +107,7 @@ def _row(tag: str, cells: Iterable[str]) -> str:
 
 def _some_held_out(trained: Trained, number: int) -> list[int]:
     """Return some held-out videos of a training, or some of all if there are none."""
-    pool = trained.lists.held_out(trained.names) or range(len(trained.names))
+    pool = trained.held_out or range(len(trained.names))
     return [pool[i] for i in evenly_spaced(len(pool), number)]
 
 
@@ -153,7 +152,7 @@ def show_neighbours(
         lost = [f'{paths[i]}: {reason}' for i, reason in found.errors.items()]
         queries, feats = [(paths[i], None) for i in found.indices], found.vectors
     else:
-        what = 'held-out videos' if trained.lists.held_out(trained.names) else 'videos'
+        what = 'held-out videos' if trained.held_out else 'videos'
         chosen = _some_held_out(trained, rows)
         queries = [(trained.path(i), trained.class_of(i)) for i in chosen]
         feats = trained.feats[chosen]
@@ -162,7 +161,7 @@ def show_neighbours(
     if agreeing:
         count = f'{sum(agreeing)} of {len(agreeing)} neighbours are of the class of their query.'
     among = f'{len(queries)} {what} among the {len(trained.names)} videos below'
-    about = f'{among} {trained.lists.root}. {count} Point at a video to see its motion.'
+    about = f'{among} {trained.root}. {count} Point at a video to see its motion.'
     page = trained.folder / 'neighbours/index.html'
     page.parent.mkdir(exist_ok=True)
     parts = f'<p>{text(about)}</p>', content

@@ -17,20 +17,20 @@ from torch import Tensor
 
 from .. import __version__
 from ..cli import print_warnings_only, read_config
+from ..datasets.lists import read_video_list
 from ..evaluation.encoder import load_encoder
 from ..evaluation.features import Features, describe_lost
 from ..evaluation.labelled import Folds, read_split, split, split_in_folds
 from ..evaluation.measures import effective_rank, voters
 from ..evaluation.protocols import across_folds, chance
 from ..io import evenly_spaced, one_line, printable, progress, read_json, replacing
-from ..visualization.curves import PANELS, plot_curves, read_curves
+from ..visualization.curves import plot_curves, read_curves
 from .folder import (
     AFTER,
     BEFORE,
     COMMAND,
     FEATURES,
     NUM_CLIPS,
-    Lists,
     Trained,
     encode_videos,
     read_encoders,
@@ -43,8 +43,6 @@ from .plan import MIN_TO_HOLD_OUT, too_short
 
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
 MAX_RANKED = 1000  # videos, for time
-WATCHED = ('representation/clip_retrieval', 'representation/knn_top1')
-CURVES = ('loss', 'accuracy', 'lr', *WATCHED)
 WITH_LABELS = (
     'Accuracy: classifiers on the features, tested on {} and fitted to the others. The folders are '
     'used as classes only for this.'
@@ -78,25 +76,24 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         ValueError: Half of the videos or more cannot be read: a report of the others would look
             like one of a smaller folder. Or features are not finite.
     """
-    lists = Lists.read(folder)
-    video_root(folder)
+    root = video_root(folder)
+    names = [name for name, _ in read_video_list(str(folder / 'lists/all.txt'))]
     (folder / FEATURES).unlink(missing_ok=True)  # never another encoder's
     write_encoders(folder, cfg, checkpoint)
-    paths, workers = [str(lists.root / x) for x in lists.names], cfg.train_dataloader.num_workers
+    paths, workers = [str(root / name) for name in names], cfg.train_dataloader.num_workers
     with progress('Encoding all videos', console) as on_progress:
         feats, found = encode_videos(read_encoders(folder), paths, workers, on_progress)
-    names = [lists.names[i] for i in found.indices]
-    lost = describe_lost({lists.names[i]: why for i, why in found.errors.items()})
-    if 2 * len(names) <= len(paths):
+    lost = describe_lost({names[i]: why for i, why in found.errors.items()})
+    if 2 * len(found.indices) <= len(paths):
         raise ValueError(f'{lost[0]}. No report was written; give the same command again.')
     with replacing(folder / FEATURES) as part:
         after, before = feats[AFTER].numpy(), feats[BEFORE].numpy()
-        np.savez(part, names=np.array(names), feats=after, feats_untrained=before)
+        np.savez(part, names=np.array(names)[found.indices], feats=after, feats_untrained=before)
+    trained = Trained.read(folder)
     curves = read_curves(cfg.work_dir)
-    panels = [panel for panel in PANELS if panel[2][0] in CURVES]
-    plot_curves({'training': curves}, folder / 'curves.png', panels)
+    plot_curves({'training': curves}, folder / 'curves.png')
     console.print('Measuring and drawing …')
-    unseen, labels = lists.held_out(names), lists.labels_of(names)
+    unseen, labels = trained.held_out, trained.labels
     measures = {when: measure(x, unseen, labels) for when, x in feats.items()}
     table = [['', *measures, *(['chance'] if labels else [])]]
     for old, new in zip(*measures.values(), strict=True):
@@ -105,12 +102,12 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     short = too_short(cfg.train_cfg.max_iters)
     headline = ' '.join([verdict(*measures.values()), *short])
     accuracy = [*curves.get('accuracy', {0: math.nan}).values()][-1]
-    notes = [_about_training(cfg, folder, len(names), len(unseen), accuracy), RANK_ME, *lost]
+    notes = [_about_training(cfg, trained, accuracy), RANK_ME, *lost]
     if labels:
         tested = any(labels[i] >= 0 for i in unseen)
         which = 'the held-out videos' if tested else 'each fifth of the videos'
         notes.insert(2, f'{WITH_LABELS.format(which)} {SHARED}')
-    write_feature_page(folder / 'index.html', headline, notes, table, Trained.read(folder))
+    write_feature_page(folder / 'index.html', headline, notes, table, trained)
     numbers = {
         when: [dict(title=m.title, value=m.value, chance=m.chance) for m in found]
         for when, found in measures.items()
@@ -216,7 +213,7 @@ def probe(
     if test is not None and labels is None:
         raise ValueError('--test needs --labels, the videos to fit to.')
     trained = Trained.read(out)
-    train, tested, notes = read_split(labels or out, test, trained.lists.root)
+    train, tested, notes = read_split(labels or out, test, trained.root)
     places = {realpath(trained.path(i)): i for i in range(len(trained.names))}
     files = {video: realpath(video.path) for video in (*train, *tested)}
     videos = [x for x, path in files.items() if path in places or (labels and exists(path))]
@@ -277,14 +274,14 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
     )
 
 
-def _about_training(cfg: Config, folder: Path, videos: int, unseen: int, accuracy: float) -> str:
+def _about_training(cfg: Config, trained: Trained, accuracy: float) -> str:
     """Return the paragraph of the report on the training."""
-    held = f'{unseen} of them held out'
-    if not unseen:
+    held = f'{len(trained.held_out)} of them held out'
+    if not trained.held_out:
         held = f'none held out (fewer than {MIN_TO_HOLD_OUT}): measured on the training videos'
-    batch, start = cfg.train_dataloader.batch_size, read_json(folder / COMMAND)['init']
+    batch, start = cfg.train_dataloader.batch_size, read_json(trained.folder / COMMAND)['init']
     return (
-        f'{videos} videos, {held}; {cfg.train_cfg.max_iters:,} steps of {batch} videos '
+        f'{len(trained.names)} videos, {held}; {cfg.train_cfg.max_iters:,} steps of {batch} videos '
         f'per device, started from {printable(start or "random weights")}. The features of a video '
         f'are the mean over {NUM_CLIPS} evenly spaced clips. At the end of the training, '
         f'{100 * accuracy:.0f} % of the clips found the other clip of their video in the batch '
@@ -358,7 +355,7 @@ def model_card(folder: Path, name: str) -> str:
         raise FileNotFoundError(f'{folder} has no {missing[0]}: it is no finished cvrl pretrain.')
     encoder, report = load_encoder(folder), read_json(folder / 'report.json')
     cfg = read_config(folder / 'config.py', 'train_cfg', 'train_dataloader', 'optim_wrapper')
-    lists, clips = Lists.read(folder), encoder.clip_input
+    trained, clips = Trained.read(folder), encoder.clip_input
     rows = [
         f'| {new["title"]} | {old["value"]:.1f} | {new["value"]:.1f} '
         f'| {"" if new["chance"] is None else format(new["chance"], ".1f")} |'
@@ -371,9 +368,9 @@ def model_card(folder: Path, name: str) -> str:
         parameters=f'{sum(p.numel() for p in encoder.parameters()) / 1e6:.2g}',
         clips=f'{clips.clip_len} frames of {clips.size}x{clips.size}, every {clips.frame_interval}',
         fps=f' at {clips.fps:g} frames per second' if clips.fps else '',
-        videos=len(lists.names),
-        trained=len(lists.train),
-        classes=f', in folders of {len(lists.classes)} classes' if lists.labels else '',
+        videos=len(trained.names),
+        trained=len(trained.names) - len(trained.held_out),
+        classes=f', in folders of {len(trained.classes)} classes' if trained.labels else '',
         steps=cfg.train_cfg.max_iters,
         batch=cfg.train_dataloader.batch_size,
         optimizer=cfg.optim_wrapper.optimizer.type,

@@ -264,7 +264,7 @@ def time_step(config_file: Path) -> float:
         config_file: Config of the training.
 
     Returns:
-        The mean over several steps, the same on all ranks.
+        The mean over several steps.
     """
     with tempfile.TemporaryDirectory() as folder:
         cfg = _read(config_file)
@@ -278,13 +278,12 @@ def time_step(config_file: Path) -> float:
         cfg.default_hooks.checkpoint = None  # without this, mmengine would add its default hook
         runner = QuietRunner.from_cfg(cfg)
         runner.train()
-        seconds = [float(np.mean(runner.message_hub.get_scalar('train/time').data[0][-timed:]))]
-        dist.broadcast_object_list(seconds)
+        seconds = float(np.mean(runner.message_hub.get_scalar('train/time').data[0][-timed:]))
         del runner
         gc.collect()  # ends the workers
         for handler in MMLogger.get_current_instance().handlers:
             handler.close()  # the log file is deleted with the folder
-    return seconds[0]
+    return seconds
 
 
 def _read(config_file: Path) -> Config:

@@ -1,7 +1,7 @@
 """Figures of training curves."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -30,23 +30,13 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
 
     Returns:
         For each scalar, its values by step, in ascending order.
-
-    Raises:
-        ValueError: A log is damaged. The message names the file and the line.
     """
     curves: dict[str, Curve] = {}
     for path in sorted(Path(work_dir).glob('*/vis_data/scalars.json')):
         new: dict[str, Curve] = {}
-        for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
-            if not line.endswith(b'\n'):  # the last one may just be being written
-                continue
-            try:
-                scalars = {name: float(value) for name, value in json.loads(line).items()}
-                step = int(scalars.pop('step'))
-            except (ValueError, TypeError, AttributeError, KeyError) as error:
-                raise ValueError(
-                    f'{path}, line {number} is damaged ({error!r}); correct or remove this line.'
-                ) from None
+        for line in path.read_bytes().split(b'\n')[:-1]:  # the last may just be being written
+            scalars = {name: float(value) for name, value in json.loads(line).items()}
+            step = int(scalars.pop('step'))
             for name, value in scalars.items():
                 new.setdefault(name, {})[step] = value
         for name, curve in new.items():
@@ -57,26 +47,21 @@ def read_curves(work_dir: str | Path) -> dict[str, Curve]:
     return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
 
 
-def plot_curves(
-    runs: Mapping[str, Mapping[str, Curve]],
-    path: str | Path,
-    panels: Sequence[tuple[str, str, Sequence[str]]] = PANELS,
-) -> None:
-    """Plot the curves of trainings.
+def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: str | Path) -> None:
+    """Plot the curves of trainings. Panels without logged scalars are omitted.
 
     Args:
         runs: Curves of each run by its name in the legend.
         path: Path of the picture; its suffix determines the format.
-        panels: Title, unit and scalars of each panel. Panels without logged scalars are omitted.
 
     Raises:
         ValueError: A run has none of these curves.
     """
     for run, curves in runs.items():
-        if not any(name in curves for _, _, names in panels for name in names):
+        if not any(name in curves for _, _, names in PANELS for name in names):
             raise ValueError(f'{run} has no curves of a training, only {list(curves)}.')
     logged = {name for curves in runs.values() for name in curves}
-    panels = [panel for panel in panels if logged.intersection(panel[2])]
+    panels = [panel for panel in PANELS if logged.intersection(panel[2])]
     num_columns = 3 if len(panels) > 4 else 2
     num_rows = -(-len(panels) // num_columns)
     figure = Figure(figsize=(5 * num_columns, 3 * num_rows), layout='constrained')

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from PIL import Image
 
 import cvrl_cli
-from cvrl_mm.own_videos.folder import Lists, Trained
+from cvrl_mm.own_videos.folder import Trained
 from cvrl_mm.own_videos.page import (
     map_videos,
     neighbour_rows,
@@ -42,9 +42,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         encode(root / name, num_frames=4 + i)
     (root / NAMES[-1]).write_bytes(b'x')
     table = [['', 'before', 'after'], ['number', '1.0', '2.0']]
-    labels = dict(zip(NAMES, [0, 1, 0, 1, 0, -1], strict=True))
-    lists = Lists(root, NAMES, labels, ['left', 'ri<ght'], set(NAMES[2:]))
-    trained = Trained(root, lists, NAMES, torch.eye(6) + 0.1, torch.eye(6))
+    labels, classes, feats = [0, 1, 0, 1, 0, -1], ['left', 'ri<ght'], torch.eye(6) + 0.1
+    trained = Trained(root, root, NAMES, labels, classes, [0, 1], feats, feats)
     write_feature_page(root / 'index.html', 'Better.', ['A note with <b>.'], table, trained)
     return root / 'index.html'
 
@@ -88,10 +87,8 @@ def test_neighbours_are_marked_and_no_copies_of_the_query(tmp_path: Path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         encode(tmp_path / name, num_frames=5 + i)
     shutil.copy(tmp_path / names[0], tmp_path / names[1])
-    labels = dict(zip(names, [0, 0, 1, 0, -1, 0], strict=True))
-    lists = Lists(tmp_path, names, labels, ['a', 'a < b'], set())
-    feats = torch.tensor([[1, 0.1 * i] for i in range(6)])
-    trained = Trained(tmp_path, lists, names, feats, feats)
+    labels, feats = [0, 0, 1, 0, -1, 0], torch.tensor([[1, 0.1 * i] for i in range(6)])
+    trained = Trained(tmp_path, tmp_path, names, labels, ['a', 'a < b'], [], feats, feats)
     rows, agreeing, lost = neighbour_rows(trained, [(trained.path(0), 'a')], feats[:1], 4)
     cells = re.findall(r'<figure class="(\w*)">(.*?)</figure>', rows)
     assert [kind for kind, _ in cells] == ['query', 'wrong', 'right', '', 'right']

@@ -34,7 +34,6 @@ def made(number: int, frames: int = 60, rate: float = 30.0) -> Inspection:
         (dict(batch_size=1), 'batch_size'),
         (dict(lr=float('nan')), 'lr'),
         (dict(steps=4.5), 'steps'),
-        (dict(steps='4'), 'steps'),
         (dict(segment_seconds=float('inf')), 'segment_seconds'),
     ],
 )
@@ -64,7 +63,6 @@ def test_settings_follow_the_machine_and_the_time():
     assert (plan['encoder'], plan['clip_len'], plan['size']) == ('tiny', 8, 48)
     assert (plan['batch_size'], plan['lr'], plan['workers']) == (48, 0.004, 1)
     assert plan['segment_seconds'] is None
-    assert choose(made(60), Options(), CPU)['batch_size'] == 16  # a third of 48
     plan = choose(made(20000, frames=300), Options(), GPU)
     assert (plan['encoder'], plan['clip_len'], plan['frame_interval']) == ('r3d50', 16, 2)
     assert (plan['size'], plan['batch_size']) == (128, 128)  # no larger than the videos
@@ -88,12 +86,10 @@ def test_options_overrule():
 @pytest.mark.parametrize(
     ('frames', 'rate', 'machine', 'interval'),
     [
-        (300, 30.0, GPU, 3),  # 1.6 s
-        (300, 29.97, GPU, 3),  # 2.997 frames
+        (300, 29.97, GPU, 3),  # 1.6 s, 2.997 frames
         (75, 60.0, GPU, 4),  # 90 % of 1.25 s
         (300, 30.0, CPU, 6),  # 1.6 s
         (600, 60.0, CPU, 12),  # twice as many frames in the same time
-        (40, 30.0, CPU, 4),  # 90 % of 1.33 s
         (10, 30.0, CPU, 1),  # shorter than a clip
     ],
 )
@@ -111,7 +107,7 @@ def test_frames_of_mixed_rates_are_counted_at_one_rate():
 
 
 @pytest.mark.parametrize(
-    ('videos', 'ranks', 'batch'), [(8, 1, 4), (14, 1, 7), (20, 1, 8), (60, 1, 16), (300, 2, 40)]
+    ('videos', 'ranks', 'batch'), [(8, 1, 4), (20, 1, 8), (60, 1, 16), (300, 2, 40)]
 )
 def test_batches_of_few_videos(videos: int, ranks: int, batch: int):
     assert choose(made(videos), Options(), Machine(2, ranks))['batch_size'] == batch
@@ -133,7 +129,7 @@ def test_watched_videos_are_spread_over_the_folders():
     assert len(split_watched(made(2000).videos, seed=0)[1]) == 200
 
 
-@pytest.mark.parametrize('number', [20, 22, 24, 37, 64, 999, 1000])
+@pytest.mark.parametrize('number', [20, 37, 1000])
 def test_a_class_of_five_has_a_watched_video(number: int):
     videos = [Video(f'{i // 5:04}/{i}.mp4', 256, 128, 60, 30) for i in range(number)]
     watched = {v.name.split('/')[0] for v in split_watched(videos, seed=0)[1]}

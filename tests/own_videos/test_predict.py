@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from matplotlib.figure import Figure
-from mmengine.utils import digit_version
 
 import cvrl_cli
 import cvrl_mm
 from cvrl_mm.convert.export import run_graph
 from cvrl_mm.convert.files import save_weights
-from cvrl_mm.own_videos.predict import is_classifier, plain, predict
+from cvrl_mm.own_videos.predict import is_classifier, predict
 from tests.http_server import serve
 from tests.own_videos.folder import BACKBONE, CHANNELS, small_encoder
 from tests.script import run_script
@@ -109,21 +107,16 @@ def test_the_command_prints_lines_json_and_csv(tmp_path: Path, videos: Path, cap
     )
     (picture,) = (path.parent / 'predictions').iterdir()
     assert picture.stat().st_size > 1000
-    for name in (f'{"n" * 251}.mp4', os.fsdecode(b'\xff\n$.mp4')):  # odd names, and as above
-        shutil.copyfile(videos / 'long.mp4', videos / name)
-    cvrl_cli.main(['predict', folder, str(videos), '--csv', '--every', '0.5'])
-    assert len({row[0] for row in csv.reader(capsys.readouterr().out.splitlines())}) == 4
-    assert len([*(path.parent / 'predictions').iterdir()]) == 3
-    cvrl_cli.main(['predict', folder, str(videos / 'long.mp4'), '--every', '0.4'])
-    assert len([*(path.parent / 'predictions').iterdir()]) == 4  # other windows, another picture
+    shutil.copyfile(videos / 'long.mp4', videos / os.fsdecode(b'\xff\n$.mp4'))  # an odd name
+    cvrl_cli.main(['predict', folder, str(videos), '--every', '0.4'])
+    assert len([*(path.parent / 'predictions').iterdir()]) == 3  # other windows, other pictures
     with pytest.raises(SystemExit, match='None'):
         cvrl_cli.main(['predict', folder, str(videos / 'text.mp4')])
 
 
-@pytest.mark.parametrize('options', [[], ['--csv']])
-def test_a_reader_that_stops_is_no_error(tmp_path: Path, videos: Path, options: list[str]):
+def test_a_reader_that_stops_is_no_error(tmp_path: Path, videos: Path):
     path, _ = write_classifier(tmp_path / 'classifier/classifier.pth')
-    given = ['predict', str(path.parent), str(videos / 'long.mp4'), *options]
+    given = ['predict', str(path.parent), str(videos / 'long.mp4')]
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, '-c', 'import cvrl_cli; cvrl_cli.main()', *given]
@@ -148,16 +141,8 @@ def test_other_files_are_refused(tmp_path: Path, changes: dict):
         cvrl_mm.load_classifier(path)
 
 
-def test_a_folder_without_a_classifier(tmp_path: Path):
-    small_encoder().save(tmp_path / 'encoder.safetensors')
-    with pytest.raises(FileNotFoundError, match=r'classifier\.pth'):
-        cvrl_mm.load_classifier(tmp_path)
-
-
 @pytest.mark.parametrize('suffix', ['.onnx', '.pt2'])
 def test_the_graph_of_a_classifier_has_its_classes(tmp_path: Path, monkeypatch, suffix: str):
-    if digit_version(torch.__version__) < digit_version('2.6'):
-        pytest.skip('exports need torch 2.6')
     out = tmp_path / f'classifier{suffix}'
     path, _ = write_classifier(tmp_path / 'actions.pth', l2=True)
     if suffix == '.onnx':
@@ -175,10 +160,3 @@ def test_the_graph_of_a_classifier_has_its_classes(tmp_path: Path, monkeypatch, 
     clips = torch.randint(0, 256, (2, 3, 5, 32, 32), dtype=torch.uint8)  # of its size
     expected = cvrl_mm.load_classifier(path).probabilities(clips)
     torch.testing.assert_close(run_graph(out, clips), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_legend_names_every_class():
-    axes = Figure().subplots()
-    for name in ('_none', '$2 note'):
-        axes.plot([0], [0], label=plain(name))
-    assert [item.get_text() for item in axes.legend().get_texts()] == [' _none', r'\$2 note']

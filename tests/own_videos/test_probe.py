@@ -20,8 +20,10 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_folder(tmp_path_factory.mktemp('p'), NAMES, ['a', 'b'])
 
 
-def _write(path: Path, labels: dict, names: list[str] = NAMES) -> Path:
-    path.write_text(''.join(f'{names[i]} {label}\n' for i, label in labels.items()))
+def _write(path: Path, labels: dict | str, names: list[str] = NAMES) -> Path:
+    if isinstance(labels, dict):
+        labels = ''.join(f'{names[i]} {label}\n' for i, label in labels.items())
+    path.write_text(labels)
     return path
 
 
@@ -52,7 +54,7 @@ def test_labels_of_a_list(out: Path, tmp_path: Path):
 
 def test_names_relative_to_the_list(out: Path, tmp_path: Path):
     """They are found by path, also through a link, and not encoded again."""
-    (tmp_path / 'linked').symlink_to(Trained.read(out).lists.root / 'a')
+    (tmp_path / 'linked').symlink_to(Trained.read(out).root / 'a')
     names = [f'linked/{i}.mp4' if i % 2 == 0 else NAMES[i] for i in range(16)]
     labels = _write(tmp_path / 'labels.txt', {i: i % 2 for i in range(16)}, names)
     results, notes = probe(out, labels)
@@ -64,14 +66,14 @@ def test_names_relative_to_the_list(out: Path, tmp_path: Path):
     (tmp_path / 'a').mkdir()
     (tmp_path / NAMES[0]).write_bytes(b'another video of the same name')
     _write(labels, {0: 'x', 1: 'y'})
-    found = read_labelled([labels], Trained.read(out).lists.root).values()
+    found = read_labelled([labels], Trained.read(out).root).values()
     assert [(x.name, x.label) for x in found] == [(NAMES[0], 'x'), (NAMES[1], 'y')]
     assert [x.path.startswith(str(tmp_path)) for x in found] == [True, False]
 
 
 def test_copies_and_links_are_not_tested(out: Path, tmp_path: Path, monkeypatch):
     """Neither an exact copy of a fitted video nor the same file by another path."""
-    root = Trained.read(out).lists.root
+    root = Trained.read(out).root
     train = _write(tmp_path / 'train.txt', {i: i % 2 for i in range(10)})
     shutil.copy(root / NAMES[0], tmp_path / 'copy.mp4')
     test = _write(tmp_path / 'test.txt', {10: 0, 11: 1})
@@ -134,6 +136,8 @@ def test_own_split(out: Path, tmp_path: Path):
     ('train', 'test', 'named'),
     [
         ({0: 0, 1: 1, 2: 0}, {2: 0, 3: 1, 1: 1}, '2 of the videos'),
+        ('a/0.mp4 0\nb/1.mp4 1\na/0.mp4 1\n', None, r'a/0\.mp4'),
+        ('x/0.mp4 0\n', None, r'a/0\.mp4'),
         ({0: 0, 1: 1}, {2: 0, 3: 2}, 'class 2'),
         ({0: 0, 2: 0}, {4: 0}, 'Two or more classes'),
         ({0: 0, 1: 1}, {}, r'test\.txt'),
@@ -143,7 +147,7 @@ def test_own_split(out: Path, tmp_path: Path):
     ],
 )
 def test_wrong_splits_are_refused(
-    out: Path, tmp_path: Path, train: dict | None, test: dict | None, named: str
+    out: Path, tmp_path: Path, train: dict | str | None, test: dict | None, named: str
 ):
     lists = [
         None if labels is None else _write(tmp_path / f'{name}.txt', labels)
@@ -153,35 +157,17 @@ def test_wrong_splits_are_refused(
         probe(out, *lists)
 
 
-@pytest.mark.parametrize(
-    ('lines', 'named'),
-    [
-        ('a/0.mp4 0\nb/1.mp4 1\na/0.mp4 1\n', r'a/0\.mp4'),
-        ('x/0.mp4 0\n', r'a/0\.mp4'),
-    ],
-)
-def test_wrong_labels_are_named(out: Path, tmp_path: Path, lines: str, named: str):
-    (tmp_path / 'labels.txt').write_text(lines)
-    with pytest.raises(ValueError, match=named):
-        probe(out, tmp_path / 'labels.txt')
-
-
-def test_a_folder_is_read(tmp_path: Path):
+def test_the_results_of_a_training_are_read(tmp_path: Path):
     classes = ['a\u2028b', 'c\x0bd']  # line separators of Unicode
     names = [f'{classes[i % 2]}/{i}.mp4' for i in range(4)]
-    trained = Trained.read(write_folder(tmp_path, names, classes, held_out=1))
+    out = write_folder(tmp_path, names, classes, held_out=1)
+    trained = Trained.read(out)
     assert trained.names == names and trained.feats.shape == (4, 64)
-    lists = trained.lists
-    assert lists.labels == {name: i % 2 for i, name in enumerate(names)}
-    assert (lists.classes, lists.held_out(names)) == (classes, [0])
+    assert (trained.labels, trained.classes, trained.held_out) == ([0, 1, 0, 1], classes, [0])
     assert Path(trained.path(0)).is_file() and trained.class_of(1) == classes[1]
-
-
-def test_no_folder_of_a_finished_training(tmp_path: Path):
-    out = write_folder(tmp_path, ['a/0.mp4', 'b/1.mp4'], ['a', 'b'], held_out=0)
-    for folder in (tmp_path / 'missing', tmp_path, out / 'lists'):
+    (out / 'lists/all.txt').write_text(''.join(f'{name} 1\n' for name in names))
+    assert not Trained.read(out).labels and Trained.read(out).class_of(1) is None  # of one class
+    (out / FEATURES).unlink()
+    for folder in (tmp_path / 'missing', out):
         with pytest.raises(FileNotFoundError, match=str(folder)):
             Trained.read(folder)
-    (out / FEATURES).unlink()
-    with pytest.raises(FileNotFoundError, match=FEATURES):
-        Trained.read(out)

@@ -27,13 +27,6 @@ def test_a_resumed_run_is_one_curve(tmp_path: Path):
     assert curves == expected and list(curves['loss']) == [10, 15, 20]
 
 
-@pytest.mark.parametrize('line', [b'{"step" 2}', b'{"loss": 1.0}'])
-def test_a_damaged_log_is_named(tmp_path: Path, line: bytes):
-    path = log(tmp_path, '20260101_000000', [dict(step=10, loss=3.0)], rest=line + b'\n')
-    with pytest.raises(ValueError, match=rf'{path}, line 2 is damaged'):
-        read_curves(tmp_path)
-
-
 def test_what_is_logged_is_drawn(tmp_path: Path):
     falling = dict(loss={1: 4.0, 2: 2.0}, accuracy={1: 0.1, 2: 0.5})
     rising = dict(loss={1: 2.0, 2: 4.0}, accuracy={1: 0.5, 2: 0.1})
