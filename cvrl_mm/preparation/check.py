@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from ..datasets.frame_folder import open_video
-from ..datasets.lists import read_lines, read_video_list
+from ..datasets.lists import parse_line, read_lines
 from ..datasets.reader import REMUX, UnreadableVideoError
 from ..io import end_with_parent, file_stamp, journal, printable, read_journals, replacing
 
 NUM_FRAMES = 32
 TIMEOUT_SECONDS = 600  # for decoding or encoding one video, which takes minutes for a long movie
-LONGEST_WAIT_SECONDS = 3600.0
 # A process that is forked beside threads can hang. The server has none; it imports the package
 # once, and forks one process after the other.
 CONTEXT: Any = mp.get_context('forkserver' if 'forkserver' in mp.get_all_start_methods() else None)
@@ -81,21 +80,17 @@ def find_faults(
 
     Raises:
         RuntimeError: A process cannot be started.
-        ValueError: There would be no process or no time.
     """
-    if num_processes < 1 or not timeout_seconds > 0:  # nothing would be checked, or all be bad
-        raise ValueError(f'{num_processes} processes, {timeout_seconds} s per video: too few.')
     CONTEXT.set_forkserver_preload([__name__])
     todo = iter(enumerate(filenames))
     checkers: list[_Checker] = []
     try:
-        for place, filename in islice(todo, num_processes):
+        for place, filename in islice(todo, max(1, num_processes)):
             checkers.append(_Checker(check, timeout_seconds))
             checkers[-1].begin(place, filename)
         while checkers:
             remaining = min(checker.deadline for checker in checkers) - time.monotonic()
-            limit = min(max(0, remaining), LONGEST_WAIT_SECONDS)
-            ready = wait([checker.answers for checker in checkers], limit)
+            ready = wait([checker.answers for checker in checkers], max(0, remaining))
             now = time.monotonic()
             for checker in [c for c in checkers if c.answers in ready or c.deadline <= now]:
                 yield checker.place, checker.answer()
@@ -125,9 +120,8 @@ class _Checker:
             self.answers.recv()  # it is ready
         except (EOFError, ConnectionError) as error:
             raise RuntimeError(
-                'A process that opens videos did not start; its error is printed above. It imports '
-                "the program's main module: a script must call this package in a block "
-                "if __name__ == '__main__'."
+                'A process that opens videos did not start; its error is printed above. A script '
+                "must call this package in a block if __name__ == '__main__'."
             ) from error
 
     def begin(self, place: int, filename: str) -> None:
@@ -215,18 +209,16 @@ def check_list(
 
     Raises:
         FileNotFoundError: The list does not exist.
-        ValueError: The list is damaged, or one of the new lists would replace it.
+        ValueError: The list is damaged, or the new one would replace it.
         OSError: The disk is full, or a file cannot be written.
     """
-    path = Path(ann_file)
-    files = [os.path.join(prefix, name) for name, _ in read_video_list(str(ann_file))]
+    path, lines = Path(ann_file), read_lines(str(ann_file))
+    files = [os.path.join(prefix, parse_line(line)[0]) for line in lines]
     stem = path.name.removesuffix('.txt')
     clean = path.with_name(f'{stem}.clean.txt') if out is None else Path(out)
-    name = clean.name.removesuffix('.txt').removesuffix('.clean')
-    report = clean.with_name(f'{name}.bad_videos.txt')
-    for target in (clean, report):
-        if target.exists() and target.samefile(path):
-            raise ValueError(f'{target} is the checked list itself; choose another --out.')
+    report = clean.with_name(f'{stem}.bad_videos.txt')
+    if clean.exists() and clean.samefile(path):
+        raise ValueError(f'{clean} is the checked list itself; choose another --out.')
     parts = Path(f'{clean}.parts', f'{"strict" if strict else "lenient"}_{timeout_seconds:g}s')
     stamps = {file: file_stamp(file) for file in files}  # before they are read
     share, known = files[rank::size], read_journals(parts)
@@ -243,7 +235,7 @@ def check_list(
         return None
     faults = [known[stamps[file]] for file in files]
     bad = {i: fault for i, fault in enumerate(faults) if fault is not None}
-    good = [line for i, line in enumerate(read_lines(str(ann_file))) if i not in bad]
+    good = [line for i, line in enumerate(lines) if i not in bad]
     noted = [f'{printable(files[i])}\t{printable(fault)}' for i, fault in bad.items()]
     for target, content in ((clean, good), (report, noted)):
         with replacing(target) as part:

@@ -47,21 +47,11 @@ class RepackSettings:
         short_side: Length of the shorter side in pixels; smaller videos keep their size.
         key_frame_interval: Largest distance of two key frames, at which decoding can start.
         crf: Quality of x264. Lower values give better quality and larger files.
-
-    Raises:
-        ValueError: A number is out of range.
     """
 
     short_side: int = 256
     key_frame_interval: int = 16
     crf: int = 23
-
-    def __post_init__(self) -> None:
-        if self.short_side < 16 or self.key_frame_interval < 1 or not 0 <= self.crf <= 51:
-            raise ValueError(
-                'short_side must be at least 16 pixels, key_frame_interval at least 1 frame and '
-                f'crf in 0..51, got {self}.'
-            )
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Return width and height of the new video, which must be even for 4:2:0."""
@@ -106,7 +96,7 @@ def _encode(
     time_base = cast(Fraction, stream.time_base)  # PyAV declares another type
     output = None
     pts: list[int] = []
-    for frame in _frames(reader, rate, time_base):
+    for frame in _frames(reader, time_base):
         if output is None:
             output = _add_stream(writer, frame, rate, settings)
             output.codec_context.time_base = time_base
@@ -123,13 +113,12 @@ def _encode(
     return (np.array(pts) - pts[0]) * float(time_base)
 
 
-def _frames(reader: VideoFile, rate: Fraction, time_base: Fraction) -> Iterator[av.VideoFrame]:
+def _frames(reader: VideoFile, time_base: Fraction) -> Iterator[av.VideoFrame]:
     """Decode upright frames with the times at which they are read, which increase."""
-    step = max(1, round(1 / (rate * time_base)))
-    last = -step
+    last = -1
     times = np.rint(reader.times / float(time_base)).astype(int).tolist()
     for number, frame in reader.numbered_frames():
-        time = max(last + 1, times[number] if number < len(times) else last + step)
+        time = max(last + 1, times[min(number, len(times) - 1)])
         frame = _turn(reader, frame)
         frame.pts, frame.time_base, last = time, time_base, time
         frame.pict_type = 0  # the encoder chooses its key frames
@@ -219,10 +208,9 @@ def repack(
         New names and failures; None for a share.
 
     Raises:
-        ValueError: There are no videos, a video is outside of ``root``, two videos have the same
-            new name, the target is in ``root``, contains other files, or was started with another
-            ``root`` or other settings.
-        OSError: The disk is full, or a file cannot be written.
+        ValueError: A video is outside of ``root``, or the target is in ``root``, contains other
+            files, or was started with another ``root`` or other settings.
+        OSError: The disk is full, or a file cannot be written or copied.
     """
     if source.is_dir():
         root = source
@@ -242,52 +230,34 @@ def repack(
     ]
     with tempfile.TemporaryDirectory(prefix='.unfinished-', dir=target) as scratch:
         work = partial(_repack_one, root, target, Path(scratch), settings)
+        outcomes = find_faults(todo, num_workers, timeout_seconds, work)
+        num_skipped, failures = len(stamps) - len(todo), {}
+        on_progress(num_skipped, len(stamps))
         # After an interrupt, closing() ends the processes before their folder is removed
-        with closing(find_faults(todo, num_workers, timeout_seconds, work)) as outcomes:
-            failures = _failures(outcomes, todo, stamps, target, on_progress)
+        with closing(outcomes), journal(target / FINISHED) as note:
+            for done, (place, outcome) in enumerate(outcomes, num_skipped + 1):
+                if isinstance(outcome, OSError):  # the disk of the target is full
+                    raise outcome
+                if outcome is None:
+                    note(todo[place], stamps[todo[place]])
+                else:
+                    failures[todo[place]] = outcome
+                on_progress(done, len(stamps))
     if size > 1:
         return None
-    names = _copy_failed(videos, root, target, failures)
+    names: dict[str, str | None] = {video: new_name(video) for video in videos}
+    for video in failures:
+        names[video] = video if (root / video).is_file() else None
+        if names[video]:
+            (target / video).parent.mkdir(parents=True, exist_ok=True)
+            with replacing(target / video) as part:
+                shutil.copyfile(root / video, part)
     _write(target / FAILURES, (f'{video}\t{why}' for video, why in failures.items()))
     if not source.is_dir():
         new = ((names[os.path.normpath(path)], label) for path, label in entries)
         lines = (name if label == -1 else f'{name} {label}' for name, label in new if name)
         _write(target / source.name, lines)
-    return RepackReport(root, names, failures, len(stamps) - len(todo))
-
-
-def _failures(
-    outcomes: Iterable[tuple[int, str | OSError | None]],
-    todo: list[str],
-    stamps: dict[str, str],
-    target: Path,
-    on_progress: Callable[[int, int], None],
-) -> dict[str, str]:
-    """Note which videos are repacked; return the reasons by video for the others."""
-    failures = {}
-    on_progress(len(stamps) - len(todo), len(stamps))
-    with journal(target / FINISHED) as note:
-        for done, (place, outcome) in enumerate(outcomes, len(stamps) - len(todo) + 1):
-            if isinstance(outcome, OSError):  # the disk of the target is full
-                raise outcome
-            if outcome is None:
-                note(todo[place], stamps[todo[place]])
-            else:
-                failures[todo[place]] = outcome
-            on_progress(done, len(stamps))
-    return failures
-
-
-def _copy_failed(
-    videos: list[str], root: Path, target: Path, failures: Iterable[str]
-) -> dict[str, str | None]:
-    """Copy the videos that cannot be repacked; return the new name of each video, if any."""
-    names: dict[str, str | None] = {video: new_name(video) for video in videos}
-    for video in failures:
-        names[video] = video if _copy(root / video, target / video) else None
-        if names[video] not in (None, new_name(video)):  # of an earlier state of this video
-            (target / new_name(video)).unlink(missing_ok=True)
-    return names
+    return RepackReport(root, names, failures, num_skipped)
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
@@ -301,17 +271,11 @@ def new_name(video: str) -> str:
 
 
 def _check(root: Path, videos: list[str], target: Path) -> None:
-    if not videos:
-        raise ValueError(f'There are no videos to repack in {root}.')
     if target.resolve().is_relative_to(root.resolve()):
         raise ValueError(f'{target} is in {root}; choose a folder outside of it.')
     for video in videos:
         if os.path.isabs(video) or video.split(os.sep)[0] == os.pardir:
             raise ValueError(f'{printable(video)} is not in {root}; give a folder that holds all.')
-        # also if the other video is only in another list of the same folder
-        name = new_name(video)
-        if name != video and (root / name).exists():
-            raise ValueError(f'{printable(name)} is the new name of another video; rename one.')
 
 
 def _repack_one(
@@ -321,32 +285,14 @@ def _repack_one(
     unfinished, finished = scratch / f'{os.getpid()}.mp4', target / new_name(video)
     try:
         repack_video(root / video, unfinished, settings)
+        finished.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.replace(finished)
+        if finished != target / video:
+            (target / video).unlink(missing_ok=True)  # the copy after an earlier failure
     except UnreadableVideoError as error:
         return error.reason
     except (av.FFmpegError, OSError, RuntimeError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             return OSError(error.errno, error.strerror, str(unfinished))
         return str(error) if type(error) is ValueError else one_line(error)
-    try:
-        finished.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.replace(finished)
-        if finished != target / video:
-            (target / video).unlink(missing_ok=True)  # the copy after an earlier failure
-    except OSError as error:
-        return error
     return None
-
-
-def _copy(source: Path, target: Path) -> bool:
-    """Copy a file without changes; return whether it can be read."""
-    if not source.is_file():  # opening a named pipe would wait
-        return False
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with replacing(target) as part:
-            shutil.copyfile(source, part)
-    except OSError as error:
-        if error.errno in DISK_FULL:
-            raise
-        return False
-    return True

