@@ -1,7 +1,7 @@
 """The K400 pre-training, turned down until an epoch takes a second."""
 
 import os
-import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -14,46 +14,22 @@ CONFIG = Path(__file__).parents[1] / 'configs' / 'cvrl' / 'pretrain_k400.py'
 
 
 @HOOKS.register_module()
-class KillHook(Hook):
-    """End the last rank as the kernel does when memory is short; a job started anew lives.
+class SignalHook(Hook):
+    """Send signals to the process group of the last rank, unless the job has been restarted.
 
-    Another signal than SIGKILL may be named: SIGSTOP makes it hang.
+    Its loader workers are in this group, as when launchers and terminals send signals.
     """
 
     priority = 'LOWEST'
 
-    def __init__(self, step: int, signum: int = signal.SIGKILL) -> None:
-        self.step, self.signum = step, signum
+    def __init__(self, step: int, signals: Sequence[int]) -> None:
+        self.step, self.signals = step, signals
 
     def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
         restarted = os.environ.get('TORCHELASTIC_RESTART_COUNT', '0') != '0'
         if runner.iter == self.step and runner.rank == runner.world_size - 1 and not restarted:
-            os.kill(os.getpid(), self.signum)
-
-
-@HOOKS.register_module()
-class SignalHook(Hook):
-    """Send signals to the process group of the last rank, as launchers and terminals do."""
-
-    def __init__(self, step: int, *signals: int) -> None:
-        self.step, self.signals = step, signals
-
-    def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
-        if runner.iter == self.step and runner.rank == runner.world_size - 1:
             for signum in self.signals:
                 os.killpg(0, signum)
-
-
-@HOOKS.register_module()
-class FailHook(Hook):
-    """Raise an error in one rank."""
-
-    def __init__(self, rank: int) -> None:
-        self.rank = rank
-
-    def before_train_iter(self, runner: Runner, *args: object, **kwargs: object) -> None:
-        if runner.rank == self.rank:
-            raise ValueError(f'a fault of rank {self.rank} alone')
 
 
 def small_config(data: Path, work_dir: Path, **options: object) -> Config:
@@ -93,18 +69,11 @@ def counted_in_steps(steps: int, interval: int) -> dict:
     }
 
 
-def pretrain(
-    data: Path,
-    work_dir: Path,
-    options: dict,
-    kill_at: int | None = None,
-    kill_with: int = signal.SIGKILL,
-) -> None:
-    """Train; the last rank kills itself before step ``kill_at``."""
+def pretrain(data: Path, work_dir: Path, options: dict, step: int = 0, *signals: int) -> None:
+    """Train; the last rank gets ``signals`` before step ``step``."""
     Config.pretty_text = property(lambda self: '')  # laying it out takes longer than the training
     cfg = small_config(data, work_dir, **options)
-    if kill_at is not None:
-        cfg.custom_hooks = [dict(type='KillHook', step=kill_at, signum=int(kill_with))]
+    cfg.custom_hooks = [dict(type='SignalHook', step=step, signals=[*map(int, signals)])]
     Runner.from_cfg(cfg).train()
 
 

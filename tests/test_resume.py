@@ -1,14 +1,13 @@
 """A run that is killed, preempted or restarted ends with the weights of the run left alone."""
 
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from signal import SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1
 from subprocess import CompletedProcess
 
 import pytest
-from mmengine.runner import Runner
 
-from tests.pretraining import SignalHook, assert_same, counted_in_steps, pretrain, small_config
+from tests.pretraining import assert_same, counted_in_steps, pretrain, small_config
 from tests.processes import exit_codes, run_program, start
 from tests.ranks import environment, free_port, start_ranks
 from tests.videos import write_broken, write_odd
@@ -43,8 +42,8 @@ def alone(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_killed(name, options, kill_at, saved, last, alone: Path, motion_set: Path, tmp_path: Path):
-    killed = start(pretrain, motion_set, tmp_path, options, kill_at)
-    assert exit_codes([killed]) == [-signal.SIGKILL]
+    killed = start(pretrain, motion_set, tmp_path, options, kill_at, SIGKILL)
+    assert exit_codes([killed]) == [-SIGKILL]
     assert (tmp_path / saved).is_file() and not (tmp_path / last).exists()
     others = {'train_dataloader.num_workers': 3} if name == 'epochs' else IN_ONE_PROCESS
     resumed = start(pretrain, motion_set, tmp_path, {**options, **RESUME, **others})
@@ -52,22 +51,16 @@ def test_killed(name, options, kill_at, saved, last, alone: Path, motion_set: Pa
     assert_same(alone / name / last, tmp_path / last)
 
 
-def pretrain_and_signal(data: Path, folder: Path, options: dict, *step_and_signals: int) -> None:
-    run = Runner.from_cfg(small_config(data, folder, **options))
-    run.register_hook(SignalHook(*step_and_signals))
-    run.train()
-
-
 @pytest.mark.parametrize(
     ('name', 'options', 'signals', 'code', 'last'),
     [
-        ('epochs', EPOCHS, [signal.SIGHUP, signal.SIGTERM], 75, 'epoch_3.pth'),
-        ('steps', STEPS, [signal.SIGINT], 130, 'iter_10.pth'),
+        ('epochs', EPOCHS, [SIGHUP, SIGTERM], 75, 'epoch_3.pth'),
+        ('steps', STEPS, [SIGINT], 130, 'iter_10.pth'),
     ],
 )
 def test_signalled(name, options, signals, code, last, alone, motion_set: Path, tmp_path: Path):
     # in step 6; the loader workers, which are in the same process group, get the signals as well
-    ended = start(pretrain_and_signal, motion_set, tmp_path, options, 5, *signals)
+    ended = start(pretrain, motion_set, tmp_path, options, 5, *signals)
     assert exit_codes([ended]) == [code]
     assert (tmp_path / 'preempted_6.pth').is_file()
     assert exit_codes([start(pretrain, motion_set, tmp_path, {**options, **RESUME})]) == [0]
@@ -76,8 +69,8 @@ def test_signalled(name, options, signals, code, last, alone, motion_set: Path, 
 
 
 def test_two_ranks_killed(alone: Path, motion_set: Path, tmp_path: Path):
-    first, second = exit_codes(start_ranks(pretrain, 2, motion_set, tmp_path, EPOCHS, 3))
-    assert second == -signal.SIGKILL
+    first, second = exit_codes(start_ranks(pretrain, 2, motion_set, tmp_path, EPOCHS, 3, SIGKILL))
+    assert second == -SIGKILL
     assert first not in (0, None)  # it does not wait for a rank that is gone
     assert exit_codes(start_ranks(pretrain, 2, motion_set, tmp_path, RESUME)) == [0, 0]
     assert_same(alone / 'ranks' / 'epoch_3.pth', tmp_path / 'epoch_3.pth')
@@ -85,7 +78,7 @@ def test_two_ranks_killed(alone: Path, motion_set: Path, tmp_path: Path):
 
 def test_two_ranks_signalled(alone: Path, motion_set: Path, tmp_path: Path):
     # 2 steps per epoch; rank 1 alone gets the signal in step 3, and both save after it
-    ended = start_ranks(pretrain_and_signal, 2, motion_set, tmp_path, EPOCHS, 2, signal.SIGUSR1)
+    ended = start_ranks(pretrain, 2, motion_set, tmp_path, EPOCHS, 2, SIGUSR1)
     assert exit_codes(ended) == [75, 75]
     assert (tmp_path / 'preempted_3.pth').is_file()
     assert exit_codes(start_ranks(pretrain, 2, motion_set, tmp_path, RESUME)) == [0, 0]
@@ -95,7 +88,8 @@ def test_two_ranks_signalled(alone: Path, motion_set: Path, tmp_path: Path):
 def test_two_nodes_restarted_by_torchrun(alone: Path, motion_set: Path, tmp_path: Path):
     cfg = small_config(motion_set, tmp_path / 'b', launcher='pytorch')
     cfg.custom_imports.imports.append('tests.pretraining')
-    cfg.custom_hooks = [dict(type='KillHook', step=3)]  # in the second of three epochs
+    # in the second of three epochs
+    cfg.custom_hooks = [dict(type='SignalHook', step=3, signals=[SIGKILL.value])]
     cfg.dump(tmp_path / 'small.py')
     env = dict(NNODES='2', MASTER_ADDR='127.0.0.1', PORT=free_port(), MAX_RESTARTS='1')
     env |= environment(tmp_path)
@@ -128,8 +122,8 @@ def mixed_set(motion_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_bad_videos_and_a_kill_lose_no_draw(mixed_set: Path, tmp_path: Path):
     options = {'default_hooks.bad_videos.max_share': 0.5, 'log_level': 'INFO'}
     left_alone = start(pretrain, mixed_set, tmp_path / 'a', options)
-    killed = start(pretrain, mixed_set, tmp_path / 'b', options, 8)  # 6 steps per epoch
-    assert exit_codes([left_alone, killed]) == [0, -signal.SIGKILL]
+    killed = start(pretrain, mixed_set, tmp_path / 'b', options, 8, SIGKILL)  # of 6 per epoch
+    assert exit_codes([left_alone, killed]) == [0, -SIGKILL]
     resumed = start(pretrain, mixed_set, tmp_path / 'b', {**options, **RESUME, **IN_ONE_PROCESS})
     assert exit_codes([resumed]) == [0]
     assert_same(tmp_path / 'a' / 'epoch_3.pth', tmp_path / 'b' / 'epoch_3.pth')
