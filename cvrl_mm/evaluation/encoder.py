@@ -202,20 +202,15 @@ class Encoder(nn.Module):
     def _check(self, clips: Tensor) -> None:
         """Refuse clips of which the features would be wrong."""
         if clips.ndim != 5 or clips.shape[1] != 3:
-            raise ValueError(
-                f'Clips must have the shape (N, 3, T, H, W), got {tuple(clips.shape)}; '
-                'encoder.transform makes them from a video.'
-            )
+            raise ValueError(f'Clips must be (N, 3, T, H, W), got {tuple(clips.shape)}.')
         if not clips.is_floating_point():
             if clips.dtype != torch.uint8:
                 raise ValueError(f'Clips must be uint8 or floating point, got {clips.dtype}.')
         elif not torch.compiler.is_compiling():  # which knows no values
             low, high = clips.min().item(), clips.max().item()
             if not (low >= -1e-3 and high <= 1 + 1e-3):  # also rejects NaN
-                raise ValueError(
-                    f'Floating-point clips must lie in [0, 1], got values from {low:g} to '
-                    f'{high:g}; divide by 255, or give uint8. The encoder normalises by itself.'
-                )
+                given = f'got {low:g} to {high:g}; divide by 255, or give uint8'
+                raise ValueError(f'Clips of floating-point numbers must lie in [0, 1], {given}.')
 
     def transform(
         self,
@@ -387,10 +382,8 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
         meta.setdefault('backbone', architecture_of(cfg.model.backbone.to_dict()))
         meta['input'] = ClipInput.from_config(cfg).to_dict()
     if 'backbone' not in meta:
-        raise ValueError(
-            f'{checkpoint} does not describe its architecture (depth, width and padding); name '
-            'the config that it was trained with (config=, or --config).'
-        )
+        what = f'{checkpoint} does not describe its architecture'
+        raise ValueError(f'{what}; name the config of its training (config=, or --config).')
     if 'input' not in meta and meta.get('inflated'):
         print_log(INFLATED.format(checkpoint), 'current', logging.WARNING)
     clip_input = ClipInput(**meta.setdefault('input', {}))
@@ -459,9 +452,8 @@ def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> Ba
         # read before the network is built, so that a wrong file is reported immediately
         if str(checkpoint) != UNTRAINED:
             weights = extract_backbone(locate_weights(checkpoint))
-        for key in ('init_cfg', 'pretrained'):
-            if key in parts.backbone:
-                parts.backbone[key] = None
+        weights_of = {'init_cfg', 'pretrained'} & parts.backbone.keys()
+        parts.backbone.update(dict.fromkeys(weights_of))
     model = MODELS.build(parts)
     logger = MMLogger.get_current_instance()
     level = logger.level
@@ -489,9 +481,5 @@ def _compare_clips(config: Config, described: dict | None, checkpoint: str) -> N
     differing += [n for n in ('clip_len', 'size') if getattr(given, n) < getattr(trained, n)]
     changes = [f'{name}={getattr(given, name)}, not {getattr(trained, name)}' for name in differing]
     if changes:
-        print_log(
-            f'The config samples other clips than {checkpoint} was trained on: '
-            f'{"; ".join(changes)}. The features may be worse; adapt the pipelines of the config.',
-            logger='current',
-            level=logging.WARNING,
-        )
+        what = f'The config samples other clips than {checkpoint} was trained on'
+        print_log(f'{what}: {"; ".join(changes)}.', 'current', logging.WARNING)

@@ -280,11 +280,8 @@ def finite(feats: Tensor, name: str) -> Tensor:
         ValueError: They are not.
     """
     if not feats.isfinite().all():
-        raise ValueError(
-            f'The features of {printable(name)} are not finite. If the training has diverged, use '
-            'an earlier checkpoint, or train anew with a lower learning rate. Half precision can '
-            'overflow.'
-        )
+        why = 'the training has diverged, or half precision overflows'
+        raise ValueError(f'The features of {printable(name)} are not finite: {why}.')
     return feats
 
 
@@ -354,10 +351,7 @@ class FeatureStore:
         """
         found = join_features(self._blocks())
         if (missing := self.about['num_videos'] - len(found)) > 0:
-            raise FileNotFoundError(
-                f'{self.folder} lacks the features of {missing} videos; run the extraction again, '
-                'which computes only these.'
-            )
+            raise FileNotFoundError(f'{self.folder} lacks {missing} videos; extract them again.')
         return found
 
     def _blocks(self) -> Iterator[Features]:
@@ -512,9 +506,7 @@ def _names_below_root(paths: Sequence[str]) -> tuple[str, list[str]]:
     names = [file.relative_to(root).with_suffix('').as_posix() for file in files]
     double, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise ValueError(
-            f'Two videos have the name {double} without suffix; extract them into two folders.'
-        )
+        raise ValueError(f'Two videos have the name {double} without suffix.')
     return root, names
 
 

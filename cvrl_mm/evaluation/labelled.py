@@ -13,7 +13,6 @@ from os.path import abspath, getsize, normpath, realpath
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
@@ -91,10 +90,8 @@ def _folder_labels(source: Path) -> list[tuple[str, str]]:
     folders = class_folders(names)
     splits = {name.split('/')[0] for name in names if '/' in name} - {*folders}
     if len(splits) > 1:
-        raise ValueError(
-            f'{source} holds {" and ".join(sorted(splits))}, which would be mixed; give the '
-            'folder for training, and the test videos separately (--val or --test).'
-        )
+        both = ' and '.join(sorted(splits))
+        raise ValueError(f'{source} holds {both}; name each of them (--val or --test).')
     if '' in folders and any(folders):
         loose = source / names[folders.index('')]
         raise ValueError(f'{loose} is in none of the class folders of {source}; move it.')
@@ -135,10 +132,7 @@ def read_split(
     train = _with_labels(source, root)
     tested = {} if test is None else _with_labels(test, root)
     if shared := [video.name for path, video in tested.items() if path in train]:
-        raise ValueError(
-            f'{len(shared)} of the videos in {test} are also in {source}, such as {shared[0]}; '
-            'test videos must not be used for fitting.'
-        )
+        raise ValueError(f'{len(shared)} of the videos in {test} are also in {source}: {shared[0]}')
     notes, copies = [], find_copies(Path(), [*train, *tested])
     if copies:
         name, original = ((train | tested)[path].name for path in next(iter(copies.items())))
@@ -151,10 +145,7 @@ def _with_labels(source: str | Path, root: str | Path | None) -> dict[str, Label
     found = read_labelled([source], root)
     if videos := {path: video for path, video in found.items() if video.label}:
         return videos
-    raise ValueError(
-        f'{source} has no labels. A list has lines "path label"; a folder has two or more folders '
-        'of videos, which are the classes.'
-    )
+    raise ValueError(f'{source} has no labels: lines "path label", or folders that are classes.')
 
 
 def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
@@ -198,10 +189,10 @@ def split(
     labels = [video.label for video in videos]
     count = Counter(labels[:num_train])
     if len(count) < 2 or (num_train is None and min(count.values()) < MIN_CLASS_VIDEOS):
-        raise ValueError(
-            f'Two or more classes are needed, of at least {MIN_CLASS_VIDEOS} videos each if there '
-            f'are no separate test videos; videos per class: {dict(count)}.'
+        enough = (
+            f'two classes are needed and, without test videos, {MIN_CLASS_VIDEOS} videos of each'
         )
+        raise ValueError(f'Videos per class: {dict(count)}; {enough}.')
     classes = sorted({*labels})
     targets = torch.tensor([classes.index(label) for label in labels])
     folds: Folds
@@ -220,10 +211,8 @@ def split(
         note = f'fitted to {num_train} videos {of}, tested on {len(videos) - num_train} videos'
     for fitted, tested in folds:
         if alone := {*targets[tested].tolist()} - {*targets[fitted].tolist()}:
-            raise ValueError(
-                f'The class {classes[min(alone)]} has videos to test, and none to fit to; with '
-                '--groups, a class needs several groups.'
-            )
+            of = f'of the class {classes[min(alone)]}'
+            raise ValueError(f'There is no video to fit to {of}; --groups needs several of each.')
     return targets, folds, note
 
 
@@ -237,11 +226,10 @@ def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds
     Raises:
         ValueError: There are fewer than two groups.
     """
-    apart = None if groups is None else np.unique(groups, return_inverse=True)[1]
     largest = int(labels.unique(return_counts=True)[1].max())
-    number = min(FOLDS, largest, FOLDS if apart is None else apart.max() + 1)
-    kind = StratifiedKFold if apart is None else StratifiedGroupKFold  # which is slow
-    found = kind(number, shuffle=True, random_state=0).split(labels, labels, apart)
+    number = min(FOLDS, largest, FOLDS if groups is None else len({*groups}))
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold  # which is slow
+    found = kind(number, shuffle=True, random_state=0).split(labels, labels, groups)
     return [(torch.from_numpy(train), torch.from_numpy(test)) for train, test in found]
 
 
@@ -272,21 +260,14 @@ def check_config(cfg: Config, num_classes: int | None = None) -> None:
     classes, tested = (check_labels(dataset, num_classes) for dataset in (train, test))
     check_numbering(train.ann_file, test.ann_file)
     if len(classes) == 1:
-        raise ValueError(
-            f'All videos of {train.ann_file} have the label {min(classes)}; a classifier needs '
-            'training videos of at least two classes.'
-        )
+        raise ValueError(f'{train.ann_file} has one class; a classifier needs two classes.')
     if lacking := tested - classes:
-        _warn(
-            f'{train.ann_file} has no videos of {len(lacking)} of the {len(tested)} tested '
-            f'classes, such as {min(lacking)}; none of their videos can be classified.'
-        )
+        which = f'{len(lacking)} of the {len(tested)} tested classes, such as {min(lacking)}'
+        _warn(f'{train.ann_file} has no videos of {which}; theirs cannot be classified.')
     paths = [{normpath(v['filename']) for v in video_list(dataset)} for dataset in (train, test)]
     if shared := paths[0] & paths[1]:
-        _warn(
-            f'{len(shared)} of {len(paths[1])} videos of {test.ann_file} are also in '
-            f'{train.ann_file}, such as {printable(min(shared))}. The results are too high.'
-        )
+        which = f'{len(shared)} videos of {test.ann_file}, such as {printable(min(shared))},'
+        _warn(f'{which} are also in {train.ann_file}. The results are too high.')
 
 
 def _warn(text: str) -> None:

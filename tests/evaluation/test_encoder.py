@@ -336,7 +336,7 @@ def test_a_checkpoint_brings_its_backbone(tmp_path):
 )
 def test_clips_that_the_encoder_was_not_trained_on_are_reported(clips, seen, tmp_path, monkeypatch):
     lines: list[str] = []
-    monkeypatch.setattr(encoder_module, 'print_log', lambda line, **kwargs: lines.append(line))
+    monkeypatch.setattr(encoder_module, 'print_log', lambda line, *args: lines.append(line))
     described = dict(clip_len=8, frame_interval=2, size=32) | clips
     config = recognizer_config(seed=3)
     state = build_recognizer(config).state_dict()
