@@ -34,7 +34,7 @@ SCHEDULE = ('optim_wrapper', 'param_scheduler', 'train_cfg', 'auto_scale_lr')
 RECIPE = ('model', 'train_dataloader', 'randomness', *SCHEDULE)
 IRRELEVANT = (
     *('num_workers', 'persistent_workers', 'prefetch_factor', 'pin_memory'),
-    *('compiled', 'recompute', 'with_cp'),
+    *('channels_last', 'compiled', 'recompute', 'with_cp'),
 )
 WEIGHTS = ('init_cfg', 'pretrained')  # the settings that name initial weights
 

@@ -172,7 +172,8 @@ def compiled_graphs(config: Config) -> list[fx.GraphModule]:
     )
     dtype = HALF_PRECISION.get(config.optim_wrapper.get('type'), torch.float32)
     with patch.dict(COMPILERS, cpu=dict(backend=backend)), FakeTensorMode():
-        network = MODELS.build(config.model.backbone)
+        # Weights without values cannot change their layout
+        network = MODELS.build({**config.model.backbone, 'channels_last': False})
         if dist.is_initialized():
             network = convert_sync_batchnorm(network)
         videos = config.train_dataloader.batch_size * shape.clips

@@ -1,6 +1,7 @@
 model = dict(
     type='CVRL',
-    backbone=dict(type='R3DSlow', depth=50),  # Table 1
+    # Table 1. In the layout of the clips, gradients have the strides that DDP and SGD expect
+    backbone=dict(type='R3DSlow', depth=50, channels_last=True),
     cls_head=dict(
         type='InfoNCEHead',
         # in_channels: set to the backbone's
