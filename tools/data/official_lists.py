@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cvrl_mm.datasets.lists import VIDEO_SUFFIXES, draw_subset, find_videos, parse_line, video_stem
-from cvrl_mm.io import is_utf8, printable
+from cvrl_mm.datasets.lists import VIDEO_SUFFIXES, draw_subset, find_videos, video_stem
+from cvrl_mm.io import printable
 from cvrl_mm.own_videos.inspect import class_folders
 
 T = TypeVar('T')
@@ -109,25 +109,6 @@ def read_kinetics(annotations: Path) -> tuple[list[str], Splits]:
 READERS = dict(ucf101=read_ucf101, hmdb51=read_hmdb51, kinetics=read_kinetics)
 
 
-def check_splits(classes: Sequence[str], splits: Splits) -> None:
-    """Check that official files do not contradict each other.
-
-    Raises:
-        ValueError: A class is named twice or not in one line, or a training and a test list of one
-            split have a video in common.
-    """
-    wrong = [x for x in classes if len(x.strip().splitlines()) != 1 or classes.count(x) > 1]
-    if wrong:
-        raise ValueError(f'The official files name a class {wrong[0]!r} twice or in several lines.')
-    for name, videos in splits.items():
-        tested = splits[name.replace('train', 'val')]
-        if 'train' in name and (both := {*videos} & {*tested}):
-            raise ValueError(
-                f'{len(both)} videos, such as {min(both)[0]}, are in {name} and in its test list; '
-                'take all official files from one release.'
-            )
-
-
 def leave_out_ids(videos: list[Video], csv_path: Path) -> list[Video]:
     """Leave out the videos of Kinetics whose YouTube id another csv file contains.
 
@@ -199,17 +180,12 @@ def match_files(
         Lines "path label" of the existing files, and the names of the missing ones.
 
     Raises:
-        ValueError: A class is unknown, or several files match one video.
+        ValueError: Several files match one video.
     """
     labels = {name: label for label, name in enumerate(classes)}
     folders = {folder: name for name in classes for folder in (name, name.replace(' ', '_'))}
     lines, missing = [], []
     for stem, name in videos:
-        if name not in labels:
-            raise ValueError(
-                f'{stem} is of class {name!r}, which the training set lacks; take all official '
-                'files from one release.'
-            )
         paths = found.get(stem, [])
         # A folder with the name of a class has only videos of that class
         of_class = [path for path in paths if folders.get(Path(path).parent.name) == name]
@@ -242,8 +218,7 @@ def split_class_folders(root: Path, test_percent: float) -> tuple[list[str], lis
 
     Raises:
         FileNotFoundError: The folder does not exist.
-        ValueError: There are fewer than two classes, a video is in no class folder, a name cannot
-            be written to a list, the share is out of range, or a class has no video to train on.
+        ValueError: A video is in no class folder, or the share is out of range.
     """
     paths = [video.relative_to(root) for video in find_videos(root)]
     if loose := [str(path) for path in paths if len(path.parts) == 1]:
@@ -258,27 +233,7 @@ def split_class_folders(root: Path, test_percent: float) -> tuple[list[str], lis
             'folder of the training videos, or write the lists of both yourself.'
         )
     labels = {name: label for label, name in enumerate(sorted({*folders}))}
-    if len(labels) < 2:
-        raise ValueError(f'{root} has {len(labels)} folders with videos; at least 2 are needed.')
-    lines = []
-    for path in paths:
-        name, label = path.as_posix(), labels[path.parts[0]]
-        lines.append(f'{name} {label}')
-        if (
-            parse_line(lines[-1]) != (name, label)
-            or [name] != name.splitlines()
-            or not is_utf8(name)
-        ):
-            raise ValueError(
-                f'A list cannot contain the name {name!a}: it has line breaks, bytes that are not '
-                'UTF-8, or white space at the start.'
-            )
+    lines = [f'{path.as_posix()} {labels[path.parts[0]]}' for path in paths]
     test = set(draw_subset(lines, test_percent))
     train = [line for line in lines if line not in test]
-    if untrained := set(labels.values()) - {parse_line(line)[1] for line in train}:
-        raise ValueError(
-            f'{len(untrained)} classes, such as {list(labels)[min(untrained)]!r}, have too few '
-            f'videos for a test share of {test_percent:g} %: none is left for training. Add '
-            'videos, lower the share, or remove these folders.'
-        )
     return list(labels), train, [line for line in lines if line in test]
