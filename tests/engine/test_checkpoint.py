@@ -216,7 +216,7 @@ class Code:
         return print, ('foreign code runs',)
 
 
-def test_runs_no_foreign_code(tmp_path: Path, monkeypatch, capsys):
+def test_runs_no_foreign_code(tmp_path: Path, capsys):
     runner(tmp_path, epochs=1).train()
     path = tmp_path / 'epoch_1.pth'
     torch.save(dict(torch.load(path, weights_only=True), extra=Code()), path)
@@ -229,9 +229,6 @@ def test_runs_no_foreign_code(tmp_path: Path, monkeypatch, capsys):
     edit(path, lambda c: c['meta'].update(config='print("foreign code runs")'))
     assert start_epoch(runner(tmp_path / 'text', resume=True, load_from=str(path))) == 1
     assert 'foreign code runs' not in capsys.readouterr().out
-    monkeypatch.delenv('TORCH_FORCE_WEIGHTS_ONLY_LOAD', raising=False)  # set by our commands
-    monkeypatch.setenv('TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', '1')
-    assert start_epoch(runner(tmp_path, resume=True)) == 1
 
 
 def test_weights_must_fit(tmp_path: Path):

@@ -67,11 +67,6 @@ def test_a_seeded_loop_never_replaces_in_silence(tmp_path: Path):
     assert (tmp_path / 'bad_videos.txt').read_text() == 'a.mp4\tno frames\n'
 
 
-def test_a_few_at_the_start_of_an_epoch_are_no_reason_to_stop(tmp_path: Path):
-    bad = {step: [(f'{step}.mp4', 'gone')] for step in (1, 2)}  # 2 of the first 8, and of 48
-    runner(tmp_path, bad, interval=2).train()
-
-
 @pytest.mark.parametrize('interval, stops_at', [(4, 3), (50, 12)])
 def test_stops_above_the_share(interval: int, stops_at: int, tmp_path: Path):
     bad = {step: [(f'{step}.mp4', 'gone')] for step in (2, 3, 4)}

@@ -1,11 +1,10 @@
 from pathlib import Path
 
-import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from cvrl_mm.models.norm import part_of_update, trace_sync_norms
+from cvrl_mm.models.norm import trace_sync_norms
 from tests.ranks import run_ranks
 
 
@@ -40,23 +39,3 @@ def test_statistics_of_unequal_ranks_are_averaged_or_float32(tmp_path: Path):
         for name, buffer in norm.named_buffers():
             torch.testing.assert_close(rank[name], buffer, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(torch.cat([rank['y'] for rank in ranks]), y)
-
-
-# -- several passes per step -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize('momentum', [0.1, 1.0])
-def test_parts_make_one_update_with_their_mean(momentum: float):
-    net = nn.BatchNorm1d(3, momentum=momentum).double()
-    net(rows(seed=100))
-    before = {name: b.clone() for name, b in net.named_buffers()}
-    parts = [rows(seed, num) for seed, num in ((0, 5), (1, 5), (2, 3))]
-    for index, part in enumerate(parts):
-        with part_of_update(net, index, len(parts)):
-            net(part)
-    for name, statistic in (('running_mean', torch.mean), ('running_var', torch.var)):
-        mean = torch.stack([statistic(part, 0) for part in parts]).mean(0)
-        expected = (1 - momentum) * before[name] + momentum * mean
-        torch.testing.assert_close(net.get_buffer(name), expected, rtol=1e-12, atol=1e-12)
-    assert net.num_batches_tracked == 2
-    assert net.momentum == momentum

@@ -21,7 +21,6 @@ from cvrl_mm.models.weights import (
     check_fit,
     check_pretrained,
     load_checkpoint,
-    padding_of,
     refuse_foreign_code,
 )
 from tests.toy import toy_runner
@@ -185,21 +184,6 @@ def test_weights_of_the_same_padding_are_accepted(tmp_path: Path):
         check_fit(net, dict(state_dict=net.state_dict(), meta=dict(padding='tf_same')), 'a.pth')
     backbone = dict(type='TheirNetwork', padding=1)
     check_fit(net, dict(state_dict=net.state_dict(), meta=dict(backbone=backbone)), 'a.pth')
-
-
-@pytest.mark.parametrize(
-    ('meta', 'padding'),
-    [
-        (dict(backbone=dict(type='R3DSlow', padding='tf_same')), 'tf_same'),
-        (dict(backbone=dict(type='R3DSlow'), cfg="padding='tf_same'"), 'symmetric'),
-        (dict(padding='tf_same'), 'tf_same'),
-        (dict(cfg="backbone=dict(padding='tf_same')"), 'tf_same'),
-        (dict(cfg='backbone=dict(depth=50)'), 'symmetric'),
-        ({}, None),
-    ],
-)
-def test_padding_that_a_checkpoint_tells(meta: dict, padding: str | None):
-    assert padding_of(meta) == padding
 
 
 def test_a_part_of_the_weights_fits_if_one_does():
