@@ -83,12 +83,8 @@ class Inspection:
         """Yield the lines of a report, with or without the folders that are classes."""
         seconds = [video.seconds for video in self.videos]
         low, middle, high = np.percentile(seconds, [5, 50, 95])
-        sizes = {(video.height, video.width) for video in self.videos}
-        rates = {video.rate for video in self.videos}
         yield f'{len(seconds)} videos, {sum(seconds) / 3600:.2f} hours, below {self.root}'
         yield f'Lengths: {low:.3g} s (5 %), {middle:.3g} s (median), {high:.3g} s (95 %)'
-        yield 'Sizes: {1}x{0} to {3}x{2} pixels'.format(*min(sizes), *max(sizes))
-        yield f'Rates: {min(rates):.3g} to {max(rates):.3g} frames per second'
         if with_classes and self.classes:
             shown = ', '.join(self.classes[:6]) + (', …' if len(self.classes) > 6 else '')
             yield f'{len(self.classes)} folders are classes, for the evaluation alone: {shown}'

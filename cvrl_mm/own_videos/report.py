@@ -58,7 +58,7 @@ SHARED = (
 )
 UNCLEAR = 'Not clear yet'
 CARD = Path(__file__).with_name('card.template')
-FILES = ('encoder.safetensors', 'config.py', 'index.html', 'report.json')  # to be shared
+FILES = ('encoder.safetensors', 'config.py', 'index.html', 'report.json')  # that are shared
 IN_EACH = {'.gitattributes'}  # files of a new repository
 
 
@@ -349,18 +349,12 @@ def model_card(folder: Path, name: str) -> str:
 
     Raises:
         FileNotFoundError: The folder does not hold a finished training.
-        ValueError: A file of the training is damaged.
     """
     if missing := [file for file in FILES if not (folder / file).is_file()]:
         raise FileNotFoundError(f'{folder} has no {missing[0]}: it is no finished cvrl pretrain.')
-    encoder, report = load_encoder(folder), read_json(folder / 'report.json')
+    encoder, report = load_encoder(folder), (folder / 'report.md').read_text('utf-8')
     cfg = read_config(folder / 'config.py', 'train_cfg', 'train_dataloader', 'optim_wrapper')
     trained, clips = Trained.read(folder), encoder.clip_input
-    rows = [
-        f'| {new["title"]} | {old["value"]:.1f} | {new["value"]:.1f} '
-        f'| {"" if new["chance"] is None else format(new["chance"], ".1f")} |'
-        for old, new in zip(report[BEFORE], report[AFTER], strict=True)
-    ]
     return Template(CARD.read_text(encoding='utf-8')).substitute(
         name=printable(name),
         version=__version__,
@@ -376,5 +370,5 @@ def model_card(folder: Path, name: str) -> str:
         optimizer=cfg.optim_wrapper.optimizer.type,
         lr=cfg.optim_wrapper.optimizer.lr,
         start='other weights' if (folder / 'init.pth').is_file() else 'random weights',
-        rows='\n'.join(rows),
+        table='\n'.join(line for line in report.splitlines() if line.startswith('|')),
     )
