@@ -53,13 +53,3 @@ def test_it_runs_and_its_encoder_is_shared(tmp_path, monkeypatch):
     encoder = load_encoder(out)
     clips = torch.randint(0, 256, (1, 3, 8, 48, 48), dtype=torch.uint8)
     assert torch.equal(shared.features(clips), encoder.features(clips))
-
-
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
-    (tmp_path / 'file').touch()
-    code = [
-        cell.source for cell in with_settings(tmp_path / 'file/work') if 'code' in cell.values()
-    ]
-    _, parameters, setup, *_ = code
-    with pytest.raises(SystemExit, match=r'file/work.*FOLDER'):
-        exec(f'{parameters}\n{setup}', {})

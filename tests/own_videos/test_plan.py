@@ -71,7 +71,6 @@ def test_settings_follow_the_machine_and_the_time():
     assert few['encoder'] == 'r3d18' and few.recipe.hidden_layers < plan.recipe.hidden_layers == 3
     fewest = choose(made(300), Options(), GPU)
     assert (fewest['encoder'], fewest['clip_len'], fewest['size']) == ('tiny', 16, 48)
-    assert choose(made(900), Options(), Machine(16, on_gpu=True))['batch_size'] == 64
 
 
 def test_options_overrule():
@@ -150,9 +149,7 @@ def test_steps(options: dict, seconds: float, steps: int):
     [
         (2000, 2000, 60, {}, []),
         (100, 50, 60, {}, ['--init', '50 of at least 2,000 steps']),
-        (100, 2000, 60, dict(init='x'), []),
         (2000, 2000, 14, dict(frame_interval=2), ['1800 of the 1800']),
-        (2000, 2000, 15, dict(frame_interval=2), []),
         (20, 2000, 20_000, dict(init='x'), ['longer than 10 minutes']),
     ],
 )
