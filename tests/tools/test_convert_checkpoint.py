@@ -1,23 +1,17 @@
-import runpy
-import sys
 from pathlib import Path
 
 import pytest
 
 from cvrl_mm import load_encoder
 from cvrl_mm.convert import export
+from tests.script import run_script
 
-ROOT = Path(__file__).parents[2]
-TF = ROOT / 'tests' / 'data' / 'released_backbone' / 'r3d_50_w0.125_backbone-1'
+TF = Path(__file__).parents[1] / 'data/released_backbone/r3d_50_w0.125_backbone-1'
 
 
 @pytest.fixture
 def convert(monkeypatch):
-    def run(*args):
-        monkeypatch.setattr(sys, 'argv', ['convert_checkpoint.py', *map(str, args)])
-        runpy.run_path(str(ROOT / 'tools' / 'convert_checkpoint.py'), run_name='__main__')
-
-    return run
+    return lambda *args: run_script(monkeypatch, 'convert_checkpoint.py', *args)
 
 
 def test_errors_are_one_line_and_write_nothing(tmp_path, convert):

@@ -68,17 +68,3 @@ def test_the_results_lie_beside_the_checkpoint(checkpoint: str, out: str):
     args = evaluation_parser(None).parse_args([CONFIG, checkpoint, *options])
     config, folder = start_evaluation(args, 'model')
     assert config.model.cls_head.num_classes == 3 and folder == Path(out)
-
-
-@pytest.mark.parametrize(
-    ('option', 'needed', 'message'),
-    [
-        ('model', 'model', "'model'"),
-        ('test_dataloder.num_workers=0', 'model', 'test_dataloader'),
-        ('train_cfg.max_epochs=1', 'nothing_like_it', 'nothing_like_it'),
-    ],
-)
-def test_mistakes_are_named(option: str, needed: str, message: str):
-    args = evaluation_parser(None).parse_args([CONFIG, 'untrained', '--cfg-options', option])
-    with pytest.raises(ValueError, match=message):
-        start_evaluation(args, needed)

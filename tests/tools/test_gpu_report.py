@@ -10,7 +10,7 @@ import pytest
 
 from tests.encoding import X264, encode
 
-FOLDER = Path(__file__).parents[3] / 'tools/benchmarks'
+FOLDER = Path(__file__).parents[2] / 'tools/benchmarks'
 
 
 @pytest.fixture(scope='module')
@@ -40,16 +40,19 @@ def test_every_row_runs(report: ModuleType, tmp_path: Path):
     assert 'meaningless' in text and all(f'| {name} |' in text for name in rows)
 
 
-def test_an_error_is_a_result(report: ModuleType):
-    def fail(text: str) -> dict:
-        raise RuntimeError(text)
+@pytest.mark.parametrize(
+    ('error', 'outcome'),
+    [
+        ('CUDA out of memory. Tried to allocate 2.00 GiB.\nmore', 'out of memory'),
+        ('FIND was unable to find an engine to execute this', 'out of memory'),  # of cuDNN
+        ('first\nsecond', 'RuntimeError: first'),
+    ],
+)
+def test_an_error_is_a_result(error: str, outcome: str, report: ModuleType):
+    def fail() -> dict:
+        raise RuntimeError(error)
 
-    row = report.Row(fail, dict(text='CUDA out of memory. Tried to allocate 2.00 GiB.\nmore'))
-    assert report.run_row(row) == dict(outcome='out of memory')
-    row = report.Row(fail, dict(text='first\nsecond'))
-    assert report.run_row(row) == dict(outcome='RuntimeError: first')
-    row = report.Row(fail, dict(text='FIND was unable to find an engine to execute this'))
-    assert report.run_row(row) == dict(outcome='out of memory')  # of cuDNN
+    assert report.run_row(report.Row(fail)) == dict(outcome=outcome)
 
 
 def test_each_result_is_written_and_kept(
