@@ -41,7 +41,6 @@ MAX_RESTARTS = 0.02  # share of the frames; if more have an earlier time, no tim
 # Type and length of the message in H.264 with the orientation of all frames, which only the first
 # one may have; where these bytes occur before it, the first frame is decoded to look
 ORIENTATION, MESSAGES_BYTES = re.compile(rb'\x2f[\3-\7]'), 2000
-NO_ANGLE = -(2**31)  # the rotation of a display matrix of zeros: FFmpeg's NaN as an integer
 
 
 # What helps if a file takes too long to open, because it must be decoded for its index
@@ -491,8 +490,6 @@ class VideoFile(AbstractContextManager):
 def upright(image: np.ndarray, frame: av.VideoFrame) -> np.ndarray:
     """Rotate and mirror an image as the display matrix of its frame states.
 
-    A matrix of zeros changes nothing.
-
     Args:
         image: The stored image, (H, W, ...).
         frame: The frame.
@@ -504,14 +501,11 @@ def upright(image: np.ndarray, frame: av.VideoFrame) -> np.ndarray:
         ValueError: The angle is not a multiple of 90 degrees.
     """
     matrix = frame.side_data.get('DISPLAYMATRIX')
-    if matrix is None or frame.rotation == NO_ANGLE:
+    if matrix is None:
         return image
     turns, remainder = divmod(frame.rotation, 90)
     if remainder:
-        raise ValueError(
-            f'it is rotated by {frame.rotation} degrees, not by a multiple of 90; encode it again '
-            'with ffmpeg'
-        )
+        raise ValueError(f'it is rotated by {frame.rotation} degrees, not by a multiple of 90')
     turned = np.rot90(image, turns)
     a, b, _, c, d = np.frombuffer(matrix, np.int32)[:5].tolist()
     # The angle belongs to the first axis; in a mirrored image, the other one is reversed

@@ -1,7 +1,5 @@
 import gc
-import pickle
 
-import numpy as np
 import psutil
 import pytest
 import torch
@@ -9,7 +7,7 @@ from mmaction.structures import ActionDataSample
 from torch.utils.data import DataLoader, Dataset
 
 from cvrl_mm.datasets import stack_collate
-from cvrl_mm.datasets.collate import _mapped, _Packed, forget_ended_workers
+from cvrl_mm.datasets.collate import _mapped, forget_ended_workers
 
 SHAPE = (2, 3, 2, 4, 4)
 
@@ -106,11 +104,3 @@ def test_inputs_of_several_shapes_are_refused():
     shapes = [(2, 3), (2, 4)]
     with pytest.raises(RuntimeError, match=r'equal size.*\[2, 4\]'):
         stack_collate([dict(inputs=torch.zeros(s), data_samples=None) for s in shapes])
-
-
-def test_packed_samples_keep_all_their_fields():
-    sample = ActionDataSample(metainfo=dict(filename='a.mp4', img_shape=(4, 4)))
-    sample.set_gt_label([1, 0, 1]).set_field(np.arange(3), 'array')
-    (copy,) = pickle.loads(pickle.dumps(_Packed([sample])))
-    assert copy.metainfo == sample.metainfo and set(copy.keys()) == set(sample.keys())
-    assert torch.equal(copy.gt_label, sample.gt_label) and isinstance(copy.array, np.ndarray)

@@ -7,7 +7,7 @@ from mmaction.datasets import VideoDataset
 from mmengine.dataset import ConcatDataset, RepeatDataset
 from torch.utils.data import DataLoader
 
-from cvrl_mm.datasets import VideoFileDecode, VideoFileInit, VideoListDataset
+from cvrl_mm.datasets import VideoListDataset
 from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.datasets.seeding import SampleIndex
 from tests.videos import encode, write_broken
@@ -103,27 +103,6 @@ def test_stand_ins_depend_on_seed_epoch_and_index_alone(mixed: Path):
         not torch.equal(a['inputs'], b['inputs'])
         for a, b in zip(first[:20], later[:20], strict=True)
     )
-
-
-@pytest.mark.parametrize(
-    ('transform', 'fault'), [(VideoFileInit, OSError(5, 'a disk')), (VideoFileDecode, IndexError())]
-)
-def test_what_another_draw_or_time_may_heal_is_tried_again(
-    transform: type, fault: Exception, mixed: Path, monkeypatch: pytest.MonkeyPatch
-):
-    stock = transform.transform
-    data = mixed_dataset(mixed)
-    filename = data.get_data_info(0)['filename']
-
-    def fail(self: object, results: dict) -> dict:
-        if results['filename'] == filename:
-            raise fault
-        return stock(self, results)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(transform, 'transform', fail)
-        assert data[SampleIndex(0, seed=0, epoch=0)]['data_samples'].unreadable
-    assert not data[SampleIndex(0, seed=0, epoch=0)]['data_samples'].unreadable
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from cvrl_mm.convert.description import ClipInput
-from cvrl_mm.datasets import VideoListDataset
 from cvrl_mm.datasets.frame_folder import FrameFolder, open_video
 from cvrl_mm.datasets.lists import find_videos, gather_videos
 from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.evaluation.encoder import Encoder
 from cvrl_mm.models import R3DSlow
 from cvrl_mm.preparation.check import find_fault
+from tests.datasets.test_dataset import mixed_dataset
 from tests.encoding import X264, decode_all, encode
 
 
@@ -60,16 +60,8 @@ def test_lists_and_folders_hold_them(tmp_path: Path, folder: Path, images):
         assert find_videos(root) == found
     assert gather_videos([folder]) == [str(folder)]
     (tmp_path / 'list.txt').write_text('b/1 3\n')
-    pipeline = [
-        dict(type='VideoFileInit'),
-        dict(type='TemporalIntervalSample', clip_len=4, frame_interval=2, fps=10),
-        dict(type='VideoFileDecode'),
-        dict(type='FormatShape', input_format='NCTHW'),
-        dict(type='PackActionInputs'),
-    ]
-    prefix = dict(video=str(root))
-    data = VideoListDataset(str(tmp_path / 'list.txt'), pipeline, data_prefix=prefix)
-    assert data[0]['inputs'].shape == (2, 3, 4, 48, 64)
+    data = mixed_dataset(tmp_path, data_prefix=dict(video=str(root)))
+    assert data[0]['inputs'].shape == (2, 3, 2, 48, 64)
 
 
 def test_only_requested_images_are_read(folder: Path, images, monkeypatch: pytest.MonkeyPatch):
