@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import sys
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 import torch
 from packaging.requirements import Requirement
 
+from tests.pretraining import small_config
 from tests.processes import run_program
 from tests.ranks import environment, free_port
 
@@ -19,24 +19,10 @@ TOOLS = ROOT / 'tools'
 
 
 def test_two_ranks_train(motion_set: Path, tmp_path: Path):
-    options = {
-        'train_dataloader.dataset.ann_file': motion_set / 'train.txt',
-        'train_dataloader.dataset.data_prefix.video': motion_set,
-        'train_dataloader.batch_size': 4,
-        'train_dataloader.num_workers': 0,
-        'train_dataloader.persistent_workers': False,
-        'train_dataloader.dataset.pipeline.1.clip_len': 4,
-        'train_dataloader.dataset.pipeline.3.transforms.1.scale': '(32,32)',
-        'model.backbone.depth': 18,
-        'model.backbone.width': 0.125,
-        'model.cls_head.in_channels': 64,
-        'model.cls_head.hidden_channels': 16,
-        'train_cfg.max_epochs': 1,
-        'default_hooks.logger.interval': 1,
-    }
-    command = ['bash', 'tools/dist_train.sh', 'configs/cvrl/pretrain_k400.py', '2']
-    command += ['--work-dir', str(tmp_path), '--cfg-options']
-    command += [f'{key}={value}' for key, value in options.items()]
+    cfg = small_config(motion_set, tmp_path, launcher='pytorch')
+    cfg.train_cfg.max_epochs = cfg.default_hooks.logger.interval = 1
+    cfg.dump(tmp_path / 'small.py')
+    command = ['bash', 'tools/dist_train.sh', tmp_path / 'small.py', '2']
     env = {**environment(tmp_path), 'PORT': free_port()}
     run = run_program(command, cwd=ROOT, env=env)
     assert run.returncode == 0, run.stderr[-3000:]
@@ -194,36 +180,6 @@ def test_uv_installs_if_pip_has_no_settings_and_pip_if_uv_fails(tmp_path: Path):
         asked = shell('pip_install rich', tmp_path, CONFIG='', UV_STATUS=failed)
         assert [line.split()[0] for line in asked] == tools and asked[-1].endswith('install rich')
     assert shell('pip_install rich', tmp_path) == ['pip install rich']
-
-
-def test_an_incomplete_environment_is_made_again_and_a_foreign_folder_kept(tmp_path: Path):
-    version = '.'.join(map(str, sys.version_info[:2]))
-    python = tmp_path / 'bin' / f'python{version}'
-    python.parent.mkdir()
-    python.write_text(
-        '#!/bin/sh\n'
-        f'[ "$1 $2" != "-m venv" ] || exec {sys.executable} "$@" --without-pip\n'
-        f'exec {sys.executable} "$@"\n'
-    )
-    python.chmod(0o755)
-
-    def enter(folder: str) -> tuple[int, str]:
-        code = f'source "{TOOLS}/install.sh"\npython() {{ [ "$*" = "-m pip --version" ]; }}\n'
-        env = {**os.environ, 'PATH': f'{python.parent}:{os.environ["PATH"]}'}
-        command = ['bash', '-c', f'{code}enter_environment {folder} {version}']
-        done = run_program(command, cwd=tmp_path, env=env)
-        return done.returncode, done.stdout
-
-    made = (0, True)
-    for expected in (made, (0, False)):
-        code, text = enter('.venv')
-        assert (code, 'Making' in text) == expected
-    (tmp_path / '.venv/bin/activate').unlink()  # as after a kill during the installation
-    code, text = enter('.venv')
-    assert (code, 'Making' in text) == made
-    (tmp_path / 'mine/data').mkdir(parents=True)
-    (tmp_path / 'mine/pyvenv.cfg').touch()
-    assert enter('mine')[0] == 1 and (tmp_path / 'mine/data').is_dir()
 
 
 def test_the_replacement_of_decord_satisfies_mmaction2():
