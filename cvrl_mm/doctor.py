@@ -88,8 +88,8 @@ def check_versions(tested: Path) -> Iterator[Finding]:
     Packages that are not installed are left out: without a required one, nothing is imported.
     """
     installed = set()
-    lines = [line.partition('#')[0].strip() for line in tested.read_text().splitlines()]
-    for requirement in map(Requirement, filter(None, lines)):
+    lines = [line for line in tested.read_text().splitlines() if line and line[0] != '#']
+    for requirement in map(Requirement, lines):
         if requirement.marker is not None and not requirement.marker.evaluate():
             continue  # for other versions of Python
         name = requirement.name
@@ -98,7 +98,7 @@ def check_versions(tested: Path) -> Iterator[Finding]:
         except metadata.PackageNotFoundError:
             continue
         installed.add(name)
-        if requirement.specifier.contains(found.partition('+')[0], prereleases=True):
+        if requirement.specifier.contains(found, prereleases=True):
             yield Finding('ok', name, f'{found}, as tested')
         else:
             seen = f'{found}, not tested; the tests run with {requirement.specifier}'

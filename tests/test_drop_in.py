@@ -12,12 +12,12 @@ from mmengine.dataset import pseudo_collate
 from torch import nn
 
 from cvrl_mm.synthetic.motion import encode
+from tests.configs.small import make_small
 from tests.tiny import linear_config, save_backbone
 
 SLOWONLY = 'recognition/slowonly/slowonly_r50_8xb16-4x16x1-256e_kinetics400-rgb.py'
 TSN = 'recognition/tsn/tsn_imagenet-pretrained-r50_8xb32-1x1x3-100e_kinetics400-rgb.py'
 
-SMALLER = {256: 40, 224: 32, 320: 48}  # sizes in the stock pipelines
 SMALL_SLOWONLY = dict(backbone=dict(depth=18, base_channels=8), cls_head=dict(in_channels=64))
 SMALL_TSN = dict(backbone=dict(depth=18, pretrained=None), cls_head=dict(in_channels=512))
 OUR_TRANSFORMS = [
@@ -46,22 +46,15 @@ def leaf_of(stock: str, folder: Path, **changes: object) -> Config:
     return Config.fromfile(folder / 'leaf.py')
 
 
-def shrink(value: object) -> object:
-    """Put small sizes in place of the stock ones, wherever they stand."""
-    if isinstance(value, dict):
-        return {k: shrink(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(shrink, value))
-    return SMALLER.get(value, value) if isinstance(value, int) else value
-
-
 def load(cfg: Config, pipeline: list[dict], videos: Path) -> dict:
-    """Load a batch of both videos through the stock dataset."""
+    """Load a batch of both videos through the stock dataset, with small frames."""
+    for step in pipeline:
+        make_small(step)
     dataset = {
         **cfg.train_dataloader.dataset,
         'ann_file': str(videos / 'list.txt'),
         'data_prefix': dict(video=str(videos)),
-        'pipeline': shrink(pipeline),
+        'pipeline': pipeline,
     }
     dataset = DATASETS.build(dataset)
     return pseudo_collate([dataset[0], dataset[1]])

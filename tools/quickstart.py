@@ -23,7 +23,6 @@ from rich.table import Table
 from cvrl_mm.cli import plain_errors, print_warnings_only
 from cvrl_mm.evaluation.encoder import Encoder, build_recognizer, calibrate
 from cvrl_mm.evaluation.features import ListClips, batches_of
-from cvrl_mm.evaluation.measures import NUM_NEIGHBOURS
 from cvrl_mm.evaluation.protocols import frozen_accuracy
 from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.own_videos.train import ProgressHook, QuietRunner
@@ -50,12 +49,7 @@ def parse_args() -> argparse.Namespace:
         ('seed', 0, 'seed of videos and training'),
     ):
         parser.add_argument(f'--{name}', type=int, default=default, help=f'{text} (%(default)s)')
-    args = parser.parse_args()
-    if min(args.train, args.test) < NUM_NEIGHBOURS:
-        parser.error(
-            f'--train and --test must be at least {NUM_NEIGHBOURS}, the neighbours of k-NN'
-        )
-    return args
+    return parser.parse_args()
 
 
 def main() -> None:

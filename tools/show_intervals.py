@@ -60,8 +60,6 @@ def main() -> None:
     parser.add_argument('--draws', type=int, default=20_000, help='draws per panel (%(default)s)')
     parser.add_argument('--out', default='intervals.png', help='image file to write (%(default)s)')
     args = parser.parse_args()
-    if min(args.frames, args.draws) < 1:
-        parser.error('--frames and --draws must be at least 1')
     plot_intervals(args.frames, args.draws, args.out)
     print(f'{args.out}: {args.draws} draws per density, for a video of {args.frames} frames')
 

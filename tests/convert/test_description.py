@@ -203,13 +203,10 @@ def test_folders_of_absolute_paths_are_left_out():
         'data/k400/x.txt': 'data/k400/x.txt',
         'a / b': 'a / b',
     }
-    for name in ('a \' " b', "a ' b", '"a', 'c\\\'"d'):
-        paths[f'/home/{name}/{name}'] = None  # some end of it
     text = without_folders(Config(dict(x=list(paths), y=dict(z=4 / 2))).pretty_text)
     found = read_config_text(text)['x']
     assert 'home' not in text and 'Users' not in text
-    for kept, (path, expected) in zip(found, paths.items(), strict=True):
-        assert kept == expected if expected is not None else path.endswith(kept), path
+    assert found == list(paths.values())
 
 
 @pytest.mark.parametrize(('depth', 'width'), [(18, 0.25), (34, 0.125), (50, 0.125), (101, 0.125)])
