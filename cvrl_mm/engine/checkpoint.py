@@ -132,7 +132,9 @@ class AtomicCheckpointHook(CheckpointHook):
             )
         meta, steps = checkpoint['meta'], len(runner.train_dataloader)
         meta.pop('config', None)  # mmengine would execute this text of mmcv 1
-        scalars = checkpoint['message_hub']['log_scalars']
+        info, scalars = (checkpoint['message_hub'][k] for k in ('runtime_info', 'log_scalars'))
+        for key in [key for key in info if key.startswith('best_ckpt')]:
+            del info[key]  # mmengine would remove this file, also from another work dir
         for key, contents in scalars.items():
             if isinstance(contents, list):
                 scalars[key] = HistoryBuffer(*(x.cpu().numpy() for x in contents))

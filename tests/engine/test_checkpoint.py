@@ -252,6 +252,21 @@ def test_weights_must_fit(tmp_path: Path):
         load('none').train()
 
 
+def test_the_best_checkpoint_of_another_folder_is_kept(tmp_path: Path):
+    best = dict(type='AtomicCheckpointHook', interval=1, save_best='score', rule='greater')
+    options = dict(epochs=1, default_hooks=dict(checkpoint=best))
+    runner(tmp_path / 'a', **options).train()
+    (tmp_path / 'a/best_score_epoch_1.pth').touch()
+    named = dict(best_ckpt=str(tmp_path / 'a/best_score_epoch_1.pth'), best_score=0.9)
+    path = tmp_path / 'a/epoch_1.pth'
+    edit(path, lambda c: c['message_hub']['runtime_info'].update(named))
+    start_epoch(run := runner(tmp_path / 'b', resume=True, load_from=str(path), **options))
+    hook = next(hook for hook in run.hooks if isinstance(hook, AtomicCheckpointHook))
+    hook.after_val_epoch(run, dict(score=0.95))
+    assert 'best_score_epoch_1.pth' in names(tmp_path / 'a')
+    assert 'best_score_epoch_1.pth' in names(tmp_path / 'b')
+
+
 def test_weights_alone_are_not_resumed(tmp_path: Path):
     runner(tmp_path, epochs=1).train()
     edit(tmp_path / 'epoch_1.pth', lambda c: c.pop('optimizer'))  # as best_*.pth

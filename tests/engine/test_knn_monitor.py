@@ -15,6 +15,7 @@ from torch import nn
 from cvrl_mm.engine.knn_monitor import KNNMonitorHook
 from cvrl_mm.evaluation.features import Features
 from cvrl_mm.visualization.curves import plot_curves, read_curves
+from tests.pretraining import small_config
 from tests.ranks import run_ranks
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -29,35 +30,18 @@ def watch_list(motion_set: Path) -> Path:
 
 def runner(motion_set: Path, watch_list: Path, work_dir: Path, interval: int | None) -> Runner:
     """Three epochs of a thin CVRL on 16 videos, watched every ``interval`` epochs."""
-    cfg = Config.fromfile(CONFIGS / 'cvrl/pretrain_k400_watched.py')
-    cfg.merge_from_dict(
-        {
-            'train_dataloader.dataset.ann_file': str(motion_set / 'train.txt'),
-            'train_dataloader.dataset.data_prefix.video': str(motion_set),
-            'train_dataloader.batch_size': 8,
-            'train_dataloader.num_workers': 0,
-            'train_dataloader.dataset.pipeline.1.clip_len': 4,
-            'train_dataloader.dataset.pipeline.3.transforms.1.scale': (32, 32),
-            'model.backbone.depth': 18,
-            'model.backbone.width': 0.125,
-            'model.cls_head.in_channels': 64,
-            'model.cls_head.hidden_channels': 16,
-            'train_cfg.max_epochs': 3,
-            'work_dir': str(work_dir),
-            'experiment_name': uuid4().hex,
-            'log_level': 'WARNING',
-        }
-    )
-    hook = cfg.custom_hooks.pop()
+    options = {'train_dataloader.batch_size': 8, 'train_dataloader.num_workers': 0}
+    names = dict(experiment_name=uuid4().hex, log_level='WARNING', launcher='none')
+    cfg = small_config(motion_set, work_dir, **options, **names)
+    hook = Config.fromfile(CONFIGS / 'cvrl/pretrain_k400_watched.py').custom_hooks.pop()
     assert hook.type == 'KNNMonitorHook'
-    loader = hook.dataloader
+    hook.interval, loader = interval, hook.dataloader
     loader.update(batch_size=5, num_workers=0, persistent_workers=False)
     loader.dataset.update(ann_file=str(watch_list), data_prefix=dict(video=str(motion_set)))
     loader.dataset.pipeline[1].clip_len = 4
     loader.dataset.pipeline[3].scale = (-1, 32)
     loader.dataset.pipeline[4].crop_size = 32
-    if interval:
-        cfg.custom_hooks.append(dict(type='KNNMonitorHook', dataloader=loader, interval=2))
+    cfg.custom_hooks = [hook] if interval else []
     return Runner.from_cfg(cfg)
 
 
