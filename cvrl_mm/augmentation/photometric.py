@@ -58,20 +58,12 @@ def hsv(frames: np.ndarray, hue: float, saturation: float, gain: float) -> None:
             cv2.addWeighted(block, gain * saturation, value, gain * (1 - saturation), 0, block)
         return
     change = np.array([[1, 0, 0, hue % 1 * 360], [0, saturation, 0, 0], [0, 0, 1, 0]], np.float32)
-    image = None
     for block in _blocks(frames):
-        if image is None or image.shape != block.shape:
-            rgb = np.empty(block.shape, np.float32)
-            image = np.empty_like(rgb)
-            if saturation > 1:  # limits all channels, because numpy is slow on strided values
-                limit = np.full_like(rgb, np.inf)
-                limit[..., 1] = 1
-        np.copyto(rgb, block)
-        cv2.cvtColor(rgb, cv2.COLOR_RGB2HSV, image)  # H in degrees, S in [0, 1], V unscaled
-        cv2.transform(image, change, rgb)
+        image = cv2.cvtColor(block.astype(np.float32), cv2.COLOR_RGB2HSV)  # H in degrees
+        image = cv2.transform(image, change)  # S in [0, 1], V unscaled
         if saturation > 1:
-            np.minimum(rgb, limit, out=rgb)
-        cv2.cvtColor(rgb, cv2.COLOR_HSV2RGB, image)
+            image = cv2.min(image, (inf, 1.0, inf, inf))
+        image = cv2.cvtColor(image, cv2.COLOR_HSV2RGB)
         cv2.convertScaleAbs(image, block, gain)  # rounds and clips
 
 
@@ -122,11 +114,9 @@ def _device_solarize(clips: Tensor, params: Tensor) -> Tensor:
 def gaussian_blur(frames: np.ndarray, sigma: float, kernel_size: int) -> None:
     """Blur each frame in space, with zero padding."""
     kernel = gaussian_kernel(sigma, kernel_size)
-    sharp = np.empty_like(frames[0])  # the filter must not overwrite the pixels that it still reads
     for frame in frames:
-        np.copyto(sharp, frame)
         # Uses float taps; cv2.GaussianBlur with 8-bit taps is slower and deviates by up to 1.5/255
-        cv2.sepFilter2D(sharp, -1, kernel, kernel, frame, borderType=cv2.BORDER_CONSTANT)
+        frame[:] = cv2.sepFilter2D(frame, -1, kernel, kernel, borderType=cv2.BORDER_CONSTANT)
 
 
 def _device_blur(clips: Tensor, params: Tensor) -> Tensor:

@@ -50,8 +50,6 @@ class VideoFileInit(BaseTransform):
         **kwargs: Arguments of the backend.
     """
 
-    reads_files = True
-
     def __init__(self, io_backend: str = 'disk', **kwargs: object) -> None:
         self.io_backend = io_backend
         self._storage = None if io_backend == 'disk' else Storage(io_backend, **kwargs)
@@ -84,8 +82,6 @@ class VideoFileDecode(BaseTransform):
     ``original_shape``, ``img_shape``. ``video_reader`` is closed and set to None.
     """
 
-    reads_files = True
-
     def transform(self, results: dict) -> dict:
         """Decode the frames; ``imgs`` is a list of (H, W, 3) RGB uint8.
 
@@ -115,9 +111,8 @@ def reads_files(transform: Callable[[dict], dict | None]) -> bool:
 
     This is the case for the loading transforms of MMAction2 and of this package.
     """
-    return getattr(transform, 'reads_files', False) or any(
-        base.__module__ == loading.__name__ for base in type(transform).__mro__
-    )
+    modules = {base.__module__ for base in type(transform).__mro__}
+    return not modules.isdisjoint((__name__, loading.__name__))
 
 
 def read(
