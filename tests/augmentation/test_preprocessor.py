@@ -92,9 +92,6 @@ def test_is_exact_under_autocast():
     assert torch.equal(out, preprocessor.augment(batch(1), steps))
 
 
-@pytest.mark.parametrize(
-    'inputs', [torch.zeros(1, 2, 3, 4, 8, 8), torch.zeros(1, 1, 3, 4, 8, 8, dtype=torch.uint8)]
-)
-def test_other_inputs_are_refused(inputs: Tensor):
+def test_other_inputs_are_refused():
     with pytest.raises(ValueError, match='uint8'):
-        ClipAugmentDataPreprocessor(TRANSFORMS).preprocess(inputs, None, training=True)
+        ClipAugmentDataPreprocessor(TRANSFORMS).preprocess(batch() / 255, None, training=True)
