@@ -58,7 +58,6 @@ class Recipe:
     """Defaults of one kind of training.
 
     Attributes:
-        kind: The kind, as a reason for settings.
         encoder: A key of ``ENCODERS``.
         clip_len: Frames per clip.
         max_size: Largest default side length of the frames, in pixels.
@@ -71,7 +70,6 @@ class Recipe:
         precision: Data type of most operations.
     """
 
-    kind: str
     encoder: str
     clip_len: int
     max_size: int
@@ -88,20 +86,11 @@ class Recipe:
 FEW: dict[str, Any] = dict(
     hidden_layers=1, span_seconds=1.6, span_share=0.9, crop='gentle', light=0.8
 )
-MANY_ON_GPU = Recipe(
-    'on a GPU', 'r3d50', clip_len=16, max_size=224, batch_size=128, precision='bfloat16'
-)
-FEW_ON_GPU = replace(
-    MANY_ON_GPU, kind=f'on a GPU with fewer than {MANY_VIDEOS} videos', encoder='r3d18', **FEW
-)
-FEWEST_ON_GPU = replace(
-    FEW_ON_GPU,
-    kind=f'on a GPU with fewer than {FEW_VIDEOS} videos',
-    encoder='tiny',
-    batch_size=64,
-)
+MANY_ON_GPU = Recipe('r3d50', clip_len=16, max_size=224, batch_size=128, precision='bfloat16')
+FEW_ON_GPU = replace(MANY_ON_GPU, encoder='r3d18', **FEW)
+FEWEST_ON_GPU = replace(FEW_ON_GPU, encoder='tiny', batch_size=64)
 ON_GPU = {FEW_VIDEOS: FEWEST_ON_GPU, MANY_VIDEOS: FEW_ON_GPU, math.inf: MANY_ON_GPU}
-CPU = Recipe('on a CPU', 'tiny', clip_len=8, max_size=64, batch_size=48, **FEW)
+CPU = Recipe('tiny', clip_len=8, max_size=64, batch_size=48, **FEW)
 LEAST_INTEGERS = dict(
     clip_len=1, frame_interval=1, size=MIN_SIZE, batch_size=2, epochs=1, steps=1, workers=0, seed=0
 )
@@ -282,6 +271,7 @@ def choose(
     chosen: dict[str, Setting] = {}
     on_gpu = next(recipe for most, recipe in ON_GPU.items() if samples < most)
     recipe = on_gpu if machine.on_gpu else CPU
+    kind = f'on a {"GPU" if machine.on_gpu else "CPU"} with {samples} videos'
 
     def take(name: str, value: object, reason: str) -> Any:
         given = getattr(options, name, None)
@@ -289,11 +279,11 @@ def choose(
         return chosen[name].value
 
     if start is None:
-        network = ENCODERS[take('encoder', recipe.encoder, recipe.kind)]
+        network = ENCODERS[take('encoder', recipe.encoder, kind)]
     else:
         network = start
         chosen['encoder'] = Setting('as given', 'with its architecture')
-    frames = take('clip_len', recipe.clip_len, f"{recipe.kind}; the paper's are 16")
+    frames = take('clip_len', recipe.clip_len, f"{kind}; the paper's are 16")
     take('frame_interval', *_frame_interval(train, rate, frames, recipe))
     spread = f'{min(rates):.3g} to {max(rates):.3g}'
     chosen['fps'] = Setting(rate, f'frames per second, the median of {spread}')
@@ -312,7 +302,7 @@ def choose(
         options.segment_seconds if samples > len(train) else None,
         f'{len(train)} files count as {samples} videos of about {options.segment_seconds:g} s',
     )
-    chosen['precision'] = Setting(recipe.precision, recipe.kind)
+    chosen['precision'] = Setting(recipe.precision, kind)
     return Plan(train, watched, samples, network, recipe, chosen)
 
 
@@ -417,8 +407,7 @@ def _colours(train: list[Video], options: Options) -> Setting:
 def _batch_size(samples: int, ranks: int, recipe: Recipe) -> tuple[int, str]:
     share = max(samples // 3, min(MIN_BATCH, samples // 2)) // ranks
     size = max(2, min(recipe.batch_size, share))
-    reason = f'at most {recipe.batch_size} {recipe.kind} and a third of the {samples} videos in all'
-    return size, reason
+    return size, f'at most {recipe.batch_size} and a third of the {samples} videos in all'
 
 
 def _learning_rate(total_batch: int, trained_already: bool, network: Network) -> tuple[float, str]:
