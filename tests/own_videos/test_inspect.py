@@ -55,10 +55,6 @@ def test_names_are_those_that_the_user_sees(tmp_path: Path):
 
 
 def test_nothing_usable_is_an_error(tmp_path: Path):
-    with pytest.raises(FileNotFoundError, match='missing'):
-        inspect([tmp_path / 'missing'], 1)
-    with pytest.raises(ValueError, match='no video'):
-        inspect([tmp_path], 1)
     (tmp_path / 'a.mp4').write_bytes(b'x')
     with pytest.raises(ValueError, match=r'a\.mp4: '):
         inspect([tmp_path], 1)
