@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, repeat
@@ -16,7 +16,7 @@ from mmengine.dist import broadcast_object_list, get_rank, get_world_size
 from mmengine.registry import LOOPS
 from mmengine.runner import EpochBasedTrainLoop, IterBasedTrainLoop, Runner
 from mmengine.runner.base_loop import BaseLoop
-from torch.utils.data import BatchSampler, DataLoader
+from torch.utils.data import DataLoader
 
 from ..datasets.seeding import SeededBatches, seed_generators
 from .checkpoint import AtomicCheckpointHook
@@ -26,10 +26,6 @@ MODEL = 1000  # last number of the key for the model; the keys of samples have 0
 NAMES = ('SIGTERM', 'SIGUSR1', 'SIGHUP', 'SIGINT')
 SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
 MANY_WORKERS = 8  # of which each needs no more than one batch ahead, in shared memory
-COPIED = (
-    *('num_workers', 'collate_fn', 'pin_memory', 'timeout', 'worker_init_fn', 'generator'),
-    *('prefetch_factor', 'multiprocessing_context'),
-)
 
 
 class _Seeded(BaseLoop):
@@ -53,13 +49,26 @@ class _Seeded(BaseLoop):
     _max_iters: int
     signals: list[int]
 
-    def __init__(
-        self, runner: Runner, dataloader: DataLoader | dict, *args: Any, **kwargs: Any
-    ) -> None:
-        BaseLoop.__init__(self, runner, dataloader)  # builds the loader
+    def __init__(self, runner: Runner, dataloader: dict, *args: Any, **kwargs: Any) -> None:
         if not any(isinstance(hook, BadVideosHook) for hook in runner.hooks):
             runner.register_hook(BadVideosHook())  # the dataset replaces unreadable videos
-        super().__init__(runner, _SeededLoader.of(self.dataloader), *args, **kwargs)
+        if 'batch_sampler' in dataloader:
+            raise ValueError('Seeded loops make the batches; leave out batch_sampler.')
+        batches = dict(type=SeededBatches, drop_last=dataloader.get('drop_last', False))
+        changes = dict(batch_sampler=batches, drop_last=False, persistent_workers=False)
+        workers = dataloader.get('num_workers', 0)
+        if workers == 0:
+            changes['timeout'] = 0  # torch refuses another one
+        elif workers >= MANY_WORKERS:
+            changes['prefetch_factor'] = 1
+        super().__init__(runner, {**dataloader, **changes}, *args, **kwargs)
+        if len(self.dataloader) == 0:
+            videos: Any = self.dataloader.dataset
+            size = dataloader['batch_size'] * get_world_size()
+            raise ValueError(
+                f'The training list holds {len(videos)} videos, fewer than one batch of {size}; '
+                'lower train_dataloader.batch_size or give more videos.'
+            )
 
     def run(self) -> Any:
         """Train to the end, or until a hook ends the run after a signal."""
@@ -74,7 +83,7 @@ class _Seeded(BaseLoop):
         asked = self.runner.cfg.get('randomness', {}).get('seed')
         if asked is None and hasattr(batches.sampler, 'seed'):
             batches.sampler.seed = self.seed  # mmengine draws another one at each start
-        self._start(copied_ahead(iter(self.dataloader)))
+        self._start(copied_ahead(self.dataloader))
         saves = any(isinstance(hook, AtomicCheckpointHook) for hook in self.runner.hooks)
         with noted_signals(SIGNALS if saves else []) as self.signals:
             try:
@@ -124,38 +133,7 @@ class SeededIterLoop(_Seeded, IterBasedTrainLoop):
         self.dataloader_iterator = chain(repeat(None, self._iter), batches)
 
 
-class _SeededLoader(DataLoader):
-    """A loader of :class:`SeededBatches`, whose workers start when the first batch is needed."""
-
-    def __iter__(self) -> Any:
-        yield from super().__iter__()
-
-    @classmethod
-    def of(cls, loader: Any) -> '_SeededLoader':
-        """Copy a loader with another batch sampler, which torch does not allow to be set."""
-        batches = loader.batch_sampler
-        if type(batches) is not BatchSampler:
-            raise ValueError(
-                'Seeded loops need train_dataloader.batch_size and .sampler, without a '
-                f'batch_sampler; got {batches}.'
-            )
-        if len(loader) == 0:
-            videos, size = len(loader.dataset), batches.batch_size * get_world_size()
-            raise ValueError(
-                f'The training list holds {videos} videos, fewer than one batch of {size}; '
-                'lower train_dataloader.batch_size or give more videos.'
-            )
-        sampler: Any = batches.sampler
-        seeded = SeededBatches(sampler, batches.batch_size, batches.drop_last)
-        copied = {name: getattr(loader, name) for name in COPIED}
-        if loader.num_workers == 0:
-            copied['timeout'] = 0  # torch refuses another one
-        elif loader.num_workers >= MANY_WORKERS:
-            copied['prefetch_factor'] = 1
-        return cls(loader.dataset, batch_sampler=seeded, **copied)
-
-
-def copied_ahead(batches: Iterator[dict]) -> Iterator[dict]:
+def copied_ahead(batches: Iterable[dict]) -> Iterator[dict]:
     """Copy the inputs of each batch to the GPU while the step before it runs; on a CPU do nothing.
 
     A batch in page-locked memory is copied by a stream of its own. It is kept on the host until the

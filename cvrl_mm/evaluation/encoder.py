@@ -23,7 +23,6 @@ from mmengine.registry import init_default_scope
 from mmengine.runner import Runner, set_random_seed
 from torch import Tensor, nn
 from torch.optim.swa_utils import update_bn
-from torch.utils.data import DataLoader
 
 from ..convert.description import (
     PREFIX,
@@ -404,13 +403,10 @@ def calibrate(config: Config, *models: BaseRecognizer) -> None:
         models: Recognizers on one device; they are left in evaluation mode.
     """
     seed = config.get('randomness', {}).get('seed') or 0
-    loader = Runner.build_dataloader(config.train_dataloader, seed)  # other ranks need not call
-    batches = SeededBatches(loader.sampler, loader.batch_size, drop_last=True)
-    batches.seed, batches.num_steps = seed, CALIBRATION_STEPS
-    workers, collate = loader.num_workers, loader.collate_fn
-    loader = DataLoader(
-        loader.dataset, batch_sampler=batches, num_workers=workers, collate_fn=collate
-    )
+    batches = dict(type=SeededBatches, drop_last=True)
+    changes = dict(batch_sampler=batches, drop_last=False, timeout=0)
+    loader: Any = Runner.build_dataloader({**config.train_dataloader, **changes}, seed)
+    loader.batch_sampler.seed, loader.batch_sampler.num_steps = seed, CALIBRATION_STEPS
     together = _Backbones(models)
     update_bn(loader, together)
     together.eval()
