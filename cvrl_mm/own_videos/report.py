@@ -313,7 +313,7 @@ def push(out: str | Path, name: str) -> str:
         FileExistsError: The repository has files.
         ImportError: huggingface_hub is not installed.
         OSError: There is no token, or the hub does not answer or refuses. A file is never changed.
-        ValueError: This is no name of a repository.
+        ValueError: This is no name of a repository, or a file of the training is missing.
     """
     from huggingface_hub import CommitOperationAdd, HfApi  # an optional package
     from huggingface_hub.errors import HTTPError
@@ -321,18 +321,15 @@ def push(out: str | Path, name: str) -> str:
     if name.count('/') != 1:
         raise ValueError(f'The name must have the form USER/NAME, got {name}.')
     folder = Path(out)
-    card = model_card(folder, name)
-    files: dict[str, bytes | Path] = {'README.md': card.encode()}
-    files |= {file: folder / file for file in FILES}
+    added = [CommitOperationAdd('README.md', model_card(folder, name).encode())]
+    added += [CommitOperationAdd(file, folder / file) for file in FILES]  # which must exist
     api = HfApi(token=True, library_name='cvrl_mm', library_version=__version__)
     try:
         address = api.create_repo(name, private=True, exist_ok=True)
         held = {*api.list_repo_files(name)} - IN_EACH
         if not held:
-            added = [CommitOperationAdd(file, content) for file, content in files.items()]
-            api.create_commit(
-                name, added, commit_message=f'Add an encoder of cvrl_mm {__version__}'
-            )
+            message = f'Add an encoder of cvrl_mm {__version__}'
+            api.create_commit(name, added, commit_message=message)
     except (OSError, HTTPError) as error:
         raise OSError(f'{name} cannot be pushed: {one_line(error)}') from error
     if held:
@@ -350,8 +347,6 @@ def model_card(folder: Path, name: str) -> str:
     Raises:
         FileNotFoundError: The folder does not hold a finished training.
     """
-    if missing := [file for file in FILES if not (folder / file).is_file()]:
-        raise FileNotFoundError(f'{folder} has no {missing[0]}: it is no finished cvrl pretrain.')
     encoder, report = load_encoder(folder), (folder / 'report.md').read_text('utf-8')
     cfg = read_config(folder / 'config.py', 'train_cfg', 'train_dataloader', 'optim_wrapper')
     trained, clips = Trained.read(folder), encoder.clip_input
