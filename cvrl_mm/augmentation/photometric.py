@@ -62,7 +62,7 @@ def hsv(frames: np.ndarray, hue: float, saturation: float, gain: float) -> None:
         image = cv2.cvtColor(block.astype(np.float32), cv2.COLOR_RGB2HSV)  # H in degrees
         image = cv2.transform(image, change)  # S in [0, 1], V unscaled
         if saturation > 1:
-            image = cv2.min(image, (inf, 1.0, inf, inf))
+            image = cv2.min(image, (inf, 1.0, inf, inf))  # type: ignore[call-overload]
         image = cv2.cvtColor(image, cv2.COLOR_HSV2RGB)
         cv2.convertScaleAbs(image, block, gain)  # rounds and clips
 

@@ -70,10 +70,6 @@ class VideoList(Sequence[dict]):
         path, label = parse_line(line, self._delimiter)
         return dict(filename=osp.join(self._prefix, path), label=label)
 
-    def line_number(self, index: int) -> int:
-        """Return the number of the line of a video, counted from 1 and with blank lines."""
-        return self._content.count(b'\n', 0, self._starts[index]) + 1
-
 
 def read_video_list(ann_file: str) -> list[tuple[str, int]]:
     """Read path and label of each video of a list; the label is -1 if there is none.
@@ -187,21 +183,17 @@ def check_labels(dataset: Mapping[str, Any], num_classes: int | None) -> set[int
         The labels of the list; empty for a dataset with several labels per video.
 
     Raises:
-        ValueError: A label is missing or out of range; the message names the list and the line.
+        ValueError: A label is missing or out of range; the message names the list and the video.
     """
     labels: set[int] = set()
     if dataset.get('multi_class'):
         return labels
-    for place, video in enumerate(videos := video_list(dataset)):
+    for video in video_list(dataset):
         label = video['label']
         if label < 0 or (num_classes is not None and label >= num_classes):
-            what = 'has no label' if label < 0 else f'has the label {label}'
-            classes = '' if num_classes is None else f' with num_classes={num_classes}'
-            raise ValueError(
-                f'{dataset["ann_file"]}, line {videos.line_number(place)}: '
-                f"'{printable(video['filename'])}' {what}{classes}; "
-                'correct the list or model.cls_head.num_classes.'
-            )
+            what = 'no label' if label < 0 else f'the label {label} with num_classes={num_classes}'
+            name = printable(video['filename'])
+            raise ValueError(f"{dataset['ann_file']}: '{name}' has {what}; correct one of them.")
         labels.add(label)
     return labels
 
