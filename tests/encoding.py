@@ -36,19 +36,21 @@ def encode(
     first: float = 0,
     uneven: bool = False,
     container_options: dict | None = None,
+    rate: int = 25,
 ) -> Path:
     """Write a video; ``first`` is the time of its first frame in frames."""
     if codec == 'av1':
         return Path(shutil.copyfile(AV1, path))
     rng = np.random.default_rng(1)
-    tick = Fraction(1, 25) if codec in ('mpeg4', 'mpeg2video', 'mpeg1video') else Fraction(1, 250)
+    ticks = 1 if codec in ('mpeg4', 'mpeg2video', 'mpeg1video') else 10  # per frame
+    tick = Fraction(1, ticks * rate)
     with av.open(str(path), 'w', container_options=container_options or {}) as container:
-        stream = container.add_stream(codec, rate=25, options=options or {})
+        stream = container.add_stream(codec, rate=rate, options=options or {})
         stream.width, stream.height = size
         stream.pix_fmt = pix_fmt
         context = stream.codec_context
         context.gop_size, context.time_base, context.thread_count = gop_size, tick, 1
-        time = round(first * Fraction(1, 25) / tick)
+        time = round(first * ticks)
         for i in range(num_frames):
             if pix_fmt == 'pal8':
                 palette = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 4, axis=1)
@@ -56,7 +58,7 @@ def encode(
             else:
                 frame = av.VideoFrame.from_ndarray(draw(i, *size), 'rgb24')
             frame.pts, frame.time_base = time, tick
-            time += int(rng.integers(3, 30)) if uneven else round(Fraction(1, 25) / tick)
+            time += int(rng.integers(3, 30)) if uneven else ticks
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return path

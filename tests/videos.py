@@ -2,12 +2,13 @@
 
 import os
 import struct
-from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
 from av.stream import Disposition
+
+from tests import encoding
 
 
 def encode(
@@ -17,22 +18,9 @@ def encode(
     uneven: bool = False,
     options: dict | None = None,
 ) -> None:
-    """Write a video of a moving bar; ``uneven`` gives its frames uneven times."""
-    width, height = size
-    rng = np.random.default_rng(0)
-    with av.open(str(path), 'w', options=options or {}) as container:
-        stream = container.add_stream('libx264', rate=30, options=dict(preset='ultrafast'))
-        stream.width, stream.height, stream.pix_fmt, stream.gop_size = width, height, 'yuv420p', 6
-        stream.codec_context.time_base = Fraction(1, 600)
-        time = 0
-        for i in range(num_frames):
-            image = np.zeros((height, width, 3), np.uint8)
-            image[:, i % width] = 255
-            frame = av.VideoFrame.from_ndarray(image, 'rgb24')
-            frame.pts, frame.time_base = time, Fraction(1, 600)
-            time += int(rng.integers(5, 60)) if uneven else 20
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
+    """Write a video with 30 frames per second; ``uneven`` gives its frames uneven times."""
+    settings = dict(gop_size=6, options=dict(preset='ultrafast'), container_options=options)
+    encoding.encode(path, 'libx264', num_frames, size, uneven=uneven, rate=30, **settings)
 
 
 def encode_sound(path: Path, cover: bool = False) -> None:

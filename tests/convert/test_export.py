@@ -1,6 +1,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,7 +10,7 @@ from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.convert.export import export_encoder, run_graph
 from cvrl_mm.evaluation.encoder import Encoder
 from cvrl_mm.models import R3DSlow
-from tests.videos import encode
+from cvrl_mm.synthetic.motion import encode
 
 DOCS = Path(__file__).parents[2] / 'docs/encoder.md'
 SMALL = dict(depth=18, width=0.125)
@@ -114,7 +115,9 @@ def test_the_programs_of_the_documentation_run(onnx_file, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'encoder.onnx').symlink_to(onnx_file)
     export_encoder(encoder('symmetric'), tmp_path / 'encoder.pt2')
-    encode(tmp_path / 'video.mp4', num_frames=90, size=(384, 288))
+    frames = np.zeros((90, 288, 384, 3), np.uint8)
+    frames[range(90), :, range(90)] = 255  # a moving bar
+    encode(tmp_path / 'video.mp4', frames)
     programs = re.findall(r'```python\n(import (?:av|json)\n.*?)```', DOCS.read_text(), re.DOTALL)
     assert len(programs) == 2
     for program in programs:

@@ -96,7 +96,7 @@ def test_folders_of_some_videos_each_are_classes(names: list[str], classes: list
 
 def test_properties(tmp_path: Path):
     encode(tmp_path / 'a.mp4', num_frames=15, size=(64, 32))
-    assert probe(str(tmp_path / 'a.mp4')) == (64, 32, 15, 30.0, True)
+    assert probe(str(tmp_path / 'a.mp4')) == (64, 32, 15, 30.0, False)
     turn(tmp_path / 'a.mp4', 90)
     assert probe(str(tmp_path / 'a.mp4'))[:2] == (32, 64)  # as it is seen
     encode(tmp_path / 'b.mp4', num_frames=1)
