@@ -1,4 +1,3 @@
-import errno
 import os
 import shutil
 import signal
@@ -47,25 +46,6 @@ def start_epoch(runner: Runner) -> int:
 
 
 # Writing
-
-
-def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch):
-    stopped = runner(tmp_path, keep=1)
-    fsync, syncs = os.fsync, []
-
-    def full_at_the_third(file: int) -> None:
-        syncs.append(file)
-        if len(syncs) == 3:
-            raise OSError(errno.ENOSPC, 'No space left on device')
-        fsync(file)
-
-    monkeypatch.setattr(os, 'fsync', full_at_the_third)
-    with pytest.raises(OSError, match='No space left'):
-        stopped.train()
-    assert names(tmp_path) == ['epoch_2.pth']
-    resumed = runner(tmp_path, keep=1, resume=True)
-    resumed.train()
-    assert resumed.epoch == 4 and names(tmp_path) == ['epoch_3.pth', 'epoch_4.pth']
 
 
 def die_while_saving(folder: Path, epoch: int) -> None:
@@ -303,8 +283,7 @@ def test_a_config_that_has_changed_is_told(tmp_path: Path):
     runner(tmp_path, epochs=1, cfg=cfg).train()
     (tmp_path / 'list.txt').write_text('b.mp4 0\n')
     cfg.train_dataloader.num_workers = 2
-    run = runner(tmp_path, epochs=2, cfg=cfg, resume=True)
-    said: list[str] = []
+    run, said = runner(tmp_path, epochs=2, cfg=cfg, resume=True), []
     run.logger.warning = said.append
     assert start_epoch(run) == 1
     (text,) = (text for text in said if 'had another' in text)

@@ -188,20 +188,6 @@ def test_under_autocast_gives_what_the_convolution_would_cast_to(kwargs: dict):
     assert torch.equal(out, expected.to(torch.bfloat16))
 
 
-def test_blends_in_training_alone():
-    blending = dict(type='MixupBlending', num_classes=4)
-    ours, stock = preprocessors(**UNIT, blending=blending)
-    data = stacked_batch()
-    for sample in data['data_samples']:
-        sample.set_gt_label(1)
-    torch.manual_seed(0)
-    out = ours(data, training=True)
-    torch.manual_seed(0)
-    expected = stock(dict(data, inputs=list(data['inputs'])), training=True)
-    assert torch.equal(out['inputs'], expected['inputs'])
-    assert not torch.equal(ours(data)['inputs'], expected['inputs'])
-
-
 def test_in_chunks_a_training_batch_stays_uint8():
     ours, stock = preprocessors(**IMAGENET)
     ours.in_chunks = True
