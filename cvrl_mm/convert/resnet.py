@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..models import R3DSlow
 from ..models.weights import first_names
-from .description import PREFIX, RESNET_STEM, SLOWFAST_STEM, ClipInput, describe, described
+from .description import RESNET_STEM, SLOWFAST_STEM, ClipInput, describe, described
 from .files import load_weights
 
 OUR_STEM = 'conv1.conv.weight'
@@ -107,9 +107,8 @@ def inflate_resnet(path: str | Path) -> dict[str, Any]:
         with torch.device('meta'):
             expected = R3DSlow(depth, width).state_dict()
         names = {key: key if stem == OUR_STEM else _name_2d(key) for key in expected}
-        weights = inflate_weights(
-            {key: state[name] for key, name in names.items() if name in state}, expected
-        )
+        found = {key: state[name] for key, name in names.items() if name in state}
+        weights = {key: inflate(key, tensor, expected[key]) for key, tensor in found.items()}
     except ValueError as error:
         raise ValueError(f'{path}: {error}') from error
     left_over = sorted(set(state) - set(names.values()))
@@ -117,28 +116,9 @@ def inflate_resnet(path: str | Path) -> dict[str, Any]:
     clips = {'input': {k: told['input'][k] for k in ('mean', 'std')}} if 'input' in told else {}
     if not clips:
         print_log(INFLATED.format(path), 'current', logging.WARNING)
-    weights = {key.removeprefix(PREFIX): tensor for key, tensor in weights.items()}
     # with the others, so that weights which the network cannot hold are refused
     weights |= {key: state[key] for key in left_over}
     return described(weights, backbone, path, inflated=True, **clips)
-
-
-def inflate_weights(
-    state: Mapping[str, Tensor], expected: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """Inflate the weights of an image network that has the names of the video backbone.
-
-    Args:
-        state: Weights of the image network; kernels are (out, in, H, W) or (out, in, 1, H, W).
-        expected: Weights of the video backbone, of which the kernels' temporal sizes are used.
-
-    Returns:
-        Weights of the video backbone, with names ``backbone.…``.
-
-    Raises:
-        ValueError: A kernel does not belong to an image network.
-    """
-    return {f'{PREFIX}{key}': _inflate(x, expected[key], key) for key, x in state.items()}
 
 
 def _name_2d(key: str) -> str:
@@ -150,10 +130,19 @@ def _name_2d(key: str) -> str:
     return '.'.join([*block, module.replace('conv', kind), field])
 
 
-def _inflate(tensor: Tensor, like: Tensor, name: str) -> Tensor:
-    """Inflate a kernel (out, in, H, W) in time, or copy any other tensor."""
+def inflate(name: str, tensor: Tensor, like: Tensor) -> Tensor:
+    """Inflate a kernel of an image network in time, or return any other tensor.
+
+    Args:
+        name: Name of the weight, for errors.
+        tensor: A kernel, (out, in, H, W) or (out, in, 1, H, W), or another weight.
+        like: The weight of the video network, whose temporal size a kernel gets.
+
+    Raises:
+        ValueError: This is no kernel of an image network.
+    """
     if like.ndim != 5:
-        return tensor.clone()
+        return tensor
     if tensor.ndim == 5:
         tensor = tensor.squeeze(2)
     if tensor.ndim != 4:

@@ -18,7 +18,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.device import get_device
 from mmengine.runner import Runner, find_latest_checkpoint
 
-from cvrl_mm.convert.resnet import inflate_weights
+from cvrl_mm.convert.resnet import inflate
 from cvrl_mm.evaluation.encoder import Encoder, build_recognizer, calibrate
 from cvrl_mm.evaluation.features import ListClips, batches_of
 from cvrl_mm.evaluation.protocols import frozen_accuracy
@@ -94,8 +94,8 @@ class Run:
         inflated = self.folder / 'inflated.pth'  # from a network that was trained on single frames
         state = torch.load(checkpoint, map_location='cpu', weights_only=True)['state_dict']
         expected = build_recognizer(self._config('cvrl_motion')).backbone.state_dict()
-        flat = {name: state[f'backbone.{name}'] for name in expected}
-        torch.save({'state_dict': inflate_weights(flat, expected)}, inflated)
+        flat = {f'backbone.{k}': inflate(k, state[f'backbone.{k}'], v) for k, v in expected.items()}
+        torch.save(dict(state_dict=flat), inflated)
         return inflated
 
     def _evaluate(self, weights: Path | None, missing: set[str]) -> None:
