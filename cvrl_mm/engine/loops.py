@@ -61,14 +61,16 @@ class _Seeded(BaseLoop):
             changes['timeout'] = 0  # torch refuses another one
         elif workers >= MANY_WORKERS:
             changes['prefetch_factor'] = 1
-        super().__init__(runner, {**dataloader, **changes}, *args, **kwargs)
-        if len(self.dataloader) == 0:
-            videos: Any = self.dataloader.dataset
+        BaseLoop.__init__(self, runner, {**dataloader, **changes})
+        loader: Any = self.dataloader
+        loader.__class__ = _LazyLoader
+        if len(loader) == 0:
             size = dataloader['batch_size'] * get_world_size()
             raise ValueError(
-                f'The training list holds {len(videos)} videos, fewer than one batch of {size}; '
-                'lower train_dataloader.batch_size or give more videos.'
+                f'The training list holds {len(loader.dataset)} videos, fewer than one batch of '
+                f'{size}; lower train_dataloader.batch_size or give more videos.'
             )
+        super().__init__(runner, loader, *args, **kwargs)
 
     def run(self) -> Any:
         """Train to the end, or until a hook ends the run after a signal."""
@@ -98,6 +100,16 @@ class _Seeded(BaseLoop):
 
     def _start(self, batches: Iterator) -> None:
         raise NotImplementedError
+
+
+class _LazyLoader(DataLoader):
+    """A loader that starts its workers, and draws their seed, when the first batch is needed.
+
+    mmengine's loop by steps iterates when it is built, before the weights are drawn.
+    """
+
+    def __iter__(self) -> Any:
+        yield from super().__iter__()
 
 
 @LOOPS.register_module()
