@@ -215,15 +215,6 @@ def read_journals(folder: Path) -> dict[str, Any]:
     return dict(json.loads(line) for line in lines if line[:1] + line[-1:] == b'[]')
 
 
-def is_utf8(name: str) -> bool:
-    """Return whether a file name is valid UTF-8; Python represents other bytes by surrogates."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def printable(text: object) -> str:
     """Escape control characters and undecodable bytes in text from outside."""
     return UNPRINTABLE.sub(lambda found: found[0].encode('unicode_escape').decode(), str(text))

@@ -13,7 +13,7 @@ from ..datasets.frame_folder import open_video
 from ..datasets.lists import gather_videos
 from ..datasets.reader import UnreadableVideoError
 from ..evaluation.labelled import MIN_CLASS_VIDEOS, class_folders, find_copies
-from ..io import is_utf8, printable
+from ..io import printable
 from ..preparation.check import find_faults
 
 TIMEOUT_SECONDS = 60
@@ -186,4 +186,4 @@ def is_grey(frame: np.ndarray) -> bool:
 
 def _can_be_listed(name: str) -> bool:
     """Return whether a list can hold a file name."""
-    return is_utf8(name) and '\n' not in name and '\r' not in name and name == name.lstrip()
+    return printable(name) == name.lstrip()
