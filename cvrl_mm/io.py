@@ -95,11 +95,8 @@ def locked(folder: Path) -> Iterator[None]:
                 f'Another process works in {folder}; wait for it, or choose another folder.'
             ) from None
         except OSError as error:
-            print_log(
-                f'This file system has no locks ({error.strerror}): start one run per folder',
-                'current',
-                logging.WARNING,
-            )
+            what = f'This file system has no locks ({error.strerror}): start one run per folder'
+            print_log(what, 'current', logging.WARNING)
         yield
 
 
