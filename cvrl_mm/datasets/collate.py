@@ -1,7 +1,6 @@
 """Collate batches into one tensor in shared memory that the workers reuse."""
 
 import io
-import logging
 import os
 import pickle
 import weakref
@@ -13,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from mmengine.logging import print_log
 from mmengine.registry import FUNCTIONS
 from torch import Tensor
 from torch.utils.data import get_worker_info
@@ -138,19 +136,12 @@ def forget_ended_workers() -> None:
 
 
 def _page_lock(memory: Tensor) -> None:
-    """Page-lock a buffer, so that copies to the GPU can be asynchronous."""
+    """Page-lock a buffer, if the system can, so that copies to the GPU can be asynchronous."""
     if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
         return
     runtime, address = torch.cuda.cudart(), memory.data_ptr()
-    error = int(runtime.cudaHostRegister(address, memory.nbytes, 0))
-    if error == 0:
+    if int(runtime.cudaHostRegister(address, memory.nbytes, 0)) == 0:
         weakref.finalize(memory, runtime.cudaHostUnregister, address).atexit = False
         return
     with suppress(RuntimeError):  # the next launch of a kernel reports the error, and clears it
         torch.ones(1, device='cuda')
-    print_log(
-        f'Batches are copied to the GPU synchronously: {memory.nbytes / 2**20:.0f} MiB of the data '
-        f'loader cannot be page-locked (CUDA error {error}); check ulimit -l.',
-        logger='current',
-        level=logging.WARNING,
-    )
