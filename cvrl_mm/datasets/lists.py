@@ -292,8 +292,7 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
         else:
             videos.append(source)
     if not videos:
-        suffixes = ', '.join(VIDEO_SUFFIXES)
-        raise ValueError(f'There is no video in the sources; the suffixes are {suffixes}.')
+        raise ValueError('There is no video in the sources.')
     return [str(video) for video in videos]
 
 

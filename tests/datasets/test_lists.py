@@ -39,15 +39,6 @@ def test_labels_and_spaces(tmp_path: Path):
     ]
 
 
-def test_indices_and_slices(tmp_path: Path):
-    videos = VideoList(written(tmp_path, b'a 1\nb 2\nc 3\nd'))
-    assert [v['filename'] for v in videos] == ['a', 'b', 'c', 'd']
-    assert [v['label'] for v in videos[1:3]] == [2, 3]
-    assert list(videos[::-2]) == [videos[-1], videos[1]]
-    with pytest.raises(IndexError):
-        videos[4]
-
-
 def test_a_line_in_another_encoding_is_pointed_at(tmp_path: Path):
     with pytest.raises(ValueError, match=r'list\.txt, line 4'):
         VideoList(written(tmp_path, '馬 1\n\na b.mp4\n'.encode() + b'gr\xfcn.mp4\nc 4'))

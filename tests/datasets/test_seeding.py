@@ -37,12 +37,6 @@ def test_draws_follow_the_key_alone_and_leave_the_generators_alone():
     assert draw() == expected
 
 
-def test_the_models_generators_on_other_devices_are_left_alone(monkeypatch):
-    monkeypatch.setattr(torch.cuda, 'manual_seed_all', pytest.fail)
-    with seeded_draws(1, 2, 3):
-        draw()
-
-
 def infinite(length: int, rank: int, ranks: int, shuffle: bool = True) -> InfiniteSampler:
     sampler = InfiniteSampler(range(length), shuffle=shuffle, seed=5)
     sampler.rank, sampler.world_size = rank, ranks

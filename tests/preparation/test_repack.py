@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cvrl_mm.datasets import VideoFile
 from cvrl_mm.preparation.repack import RepackSettings, repack
 from tests.script import run_script
 from tests.videos import encode
@@ -58,19 +57,6 @@ def test_a_video_that_is_mended_takes_the_place_of_its_copy(tmp_path: Path):
     video.unlink()  # the new file is the only one
     report = repack(tmp_path / 'list', tmp_path / 'out', SETTINGS, video.parent)
     assert not report.failures and (tmp_path / 'out/a.mkv.mp4').exists()
-
-
-def test_videos_of_renamed_folders_are_repacked_again(tmp_path: Path):
-    for name, size in (('a', (64, 32)), ('b', (32, 64))):
-        (tmp_path / 'root' / name).mkdir(parents=True)
-        encode(tmp_path / 'root' / name / 'v.mp4', size=size)
-    repack(tmp_path / 'root', tmp_path / 'out', SETTINGS)
-    for old, new in (('a', 'c'), ('b', 'a'), ('c', 'b')):  # neither changes a file
-        (tmp_path / 'root' / old).rename(tmp_path / 'root' / new)
-    assert repack(tmp_path / 'root', tmp_path / 'out', SETTINGS).num_skipped == 0
-    with VideoFile(tmp_path / 'out/a/v.mp4') as video:
-        assert video.read([0])[0].shape == (32, 16, 3)
-    assert repack(tmp_path / 'root', tmp_path / 'out', SETTINGS).num_skipped == 2
 
 
 def test_a_list_in_two_shares(root: Path, tmp_path: Path, monkeypatch, capsys):
