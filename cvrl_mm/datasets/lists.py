@@ -306,11 +306,11 @@ def check_sources(sources: Iterable[str | Path]) -> None:
     """Check that all videos, folders and lists exist, but not the entries of the lists.
 
     Raises:
-        FileNotFoundError: A source does not exist.
+        FileNotFoundError: A source does not exist, or is empty text, as of an unset variable.
     """
     for source in sources:
-        if not Path(source).exists():
-            raise FileNotFoundError(f'There is no file, folder or list {source}.')
+        if source == '' or not Path(source).exists():
+            raise FileNotFoundError(f'There is no file, folder or list {str(source)!r}.')
 
 
 def draw_subset(lines: Sequence[str], percent: float, seed: int = 0) -> list[str]:

@@ -218,6 +218,25 @@ class VideoFile(AbstractContextManager):
             )
         return images
 
+    def end_at_most(self, seconds: float) -> float:
+        """Return the end of the video in seconds, or ``seconds`` if it does not end earlier.
+
+        A file that is not complete ends before its header states. Only the last packets are read,
+        unless the file has none there, and nothing is decoded.
+
+        Raises:
+            UnreadableVideoError: The file cannot be read.
+        """
+        start, unit = self.stream.start_time or 0, self.stream.time_base
+        ends: list[float] = []
+        with self._errors():
+            for begin in (max(0, seconds - SEEK_SECONDS[-1]), 0):
+                if not ends:
+                    self._seek(start + int(begin / unit))
+                    shown = ((p.dts if p.pts is None else p.pts, p) for p in self._demux())
+                    ends = [float((t - start + (p.duration or 0)) * unit) for t, p in shown if t]
+        return min(max(ends, default=seconds), seconds)
+
     def frames(self) -> Generator[av.VideoFrame, None, None]:
         """Decode the whole video.
 
@@ -501,12 +520,13 @@ def upright(image: np.ndarray, frame: av.VideoFrame) -> np.ndarray:
         ValueError: The angle is not a multiple of 90 degrees.
     """
     matrix = frame.side_data.get('DISPLAYMATRIX')
-    if matrix is None:
+    values = [0] if matrix is None else np.frombuffer(matrix, np.int32)[:5].tolist()
+    if not any(values):  # a matrix of zeros, as some files have, changes nothing
         return image
     turns, remainder = divmod(frame.rotation, 90)
     if remainder:
         raise ValueError(f'it is rotated by {frame.rotation} degrees, not by a multiple of 90')
     turned = np.rot90(image, turns)
-    a, b, _, c, d = np.frombuffer(matrix, np.int32)[:5].tolist()
+    a, b, _, c, d = values
     # The angle belongs to the first axis; in a mirrored image, the other one is reversed
     return np.flip(turned, turns % 2) if a * d < b * c else turned

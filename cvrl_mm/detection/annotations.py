@@ -225,7 +225,8 @@ def probe_video(path: str | None) -> Source | None:
     frames, fps = int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), capture.get(cv2.CAP_PROP_FPS)
     capture.release()
     try:
-        VideoFile(path).close()  # OpenCV also opens playlists
-    except UnreadableVideoError:
+        with VideoFile(path) as video:
+            seconds = video.end_at_most(frames / fps)
+    except (UnreadableVideoError, ZeroDivisionError):
         return None
-    return Source(path, frames, frames / fps) if frames > 0 and fps > 0 else None
+    return Source(path, frames, seconds) if frames > 0 else None

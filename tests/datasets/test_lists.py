@@ -115,6 +115,7 @@ def test_labels_of_a_config_are_checked(tmp_path: Path):
         (lambda folder: read_lines(str(folder)), IsADirectoryError),
         (lambda folder: VideoList(written(folder, b'')), ValueError),
         (lambda folder: gather_videos([folder / 'nowhere.mp4']), FileNotFoundError),
+        (lambda folder: gather_videos(['']), FileNotFoundError),  # an unset variable of a shell
         (lambda folder: gather_videos([folder]), ValueError),
     ],
 )

@@ -194,6 +194,16 @@ def test_mirrored_frames_are_shown_as_by_a_player(tmp_path: Path, degrees: int, 
     assert ''.join(map(str, shown.ravel())) == corners
 
 
+def test_a_matrix_without_an_angle_does_not_rotate(tmp_path: Path):
+    path = encode(tmp_path / 'a.mp4')
+    expected = decode_all(path)[0]
+    data = bytearray(path.read_bytes())
+    at = data.find(b'tkhd') + 44
+    data[at : at + 36] = bytes(36)
+    path.write_bytes(data)
+    np.testing.assert_array_equal(VideoFile(path).read([0])[0], expected)
+
+
 @pytest.mark.parametrize(('matrix', 'full'), [(1, False), (1, True), (5, False), (5, True)])
 def test_colours_follow_the_matrix_and_the_range_of_the_file(
     tmp_path: Path, matrix: int, full: bool

@@ -80,6 +80,13 @@ def test_probes_a_video(tmp_path: Path):
     assert probe_video(str(tmp_path / 'no.mp4')) is probe_video(None) is None
 
 
+def test_a_movie_that_broke_off_ends_there(tmp_path: Path):
+    """Its header has the length of the whole movie, which its last frame would otherwise fill."""
+    encode(path := tmp_path / 'v.mkv', num_frames=300)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+    assert 1 < probe_video(str(path)).seconds < 9
+
+
 BOXES = {
     'm0,0902': np.array([[0.1, 0.2, 0.3, 0.4, 0.9], [0.5, 0.5, 0.75, 1.0, 0.25]]),
     'm0,0903': np.zeros((0, 5)),
