@@ -1,4 +1,3 @@
-import signal
 import sys
 from pathlib import Path
 from pickle import UnpicklingError
@@ -75,7 +74,7 @@ def test_other_errors_keep_their_traceback():
 
 def test_ctrl_c_ends_a_program():
     with pytest.raises(SystemExit) as leaving, plain_errors():
-        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt
     assert leaving.value.code == 130
 
 
