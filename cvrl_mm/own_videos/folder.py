@@ -76,13 +76,13 @@ def claim(
     state = state_of(videos, options) if sources or not stored else stored['state']
     command = dict(asdict(options), videos=videos, state=state)
     if any((folder / 'training').glob('*.pth')):
-        other = [name for name in command if command[name] != stored.get(name)]
-        if other not in ([], ['state']):
+        other = [x for x in command if x != 'state' and command[x] != stored.get(x)]
+        if other:
             raise ValueError(
                 f'{folder} was started with other {", ".join(other)}; give another --out. To train '
                 f'this one for longer or otherwise, edit {config} and give only --out.'
             )
-        if other:
+        if state != stored['state']:
             text = (
                 'The videos, lists or encoder have changed since the settings were chosen; the '
                 'training uses the old ones. Another --out trains on the new ones.'

@@ -265,8 +265,7 @@ def choose(
     if samples < MIN_TRAIN_VIDEOS or len(inspection.videos) < MIN_VIDEOS:
         raise ValueError(
             f'{samples} training videos in {len(inspection.videos)} files are too few; give at '
-            f'least {MIN_TRAIN_VIDEOS} in at least {MIN_VIDEOS} files. Of long files, every '
-            f'{options.segment_seconds:g} s count as one (--segment-seconds).'
+            f'least {MIN_TRAIN_VIDEOS} in at least {MIN_VIDEOS} files.'
         )
     chosen: dict[str, Setting] = {}
     on_gpu = next(recipe for most, recipe in ON_GPU.items() if samples < most)

@@ -214,9 +214,8 @@ def check_list(
     """
     path, lines = Path(ann_file), read_lines(str(ann_file))
     files = [os.path.join(prefix, parse_line(line)[0]) for line in lines]
-    stem = path.name.removesuffix('.txt')
-    clean = path.with_name(f'{stem}.clean.txt') if out is None else Path(out)
-    report = clean.with_name(f'{stem}.bad_videos.txt')
+    clean = path.with_suffix('.clean.txt') if out is None else Path(out)
+    report = clean.with_name(f'{clean.stem.removesuffix(".clean")}.bad_videos.txt')
     if clean.exists() and clean.samefile(path):
         raise ValueError(f'{clean} is the checked list itself; choose another --out.')
     parts = Path(f'{clean}.parts', f'{"strict" if strict else "lenient"}_{timeout_seconds:g}s')

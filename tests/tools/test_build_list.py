@@ -168,6 +168,7 @@ def test_class_folders_become_a_training_and_a_test_list(tmp_path: Path, build, 
 @pytest.mark.parametrize(
     ('names', 'seen'),
     [
+        (['a/1.mp4', 'a/2.mp4'], '1 folders'),
         (['a/1.mp4', 'b/1.mp4', '2.mp4'], r'2\.mp4'),
         ([f'{s}/{c}/{c}.mp4' for s in ('train', 'val') for c in 'ab'], 'train, val'),
     ],

@@ -218,7 +218,8 @@ def split_class_folders(root: Path, test_percent: float) -> tuple[list[str], lis
 
     Raises:
         FileNotFoundError: The folder does not exist.
-        ValueError: A video is in no class folder, or the share is out of range.
+        ValueError: There are fewer than two classes, a video is in no class folder, or the share is
+            out of range.
     """
     paths = [video.relative_to(root) for video in find_videos(root)]
     if loose := [str(path) for path in paths if len(path.parts) == 1]:
@@ -233,6 +234,8 @@ def split_class_folders(root: Path, test_percent: float) -> tuple[list[str], lis
             'folder of the training videos, or write the lists of both yourself.'
         )
     labels = {name: label for label, name in enumerate(sorted({*folders}))}
+    if len(labels) < 2:
+        raise ValueError(f'{root} has {len(labels)} folders with videos; at least 2 are needed.')
     lines = [f'{path.as_posix()} {labels[path.parts[0]]}' for path in paths]
     test = set(draw_subset(lines, test_percent))
     train = [line for line in lines if line not in test]
