@@ -275,9 +275,10 @@ def print_predictions(
         if found.times is not None:
             # A hash of the path, so that videos of other folders and calls keep their pictures
             digest = sha256(os.fsencode(os.path.abspath(found.video))).hexdigest()[:8]
-            file = f'{Path(found.video).stem}_{digest}_every_{every_seconds:g}.png'
-            plot_over_time(found, classifier.classes, Path(path, 'predictions', file))
-            print(f'The classes over time: {printable(file)}', file=sys.stderr)
+            stem = Path(found.video).stem[:50]  # file systems have a limit of 255 bytes
+            picture = Path(path, 'predictions', f'{stem}_{digest}_every_{every_seconds:g}.png')
+            plot_over_time(found, classifier.classes, picture)
+            print(f'The classes over time: {printable(picture)}', file=sys.stderr)
     if form == 'json':
         print(json.dumps(listed, indent=2))
     if lost == len(paths):
