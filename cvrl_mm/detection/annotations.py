@@ -152,7 +152,7 @@ def _check(key: str, boxes: np.ndarray) -> np.ndarray:
     if not boxes.size:
         boxes = np.zeros((0, 5), np.float32)
     if not re.fullmatch(r'.+,\d{4,}', key):
-        raise ValueError(f'the key {key!r} is not one like "VIDEO,0902"')
+        raise ValueError(f'keys must be like "VIDEO,0902", got {key!r}')
     if boxes.ndim != 2 or boxes.shape[1] not in (4, 5) or not np.isfinite(boxes).all():
         raise ValueError(f'the boxes of {key!r} have the shape {boxes.shape}, or are not finite')
     if not (abs(boxes[:, :4] - 0.5) <= 0.5 + PERSON_TOLERANCE).all():
