@@ -322,7 +322,7 @@ def _evaluate_labels(args: Namespace) -> None:
     from rich.console import Console
 
     from cvrl_mm.cli import print_warnings_only
-    from cvrl_mm.evaluation.encoder import load_encoder
+    from cvrl_mm.encoder.encoder import load_encoder
     from cvrl_mm.evaluation.protocols import evaluate_labels, intervals, means
     from cvrl_mm.io import printable, progress, usable_cores
 

@@ -10,7 +10,7 @@ __version__ = '0.1.0'
 compat.apply()
 
 from . import augmentation, datasets, engine, models  # noqa: E402
-from .evaluation.encoder import load_encoder  # noqa: E402
+from .encoder.encoder import load_encoder  # noqa: E402
 from .own_videos import finetune, load_classifier, pretrain  # noqa: E402
 
 __all__ = [

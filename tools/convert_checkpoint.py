@@ -62,8 +62,9 @@ def run(args: argparse.Namespace) -> None:
         raise ValueError(f'{args.out} would replace the checkpoint that is read; give another OUT.')
     from cvrl_mm import convert
     from cvrl_mm.cli import read_config
-    from cvrl_mm.convert.export import export_encoder
-    from cvrl_mm.evaluation.encoder import load_encoder
+    from cvrl_mm.encoder.encoder import load_encoder
+    from cvrl_mm.encoder.export import export_encoder
+    from cvrl_mm.encoder.files import save_weights
     from cvrl_mm.own_videos.predict import is_classifier, load_classifier
 
     if args.command == 'export' and is_classifier(args.source):
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
     checkpoint = getattr(convert, function)(args.source)
     if args.license:
         checkpoint['meta']['license'] = args.license
-    convert.save_weights(checkpoint, args.out)
+    save_weights(checkpoint, args.out)
 
 
 def main() -> None:

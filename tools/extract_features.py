@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
 
     from cvrl_mm.cli import print_warnings_only, read_config
     from cvrl_mm.datasets.lists import gather_videos
-    from cvrl_mm.evaluation.encoder import load_encoder
+    from cvrl_mm.encoder.encoder import load_encoder
     from cvrl_mm.evaluation.features import (
         check_features_path,
         extract_over_time,

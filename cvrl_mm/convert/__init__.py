@@ -1,20 +1,11 @@
-"""Import and export of weights.
+"""Import of other projects' weights.
 
-In: checkpoints of TensorFlow, SlowFast, image networks and training runs. Out: self-describing
-files of weights, or graphs (ONNX, pt2). Start with ``files.py``, which checks the contents of each
-file, and ``description.py``, which builds the network that a file describes.
+In: checkpoints of TensorFlow, SlowFast and image networks. Out: checkpoints that describe their
+encoder, to be saved by ``encoder/files.py``. Start with ``resnet.py``, or with ``tensorflow.py``
+for the weights that the authors of CVRL have released.
 """
 
-from .export import extract_backbone
-from .files import load_weights, save_weights
 from .resnet import convert_slowfast, inflate_resnet
 from .tensorflow import convert_tf_checkpoint
 
-__all__ = [
-    'convert_slowfast',
-    'convert_tf_checkpoint',
-    'extract_backbone',
-    'inflate_resnet',
-    'load_weights',
-    'save_weights',
-]
+__all__ = ['convert_slowfast', 'convert_tf_checkpoint', 'inflate_resnet']

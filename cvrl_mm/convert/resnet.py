@@ -12,17 +12,19 @@ import yaml
 from mmengine.logging import print_log
 from torch import Tensor
 
+from ..encoder.description import (
+    INFLATED,
+    RESNET_STEM,
+    SLOWFAST_STEM,
+    ClipInput,
+    describe,
+    described,
+)
+from ..encoder.files import load_weights
 from ..models import R3DSlow
 from ..models.weights import first_names
-from .description import RESNET_STEM, SLOWFAST_STEM, ClipInput, describe, described
-from .files import load_weights
 
 OUR_STEM = 'conv1.conv.weight'
-INFLATED = (
-    '{} is inflated from an image network and expects frames in [0, 1]. If that network was '
-    'trained on frames normalised by mean and std, name a config that sets them, such as '
-    'configs/baselines/linear_k400_imagenet_inflated.py.'
-)
 # Prefixes in files of torchvision and timm, of mmpretrain and this package, and of DDP
 PREFIXES = ('', 'backbone.', 'module.', 'module.backbone.')
 # Settings of an R3DSlow that inflation in time does not change

@@ -22,9 +22,9 @@ import torch
 from mmengine.logging import print_log
 from torch import Tensor
 
+from ..encoder.description import ClipInput, described
 from ..models import R3DSlow
 from ..models.weights import first_names, is_counter
-from .description import ClipInput, described
 
 ROOT, SUFFIX = 'backbone/layer_with_weights-', '/.ATTRIBUTES/VARIABLE_VALUE'
 STEM = f'{ROOT}0/kernel{SUFFIX}'

@@ -11,7 +11,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor
 
-from ..evaluation.encoder import Encoder
+from ..encoder.encoder import Encoder
 from ..evaluation.features import Features, ListClips, extract, join_features
 from ..evaluation.measures import clip_retrieval, measure
 from .checkpoint import unwrapped_model

@@ -1,6 +1,5 @@
 """Evaluation of trained encoders: one door for everything after training.
 
 In: an encoder and videos. Out: features, and accuracies. Start with ``features.py``, the one loop
-over clips; ``protocols.py`` has functions of features, ``labelled.py`` reads the labels, and
-``encoder.py`` has what ``cvrl_mm.load_encoder`` returns.
+over clips; ``protocols.py`` has functions of features, and ``labelled.py`` reads the labels.
 """

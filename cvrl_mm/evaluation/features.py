@@ -24,10 +24,11 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from ..convert.description import ClipInput
 from ..datasets.decoding import read, reads_files
 from ..datasets.reader import UnreadableVideoError
 from ..datasets.seeding import seeded_draws
+from ..encoder.description import ClipInput
+from ..encoder.encoder import Encoder, clip_pipeline
 from ..io import (
     check_target,
     claim_folder,
@@ -42,7 +43,6 @@ from ..io import (
     replacing,
 )
 from ..models.weights import is_counter, load_checkpoint
-from .encoder import Encoder, clip_pipeline
 
 TIMEOUT_SECONDS = 60  # for opening or decoding one file
 BLOCK_VIDEOS = 64  # per file of the store, rounded up to whole batches: what a kill may cost

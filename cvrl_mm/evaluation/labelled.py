@@ -21,8 +21,8 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from torch import Tensor
 
 from ..datasets.lists import check_labels, check_numbering, find_videos, read_labels, video_list
+from ..encoder.encoder import Encoder
 from ..io import file_sha256, files_sha256, printable, progress, read_json
-from .encoder import Encoder
 from .features import Features, FeatureStore, ListClips, describe_lost, described
 
 MIN_CLASS_VIDEOS = 5

@@ -22,9 +22,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from ..convert.description import architecture_of
+from ..encoder.description import architecture_of
+from ..encoder.encoder import Encoder
+from ..encoder.recognizers import build_recognizer
 from ..io import replacing
-from .encoder import Encoder, build_recognizer
 from .features import (
     Features,
     OnProgress,

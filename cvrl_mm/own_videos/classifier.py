@@ -12,10 +12,11 @@ from mmengine.config import Config
 from mmengine.device import get_device
 from rich.console import Console
 
-from ..convert.description import ClipInput
-from ..convert.files import CLASSIFIER
 from ..datasets.lists import read_video_list
-from ..evaluation.encoder import UNTRAINED, Encoder, load_encoder
+from ..encoder.description import ClipInput
+from ..encoder.encoder import Encoder, load_encoder
+from ..encoder.files import CLASSIFIER
+from ..encoder.recognizers import UNTRAINED
 from ..evaluation.labelled import LabelledVideo, read_labelled, split
 from ..io import printable, progress, read_json
 from .config import render_finetuning

@@ -14,9 +14,10 @@ from mmengine.device import get_device
 from mmengine.logging import print_log
 from torch import Tensor
 
-from ..convert.files import NAMES
 from ..datasets.lists import gather_videos, read_lines, read_video_list
-from ..evaluation.encoder import Encoder, build_recognizer, calibrate, load_encoder
+from ..encoder.encoder import Encoder, load_encoder
+from ..encoder.files import NAMES
+from ..encoder.recognizers import build_recognizer, calibrate
 from ..evaluation.features import (
     Features,
     OnProgress,

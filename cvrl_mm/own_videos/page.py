@@ -24,7 +24,7 @@ from torch import Tensor
 from ..datasets.frame_folder import open_video
 from ..datasets.lists import gather_videos
 from ..datasets.reader import UnreadableVideoError
-from ..evaluation.encoder import load_encoder
+from ..encoder.encoder import load_encoder
 from ..evaluation.features import describe_lost
 from ..evaluation.measures import nearest_neighbours
 from ..io import evenly_spaced, printable

@@ -19,12 +19,11 @@ import torch.nn.functional as F
 from mmengine.device import get_device
 from torch import Tensor, nn
 
-from ..convert.description import ClipInput, build_backbone, read_config_text
-from ..convert.export import extract_backbone
-from ..convert.files import CLASSIFIER, load_weights, locate_weights, save_weights
 from ..datasets.lists import gather_videos
 from ..datasets.reader import UnreadableVideoError
-from ..evaluation.encoder import Encoder
+from ..encoder.description import ClipInput, build_backbone, read_config_text
+from ..encoder.encoder import Encoder
+from ..encoder.files import CLASSIFIER, extract_backbone, load_weights, locate_weights, save_weights
 from ..evaluation.features import VideoClips, batches_of, extract, finite, over_time
 from ..io import printable
 

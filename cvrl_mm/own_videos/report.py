@@ -18,7 +18,7 @@ from torch import Tensor
 from .. import __version__
 from ..cli import print_warnings_only, read_config
 from ..datasets.lists import read_video_list
-from ..evaluation.encoder import load_encoder
+from ..encoder.encoder import load_encoder
 from ..evaluation.features import Features, describe_lost
 from ..evaluation.labelled import Folds, read_split, split, split_in_folds
 from ..evaluation.measures import effective_rank, voters

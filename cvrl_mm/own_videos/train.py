@@ -30,7 +30,7 @@ from rich.console import Console
 from ..cli import print_warnings_only, read_config
 from ..datasets.frame_store import free_bytes
 from ..datasets.lists import check_sources
-from ..evaluation.encoder import Encoder, load_encoder
+from ..encoder.encoder import Encoder, load_encoder
 from ..io import (
     cores_per_process,
     locked,

@@ -11,7 +11,7 @@ from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from cvrl_mm.convert.description import ClipInput
+from cvrl_mm.encoder.description import ClipInput
 from tests.configs.parsed import CONFIGS, LEAVES, load
 from tests.toy import toy_runner
 

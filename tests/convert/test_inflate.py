@@ -4,7 +4,8 @@ from mmaction.registry import MODELS
 from torch import nn
 
 from cvrl_mm import load_encoder
-from cvrl_mm.convert import inflate_resnet, save_weights
+from cvrl_mm.convert import inflate_resnet
+from cvrl_mm.encoder.files import save_weights
 from cvrl_mm.models import R3DSlow
 
 pytest.importorskip('mmdet')

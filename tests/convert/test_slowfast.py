@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cvrl_mm import load_encoder
-from cvrl_mm.convert import convert_slowfast, save_weights
+from cvrl_mm.convert import convert_slowfast
+from cvrl_mm.encoder.files import save_weights
 
 STAGES = (3, 4, 6, 3)
 CFG = """

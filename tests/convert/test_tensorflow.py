@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.convert import convert_tf_checkpoint, save_weights
+from cvrl_mm.convert import convert_tf_checkpoint
 from cvrl_mm.convert.tensorflow import MAGIC, TensorBundle
+from cvrl_mm.encoder.files import save_weights
 from cvrl_mm.models import R3DSlow
 
 DATA = Path(__file__).parents[1] / 'data' / 'released_backbone'

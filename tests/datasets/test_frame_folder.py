@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.convert.description import ClipInput
 from cvrl_mm.datasets.frame_folder import FrameFolder, open_video
 from cvrl_mm.datasets.lists import find_videos, gather_videos
 from cvrl_mm.datasets.reader import UnreadableVideoError
-from cvrl_mm.evaluation.encoder import Encoder
+from cvrl_mm.encoder.description import ClipInput
+from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.models import R3DSlow
 from cvrl_mm.preparation.check import find_fault
 from tests.datasets.test_dataset import mixed_dataset

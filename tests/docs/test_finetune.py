@@ -6,7 +6,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 
 from cvrl_mm import load_encoder
-from cvrl_mm.evaluation.encoder import build_recognizer
+from cvrl_mm.encoder.recognizers import build_recognizer
 from tests.tiny import save_backbone
 from tests.videos import encode
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cvrl_mm.convert import convert_tf_checkpoint, save_weights
-from cvrl_mm.evaluation.encoder import load_encoder
+from cvrl_mm.convert import convert_tf_checkpoint
+from cvrl_mm.encoder.encoder import load_encoder
+from cvrl_mm.encoder.files import save_weights
 from tests.processes import run_program
 from tests.videos import encode
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from cvrl_mm.convert.description import ClipInput
+from cvrl_mm.encoder.description import ClipInput
+from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.evaluation import features
-from cvrl_mm.evaluation.encoder import Encoder
 from cvrl_mm.evaluation.features import (
     Features,
     FeatureStore,

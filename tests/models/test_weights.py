@@ -12,7 +12,7 @@ from mmengine.logging import HistoryBuffer
 from mmengine.model import PretrainedInit
 from torch import nn
 
-from cvrl_mm.convert import extract_backbone, save_weights
+from cvrl_mm.encoder.files import extract_backbone, save_weights
 from cvrl_mm.models import R3DSlow
 from cvrl_mm.models.weights import (
     DISTRUST,

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cvrl_mm.convert.description import ClipInput
-from cvrl_mm.evaluation.encoder import Encoder
+from cvrl_mm.encoder.description import ClipInput
+from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.models import R3DSlow
 from cvrl_mm.own_videos.plan import Options
 from tests.videos import encode

@@ -7,7 +7,7 @@ from mmaction.registry import MODELS, TRANSFORMS
 from mmengine.config import Config
 from mmengine.registry import HOOKS
 
-from cvrl_mm.convert.description import ClipInput
+from cvrl_mm.encoder.description import ClipInput
 from cvrl_mm.own_videos.config import lists_of, render
 from cvrl_mm.own_videos.folder import replace_lists, write_inputs
 from cvrl_mm.own_videos.inspect import Inspection, Video

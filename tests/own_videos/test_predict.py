@@ -13,8 +13,8 @@ import torch.nn.functional as F
 
 import cvrl_cli
 import cvrl_mm
-from cvrl_mm.convert.export import run_graph
-from cvrl_mm.convert.files import save_weights
+from cvrl_mm.encoder.export import run_graph
+from cvrl_mm.encoder.files import save_weights
 from cvrl_mm.own_videos.predict import is_classifier, predict
 from tests.http_server import serve
 from tests.own_videos.folder import BACKBONE, CHANNELS, small_encoder

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cvrl_mm import load_encoder
-from cvrl_mm.convert import export
+from cvrl_mm.encoder import export
 from tests.script import run_script
 
 TF = Path(__file__).parents[1] / 'data/released_backbone/r3d_50_w0.125_backbone-1'

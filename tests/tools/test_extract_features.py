@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.convert import convert_tf_checkpoint, save_weights
-from cvrl_mm.evaluation.encoder import load_encoder
+from cvrl_mm.convert import convert_tf_checkpoint
+from cvrl_mm.encoder.encoder import load_encoder
+from cvrl_mm.encoder.files import save_weights
 from cvrl_mm.evaluation.features import Features
 from cvrl_mm.evaluation.protocols import logistic
 from tests.script import run_script

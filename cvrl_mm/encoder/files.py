@@ -1,4 +1,4 @@
-"""Read and write weights in the formats of safetensors and torch, and find them."""
+"""Find weights, read and write them, and extract an encoder's from a checkpoint."""
 
 import hashlib
 import json
@@ -18,7 +18,9 @@ from torch import Tensor
 from ..datasets.decoding import web_files
 from ..io import one_line, replacing
 from ..models.weights import load_checkpoint
+from .description import PREFIX, conversion_of, describe, without_folders
 
+KEPT = ('origin', 'license', 'epoch', 'iter', 'cfg', 'inflated')  # keys of meta
 SAFETENSORS = '.safetensors'
 METADATA_KEY = 'cvrl_mm'  # key in the metadata of a safetensors file; the value is ``meta`` as JSON
 STATE_KEYS = ('state_dict', 'model_state')  # used by mmengine and most projects; by SlowFast
@@ -175,3 +177,44 @@ def _download_from_hub(address: str) -> Path:
         except OSError as error:  # also raised if the repository has no such file
             failure = error
     raise OSError(f'{address} cannot be downloaded: {failure}') from failure
+
+
+def extract_backbone(path: str | Path) -> dict[str, Any]:
+    """Extract the weights of the backbone, without head and optimizer.
+
+    Args:
+        path: A checkpoint written by mmengine or this package.
+
+    Returns:
+        A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``, the
+        file's name. ``meta`` also has the following keys, as far as they are known: ``origin``,
+        the first file in a chain of conversions; ``backbone`` and ``input``, see
+        :func:`describe`; ``cfg``, the text of the training config, with absolute paths reduced to
+        their last parts; ``epoch``, ``iter``, ``license`` and ``inflated``.
+
+    Raises:
+        ValueError: The file contains more than weights, has the layout of another project, or
+            contains no backbone.
+    """
+    checkpoint = load_weights(path)
+    state, old = checkpoint['state_dict'], checkpoint['meta']
+    if command := conversion_of(state):
+        raise ValueError(
+            f'{path} has the layout of another project. Convert it first: '
+            f'cvrl convert {command} {path} OUT.pth'
+        )
+    state = {key.removeprefix('module.'): tensor for key, tensor in state.items()}
+    # cloned, because saving a view would save its whole storage
+    weights = {key: tensor.clone() for key, tensor in state.items() if key.startswith(PREFIX)}
+    if not weights:
+        raise ValueError(f'{path} has no weights {PREFIX}…; it has {", ".join([*state][:5]):.500}.')
+    kept = {k: old[k] for k in KEPT if k in old}
+    if isinstance(kept.get('cfg'), str):
+        kept['cfg'] = without_folders(kept['cfg'])
+    if 'source' in old:
+        kept.setdefault('origin', old['source'])
+    try:
+        told = describe(old)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f'{path}: {error}') from error
+    return dict(state_dict=weights, meta=dict(source=Path(path).name) | kept | told)

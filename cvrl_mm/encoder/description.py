@@ -24,6 +24,11 @@ from torch import Tensor, nn
 from ..io import one_line, printable, type_name
 from ..models.weights import CheckpointMisfitError, check_fit, is_counter
 
+INFLATED = (
+    '{} is inflated from an image network and expects frames in [0, 1]. If that network was '
+    'trained on frames normalised by mean and std, name a config that sets them, such as '
+    'configs/baselines/linear_k400_imagenet_inflated.py.'
+)
 PREFIX = 'backbone.'
 # Data loaders of a config, in the order in which they are used to find the evaluation clips
 LOADERS = ('test_dataloader', 'val_dataloader', 'train_dataloader')

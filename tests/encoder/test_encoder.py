@@ -10,11 +10,13 @@ from mmaction.registry import MODELS
 from mmengine.config import Config
 
 from cvrl_mm import load_encoder
-from cvrl_mm.convert import convert_tf_checkpoint, save_weights
-from cvrl_mm.convert.description import ClipInput
+from cvrl_mm.convert import convert_tf_checkpoint
 from cvrl_mm.datasets.reader import UnreadableVideoError, VideoFile
-from cvrl_mm.evaluation import encoder as encoder_module
-from cvrl_mm.evaluation.encoder import Encoder, build_recognizer
+from cvrl_mm.encoder import recognizers
+from cvrl_mm.encoder.description import ClipInput
+from cvrl_mm.encoder.encoder import Encoder
+from cvrl_mm.encoder.files import save_weights
+from cvrl_mm.encoder.recognizers import build_recognizer
 from cvrl_mm.models import R3DSlow
 from tests.encoding import encode as encode_exact
 from tests.tiny import recognizer_config
@@ -297,7 +299,7 @@ def test_a_checkpoint_brings_its_backbone(tmp_path):
 
 def test_clips_that_the_encoder_was_not_trained_on_are_reported(tmp_path, monkeypatch):
     lines: list[str] = []
-    monkeypatch.setattr(encoder_module, 'print_log', lambda line, *args: lines.append(line))
+    monkeypatch.setattr(recognizers, 'print_log', lambda line, *args: lines.append(line))
     config = recognizer_config(seed=3)
     sampler = dict(type='EvenClipSample', clip_len=8, frame_interval=2, num_clips=3)
     config.feature_pipeline = [sampler, dict(type='CenterCrop', crop_size=32)]

@@ -6,8 +6,9 @@ from mmaction.registry import MODELS
 from mmengine.config import Config
 from mmengine.runner import CheckpointLoader
 
-from cvrl_mm.convert import description
-from cvrl_mm.convert.description import (
+from cvrl_mm.convert.resnet import read_depth_and_width
+from cvrl_mm.encoder import description
+from cvrl_mm.encoder.description import (
     PATHWAY,
     ClipInput,
     architecture_of,
@@ -17,7 +18,6 @@ from cvrl_mm.convert.description import (
     read_config_text,
     without_folders,
 )
-from cvrl_mm.convert.resnet import read_depth_and_width
 from cvrl_mm.models import R3DSlow
 
 CONFIGS = Path(__file__).parents[2] / 'configs'

@@ -1,4 +1,4 @@
-"""Extract the backbone of a checkpoint, and export it for use without this package."""
+"""Export encoders and classifiers for use without this package."""
 
 import copy
 import json
@@ -15,57 +15,12 @@ from torch.nn.modules.utils import _triple
 
 from ..io import replacing
 from ..models.backbone import FrameMaxPool, SameConv3d
-from .description import PREFIX, conversion_of, describe, without_folders
-from .files import load_weights
-
-KEPT = ('origin', 'license', 'epoch', 'iter', 'cfg', 'inflated')  # keys of meta
 
 # ONNX has no 3D convolution in bfloat16
 DTYPES = {'.onnx': ('float32', 'float16'), '.pt2': ('float32', 'float16', 'bfloat16')}
 EXAMPLE = (2, 3, 8)  # only for tracing: all sizes but the channels are dynamic
 LARGEST_FIXED = 32  # pixels; larger clips have feature maps of more than one pixel
 TOLERANCE, HALF_TOLERANCE = 1e-5, 1.0  # in float32 and in others, of the largest feature
-
-
-def extract_backbone(path: str | Path) -> dict[str, Any]:
-    """Extract the weights of the backbone, without head and optimizer.
-
-    Args:
-        path: A checkpoint written by mmengine or this package.
-
-    Returns:
-        A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``, the
-        file's name. ``meta`` also has the following keys, as far as they are known: ``origin``,
-        the first file in a chain of conversions; ``backbone`` and ``input``, see
-        :func:`describe`; ``cfg``, the text of the training config, with absolute paths reduced to
-        their last parts; ``epoch``, ``iter``, ``license`` and ``inflated``.
-
-    Raises:
-        ValueError: The file contains more than weights, has the layout of another project, or
-            contains no backbone.
-    """
-    checkpoint = load_weights(path)
-    state, old = checkpoint['state_dict'], checkpoint['meta']
-    if command := conversion_of(state):
-        raise ValueError(
-            f'{path} has the layout of another project. Convert it first: '
-            f'cvrl convert {command} {path} OUT.pth'
-        )
-    state = {key.removeprefix('module.'): tensor for key, tensor in state.items()}
-    # cloned, because saving a view would save its whole storage
-    weights = {key: tensor.clone() for key, tensor in state.items() if key.startswith(PREFIX)}
-    if not weights:
-        raise ValueError(f'{path} has no weights {PREFIX}…; it has {", ".join([*state][:5]):.500}.')
-    kept = {k: old[k] for k in KEPT if k in old}
-    if isinstance(kept.get('cfg'), str):
-        kept['cfg'] = without_folders(kept['cfg'])
-    if 'source' in old:
-        kept.setdefault('origin', old['source'])
-    try:
-        told = describe(old)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f'{path}: {error}') from error
-    return dict(state_dict=weights, meta=dict(source=Path(path).name) | kept | told)
 
 
 def export_encoder(

@@ -5,8 +5,7 @@ from pickle import PicklingError
 import pytest
 import torch
 
-from cvrl_mm.convert import extract_backbone, load_weights, save_weights
-from cvrl_mm.convert.files import locate_weights
+from cvrl_mm.encoder.files import extract_backbone, load_weights, locate_weights, save_weights
 from tests.http_server import serve
 
 

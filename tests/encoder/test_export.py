@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.convert import export, extract_backbone, save_weights
-from cvrl_mm.convert.description import ClipInput
-from cvrl_mm.convert.export import export_encoder, run_graph
-from cvrl_mm.evaluation.encoder import Encoder
+from cvrl_mm.encoder import export
+from cvrl_mm.encoder.description import ClipInput
+from cvrl_mm.encoder.encoder import Encoder
+from cvrl_mm.encoder.export import export_encoder, run_graph
+from cvrl_mm.encoder.files import extract_backbone, save_weights
 from cvrl_mm.models import R3DSlow
 from cvrl_mm.synthetic.motion import encode
 
