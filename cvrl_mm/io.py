@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.process import parent_process
@@ -24,6 +25,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+RATE_FILE = 'fps.txt'  # frames per second of folders of frames
 PART = '.part'  # in the name of a file that is being written
 # Control characters, line separators, changes of the direction of text, undecodable bytes
 UNPRINTABLE = re.compile('[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
@@ -103,15 +105,28 @@ def locked(folder: Path) -> Iterator[None]:
 def file_stamp(path: str | Path) -> str:
     """Return the absolute path, the size and the modification time of a file as one string.
 
-    Results that are stored with it belong to this state of the file. A missing file has a stamp,
-    too.
+    Results that are stored with it belong to this state of the file. The stamp of a folder of
+    frames depends on its files and on its :func:`rate_file`. A missing file has a stamp, too.
     """
     path = os.path.abspath(path)
     try:
         state = os.stat(path)
+        if stat.S_ISDIR(state.st_mode):
+            inside = sorted(entry.path for entry in os.scandir(path) if entry.name[0] != '.')
+            return f'{path}\0{files_sha256([*filter(os.path.isfile, inside), rate_file(path)])}'
     except OSError:
         return path
     return f'{path}\0{state.st_size}\0{state.st_mtime_ns}'
+
+
+def rate_file(folder: str | Path) -> Path:
+    """Return the path of the ``fps.txt`` in a folder, or in the nearest folder above with one.
+
+    If there is none, this is the path where it would be in the folder itself.
+    """
+    path = Path(os.path.abspath(folder))
+    files = [parent / RATE_FILE for parent in (path, *path.parents)]
+    return next(filter(Path.is_file, files), files[0])
 
 
 def file_sha256(path: str | Path) -> str:

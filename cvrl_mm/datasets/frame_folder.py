@@ -1,19 +1,21 @@
 """Read folders of numbered images, such as ``img_00001.jpg``, as videos."""
 
+import codecs
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import cv2
 import numpy as np
 
+from ..io import RATE_FILE, rate_file
 from .reader import UnreadableVideoError, VideoFile
 
-FRAME = re.compile(r'(.*?)([0-9]+)\.(?:jpe?g|png|bmp|webp)', re.I)
-RATE_FILE = 'fps.txt'
+FRAME = re.compile(r'(?!\.)(.*?)([0-9]+)\.(?:jpe?g|png|bmp|webp)', re.I)
 USUAL = 'img_'  # MMAction2 writes optical flow beside these images
 
 
@@ -23,13 +25,14 @@ class FrameFolder(VideoFile):
     The file ``fps.txt`` in this folder, or in one above it, states the frames per second. Image n
     is shown at n / fps seconds; where numbers are missing, the image before is shown for longer.
     Only requested images are read. They are scaled to the size of the first one that is read.
+    Files whose names begin with a dot are skipped.
 
     Args:
         folder: Path of the folder.
 
     Raises:
-        UnreadableVideoError: There are no numbered images, or images of several names, or their
-            rate is unknown.
+        UnreadableVideoError: There are no numbered images, images of several names or two of one
+            number; or their rate is unknown.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -40,24 +43,30 @@ class FrameFolder(VideoFile):
             found = [match for match in found if match[1] == USUAL]
         elif len(names) != 1:
             raise UnreadableVideoError(self.name, f'it has {len(names)} kinds of numbered images')
-        per_second = frame_rate(folder)
-        if per_second is None:
-            reason = f'write its frames per second into {RATE_FILE}, in it or in a folder above it'
-            raise UnreadableVideoError(self.name, reason)
-        numbers, self._files = zip(*sorted((int(m[2]), m[0]) for m in found), strict=True)
+        try:
+            self.stated_rate = frame_rate(folder)
+        except ValueError as error:
+            raise UnreadableVideoError(self.name, str(error)) from None
+        numbers, self.files = zip(*sorted((int(m[2]), m[0]) for m in found), strict=True)
+        for i in range(1, len(numbers)):
+            if numbers[i] == numbers[i - 1]:
+                both = f'{self.files[i - 1]} and {self.files[i]}'
+                raise UnreadableVideoError(self.name, f'{both} have one number; move one kind away')
         self.num_frames = len(numbers)
-        self.times = (np.array(numbers) - numbers[0]) / per_second
-        self.rate = (len(numbers) - 1) / self.times[-1] if self.times[-1] > 0 else per_second
+        self.times = np.array([n - numbers[0] for n in numbers], float) / self.stated_rate
+        self.rate = self.stated_rate
+        if self.times[-1] > 0:
+            self.rate = (len(numbers) - 1) / self.times[-1]
         self.is_truncated, self.num_errors, self._index, self._last_error = False, 0, None, ''
         self.prepare, self._stored_size = np.ascontiguousarray, None
 
     def frames(self) -> Generator[Any, None, None]:
         """Read all images."""
-        yield from map(self.to_image, self._files)
+        yield from map(self.to_image, self.files)
 
     def numbered_frames(self) -> Iterator[tuple[int, Any]]:
         """Yield the index and the file of each image."""
-        return enumerate(self._files)
+        return enumerate(self.files)
 
     def to_image(self, frame: Any) -> np.ndarray:
         """Read a file.
@@ -77,7 +86,7 @@ class FrameFolder(VideoFile):
         """Do nothing."""
 
     def _read_by_count(self, wanted: list[int]) -> dict[int, np.ndarray]:
-        return {n: self.to_image(self._files[n]) for n in wanted}
+        return {n: self.to_image(self.files[n]) for n in wanted}
 
 
 def open_video(
@@ -90,15 +99,25 @@ def open_video(
 
 
 def is_frame_folder(folder: str | Path, files: Iterable[str]) -> bool:
-    """Return whether a folder with these files is a :class:`FrameFolder` of known rate."""
-    return any(map(FRAME.fullmatch, files)) and frame_rate(folder) is not None
+    """Return whether a folder with these files has numbered images and a file with their rate."""
+    return any(map(FRAME.fullmatch, files)) and rate_file(folder).is_file()
 
 
-def frame_rate(folder: str | Path) -> float | None:
-    """Read the number in the ``fps.txt`` in or above a folder; None if there is none."""
-    for parent in (path := Path(os.path.abspath(folder)), *path.parents):
-        if (file := parent / RATE_FILE).is_file():
-            with suppress(ValueError):
-                return rate if 0 < (rate := float(file.read_text())) < np.inf else None
-            return None
-    return None
+def frame_rate(folder: str | Path) -> float:
+    """Read the frames per second of a folder of frames, such as ``15`` or ``30000/1001``.
+
+    Raises:
+        ValueError: There is no :func:`.rate_file`, or it holds something else.
+    """
+    file = rate_file(folder)
+    if not file.is_file():
+        raise ValueError(
+            f'write its frames per second into {RATE_FILE}, in it or in a folder above it'
+        )
+    content = file.read_bytes()
+    marks = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    text = content.decode('utf-16' if content.startswith(marks) else 'utf-8-sig', 'replace').strip()
+    with suppress(ValueError, ZeroDivisionError, OverflowError):
+        if 0 < (rate := float(Fraction(text))) < np.inf:
+            return rate
+    raise ValueError(f'{file} holds {text[:40]!r}, and not a number such as 15 or 30000/1001')

@@ -8,10 +8,11 @@ gives the features of the two lists of a config.
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from os.path import abspath, getsize, normpath, realpath
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from mmengine.config import Config, ConfigDict
@@ -20,7 +21,9 @@ from mmengine.logging import print_log
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from torch import Tensor
 
+from ..datasets.frame_folder import FrameFolder
 from ..datasets.lists import check_labels, check_numbering, find_videos, read_labels, video_list
+from ..datasets.reader import UnreadableVideoError
 from ..encoder.encoder import Encoder
 from ..io import file_sha256, files_sha256, printable, progress, read_json
 from .features import Features, FeatureStore, ListClips, describe_lost, described
@@ -149,21 +152,31 @@ def _with_labels(source: str | Path, root: str | Path | None) -> dict[str, Label
 
 
 def find_copies(root: Path, names: Sequence[str]) -> dict[str, str]:
-    """Find files with the same bytes as an earlier file.
+    """Find videos with the same bytes as an earlier one.
 
     Args:
         root: The folder to which the names are relative.
-        names: Names of the files.
+        names: Names of the files and of the folders of frames, which must also have equal times.
 
     Returns:
-        Copies, as ``{name: name of the first file with the same bytes}``.
+        Copies, as ``{name: name of the first video with the same bytes}``.
     """
-    keys: dict[str, tuple] = {name: () for name in names if (root / name).is_file()}
+    keys: dict[str, tuple] = {name: () for name in names if (root / name).exists()}
     for part in (getsize, file_sha256):  # the second one only for files of equal size
         count = Counter(keys.values())
-        keys = {n: (*k, part(root / n)) if count[k] > 1 else k for n, k in keys.items()}
+        keys = {n: (*k, _of_files(part, root / n)) if count[k] > 1 else k for n, k in keys.items()}
     first: dict[tuple, str] = {}
     return {n: first[k] for n, k in keys.items() if first.setdefault(k, n) != n}
+
+
+def _of_files(what: Callable[[str], Any], path: Path) -> Any:
+    """Return what a function finds in a file, or in the images of a folder and their times."""
+    if path.is_file():
+        return what(str(path))
+    with suppress(UnreadableVideoError, OSError):
+        folder = FrameFolder(path)
+        return *folder.times, *(what(str(path / name)) for name in folder.files)
+    return str(path)  # which nothing else has
 
 
 def split(

@@ -1,7 +1,7 @@
 """Inspect a user's videos before the training: properties, unusable files and exact copies."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os.path import abspath, commonpath
@@ -18,6 +18,16 @@ from ..preparation.check import find_faults
 
 TIMEOUT_SECONDS = 60
 GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, from 0 to 255
+FLAT_RANGE = 32  # of the values, from 0 to 255, without the 0.1 % lowest and highest ones
+STRETCHED = 3  # times longer than its images at their rate
+# Notes on videos, and what to say of them
+FLAT, GAPS, TRUNCATED = 'almost black or flat', 'gaps in the numbers', 'truncated'
+ADVICE = {
+    FLAT: 'stretch values of more than 8 bits over all 256 first; docs/data.md says how',
+    GAPS: 'the numbers in the names of their images make them last several times longer than these '
+    'at the rate in fps.txt; number the images without gaps',
+    TRUNCATED: 'what is left of them is used',
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,7 @@ class Video:
         frames: Number of frames.
         rate: Frames per second.
         grey: Whether the first, the middle and the last frame have no colours.
+        notes: Keys of ``ADVICE``.
     """
 
     name: str
@@ -39,6 +50,7 @@ class Video:
     frames: int
     rate: float
     grey: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -95,6 +107,10 @@ class Inspection:
             if files:
                 name, why = next(iter(files.items()))
                 yield f'{len(files)} files {what} (see videos.tsv), such as {name}: {why}'
+        for note, advice in ADVICE.items():
+            noted = [video.name for video in self.videos if note in video.notes]
+            if noted and (note != FLAT or 2 * len(noted) > len(self.videos)):
+                yield f'{len(noted)} videos, such as {noted[0]}: {note}; {advice}'
 
     def write(self, path: Path) -> None:
         """Write a tab-separated table of all files: name, properties and note.
@@ -105,7 +121,10 @@ class Inspection:
         notes |= {copy: f'copy of {other}' for copy, other in self.copies.items()}
         rows = [
             ('name', 'width', 'height', 'frames', 'rate', 'note'),
-            *((v.name, v.width, v.height, v.frames, f'{v.rate:.6g}', '') for v in self.videos),
+            *(
+                (v.name, v.width, v.height, v.frames, f'{v.rate:.6g}', '; '.join(v.notes))
+                for v in self.videos
+            ),
             *((name, *4 * [''], note) for name, note in notes.items()),
         ]
         lines = ['\t'.join(map(printable, row)) + '\n' for row in rows]
@@ -155,27 +174,42 @@ def inspect(
     return Inspection(root, kept, dict(sorted(unreadable.items())), copies)
 
 
-def probe(filename: str) -> tuple[int, int, int, float, bool] | str:
+def probe(filename: str) -> tuple[int, int, int, float, bool, tuple[str, ...]] | str:
     """Open a video and decode its first and its last frame, and the middle one if both are grey.
 
     Args:
         filename: Path of the video.
 
     Returns:
-        Width, height, number of frames, rate and whether the video is grey, as in :class:`Video`;
-        or the reason in one line if the file cannot be used.
+        Width, height, number of frames, rate, whether the video is grey, and notes, as in
+        :class:`Video`; or the reason in one line if the file cannot be used.
     """
     try:
         with open_video(filename) as video:
-            ends = video.read([0, video.num_frames - 1])
+            frames = video.read([0, video.num_frames - 1])
+            height, width = frames[0].shape[:2]
             if not video.rate > 0:
                 return 'its frame rate is unknown'
-            # The middle frame, because videos fade from and to black
-            grey = all(map(is_grey, ends)) and is_grey(video.read([video.num_frames // 2])[0])
-            height, width = ends[0].shape[:2]
-            return width, height, video.num_frames, video.rate, grey
+            if all(map(is_grey, frames)):  # videos fade from and to black
+                frames += video.read([video.num_frames // 2])
+            stated = getattr(video, 'stated_rate', video.rate)  # of a folder of frames
+            found = {
+                FLAT: is_flat(frames),
+                GAPS: stated > STRETCHED * video.rate,
+                TRUNCATED: video.is_truncated,
+            }
+            notes = tuple(note for note, holds in found.items() if holds)
+            return width, height, video.num_frames, video.rate, all(map(is_grey, frames)), notes
     except UnreadableVideoError as error:
         return error.reason
+
+
+def is_flat(frames: Sequence[np.ndarray]) -> bool:
+    """Return whether frames, (H, W, 3) uint8, have almost the same values everywhere."""
+    step = max(1, min(frames[0].shape[:2]) // 128)  # for time
+    values = np.stack([frame[::step, ::step] for frame in frames])
+    low, high = np.percentile(values, [0.1, 99.9], axis=(0, 1, 2))
+    return bool((high - low).max() < FLAT_RANGE)
 
 
 def is_grey(frame: np.ndarray) -> bool:

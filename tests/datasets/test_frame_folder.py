@@ -8,10 +8,12 @@ import pytest
 import torch
 
 from cvrl_mm.datasets.frame_folder import FrameFolder, open_video
+from cvrl_mm.datasets.frame_store import open_store
 from cvrl_mm.datasets.lists import find_videos, gather_videos
 from cvrl_mm.datasets.reader import UnreadableVideoError
 from cvrl_mm.encoder.description import ClipInput
 from cvrl_mm.encoder.encoder import Encoder
+from cvrl_mm.io import file_stamp
 from cvrl_mm.models import R3DSlow
 from cvrl_mm.preparation.check import find_fault
 from tests.datasets.test_dataset import mixed_dataset
@@ -19,9 +21,14 @@ from tests.encoding import X264, decode_all, encode
 
 
 def write_frames(folder: Path, images: list[np.ndarray], numbers=None, name='img_{:05d}.jpg'):
+    return write_images(folder, [image[..., ::-1] for image in images], numbers, name)
+
+
+def write_images(folder: Path, images: list[np.ndarray], numbers=None, name='img_{:05d}.jpg'):
+    """Write images as OpenCV has them, also grey ones and of 16 bits."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, image in zip(numbers or range(1, len(images) + 1), images, strict=True):
-        cv2.imwrite(str(folder / name.format(number)), image[..., ::-1])
+        cv2.imwrite(str(folder / name.format(number)), image)
     return folder
 
 
@@ -96,6 +103,7 @@ def test_what_cannot_be_read_says_so(tmp_path: Path, images):
     with pytest.raises(UnreadableVideoError, match=r'fps\.txt'):
         open_video(folder)
     (tmp_path / 'fps.txt').write_text('10')
+    (folder / '._img_00001.jpg').write_bytes(b'of a Mac')
     assert find_fault(str(folder)) is None
     (folder / 'img_00002.jpg').write_bytes(b'')
     assert 'img_00002' in find_fault(str(folder))
@@ -105,3 +113,72 @@ def test_what_cannot_be_read_says_so(tmp_path: Path, images):
     for name in 'bc':
         with pytest.raises(UnreadableVideoError, match='numbered images'):
             open_video(tmp_path / name)
+    write_frames(tmp_path / 'd', images[:3], name='{:03d}.jpg')
+    write_frames(tmp_path / 'd', images[:1], name='{:03d}.png')  # a mask
+    with pytest.raises(UnreadableVideoError, match=r'001\.jpg and 001\.png'):
+        open_video(tmp_path / 'd')
+
+
+@pytest.mark.parametrize(
+    ('content', 'rate'),
+    [
+        (b'15\r\n', 15),
+        (b'\xef\xbb\xbf15\n', 15),
+        ('15\r\n'.encode('utf-16'), 15),
+        (b'30000/1001', 30000 / 1001),
+        (b'2.5e1', 25),
+        (b'29,97', None),
+        (b'15 fps', None),
+        (b'30/0', None),
+        (b'nan', None),
+        (b'-5', None),
+        (b'\xff\xff', None),
+        (b'', None),
+    ],
+)
+def test_rates(tmp_path: Path, images, content: bytes, rate: float | None):
+    folder = write_frames(tmp_path / 'a/b', images[:3])
+    (tmp_path / 'a/fps.txt').write_bytes(content)
+    assert find_videos(tmp_path / 'a') == [folder]  # so that a wrong file is named
+    if rate is None:
+        with pytest.raises(UnreadableVideoError, match=r'fps\.txt holds'):
+            open_video(folder)
+    else:
+        assert open_video(folder).rate == pytest.approx(rate)
+
+
+def test_pictures_above_videos_are_none(tmp_path: Path, images):
+    (tmp_path / 'fps.txt').write_text('10')
+    clips = [write_frames(tmp_path / f'x/jump/{i}', images[i : i + 2]) for i in range(2)]
+    write_frames(tmp_path / 'x/jump', images[:1], name='preview_{}.jpg')
+    write_frames(tmp_path / 'x', images[:1], name='all_{}.jpg')
+    with pytest.warns(UserWarning, match=r'\.jpg \(2\)'):
+        assert find_videos(tmp_path / 'x') == clips
+
+
+def test_what_was_made_of_a_changed_folder_is_made_again(tmp_path: Path, images):
+    folder = write_frames(tmp_path / 'a/b', images[:3])
+    (tmp_path / 'fps.txt').write_text('10')
+    seen = set()
+
+    def is_new() -> bool:
+        stamp = file_stamp(folder)
+        stored = open_store([str(folder)], tmp_path / 'store').get(str(folder))
+        video = open_video(folder)
+        assert (stored.rate, stored.num_frames) == (video.rate, video.num_frames)
+        np.testing.assert_array_equal(stored.read([0]), video.read([0]))
+        found = stamp not in seen
+        seen.add(stamp)
+        return found
+
+    assert is_new() and not is_new()
+    (folder / '.DS_Store').touch()
+    assert not is_new()
+    (tmp_path / 'fps.txt').write_text('15')
+    assert is_new()
+    (tmp_path / 'a/fps.txt').write_text('20')  # nearer
+    assert is_new()
+    write_frames(folder, images[10:13])
+    assert is_new()
+    write_frames(folder, images[:4])
+    assert is_new() and not is_new()

@@ -5,8 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cvrl_mm.own_videos.inspect import Inspection, Video, inspect, is_grey, probe
+from cvrl_mm.own_videos.inspect import (
+    FLAT,
+    GAPS,
+    TRUNCATED,
+    Inspection,
+    Video,
+    inspect,
+    is_grey,
+    probe,
+)
 from cvrl_mm.synthetic.motion import encode as write_frames
+from tests.datasets.test_frame_folder import write_images
 from tests.videos import encode, encode_sound, turn
 
 
@@ -96,7 +106,7 @@ def test_folders_of_some_videos_each_are_classes(names: list[str], classes: list
 
 def test_properties(tmp_path: Path):
     encode(tmp_path / 'a.mp4', num_frames=15, size=(64, 32))
-    assert probe(str(tmp_path / 'a.mp4')) == (64, 32, 15, 30.0, False)
+    assert probe(str(tmp_path / 'a.mp4')) == (64, 32, 15, 30.0, False, ())
     turn(tmp_path / 'a.mp4', 90)
     assert probe(str(tmp_path / 'a.mp4'))[:2] == (32, 64)  # as it is seen
     encode(tmp_path / 'b.mp4', num_frames=1)
@@ -106,6 +116,41 @@ def test_properties(tmp_path: Path):
     for name in ('sound.mp4', 'empty.mp4', 'missing.mp4'):
         reason = probe(str(tmp_path / name))
         assert isinstance(reason, str) and reason and '\n' not in reason, name
+
+
+def test_what_is_wrong_with_folders_of_frames_is_said(tmp_path: Path):
+    """Twelve bits of depth in 16, times of day in names, and copies."""
+    (tmp_path / 'fps.txt').write_text('30')
+    deep = np.random.default_rng(0).integers(0, 4096, (4, 32, 40), np.uint16)
+    write_images(tmp_path / 'deep', [*deep], name='{:05d}.png')
+    write_images(tmp_path / 'deep 2', [*deep // 2], name='{:05d}.png')
+    bright = [image << 4 for image in deep]
+    write_images(tmp_path / 'day', bright, [120000, 120001, 120100, 120101], '{}.png')
+    assert inspect_notes(tmp_path) == {'deep': (FLAT,), 'deep 2': (FLAT,), 'day': (GAPS,)}
+    write_images(tmp_path / 'other times', bright, name='{}.png')
+    write_images(tmp_path / 'other times b', bright, name='b{:03d}.png')  # a copy
+    found = inspect([tmp_path], 1)
+    assert found.copies == {'other times b': 'other times'}
+    said = '\n'.join(found.describe())
+    assert GAPS in said and FLAT not in said  # two of four
+
+
+def test_truncated_videos_are_noted(tmp_path: Path):
+    encode(tmp_path / 'a.mkv', num_frames=60)
+    encode(tmp_path / 'b.mp4', num_frames=20)
+    data = (tmp_path / 'a.mkv').read_bytes()
+    (tmp_path / 'a.mkv').write_bytes(data[: len(data) // 2])
+    assert inspect_notes(tmp_path) == {'a.mkv': (TRUNCATED,), 'b.mp4': ()}
+
+
+def inspect_notes(folder: Path) -> dict[str, tuple]:
+    found = inspect([folder], 1)
+    found.write(folder / 'videos.tsv')
+    rows = [line.split('\t') for line in (folder / 'videos.tsv').read_text().splitlines()]
+    assert {row[0]: row[-1] for row in rows[1:]} == {
+        video.name: '; '.join(video.notes) for video in found.videos
+    }
+    return {video.name: video.notes for video in found.videos}
 
 
 def test_grey_videos(tmp_path: Path):
