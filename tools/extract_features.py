@@ -68,11 +68,7 @@ def run(args: argparse.Namespace) -> None:
     from cvrl_mm.cli import print_warnings_only, read_config
     from cvrl_mm.datasets.lists import gather_videos
     from cvrl_mm.encoder.encoder import load_encoder
-    from cvrl_mm.evaluation.features import (
-        check_features_path,
-        extract_over_time,
-        extract_to_file,
-    )
+    from cvrl_mm.evaluation.files import check_features_path, extract_over_time, extract_to_file
     from cvrl_mm.io import printable, progress, rank_and_size, usable_cores
 
     print_warnings_only()

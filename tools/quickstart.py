@@ -23,7 +23,7 @@ from rich.table import Table
 from cvrl_mm.cli import plain_errors, print_warnings_only
 from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.encoder.recognizers import build_recognizer, calibrate
-from cvrl_mm.evaluation.features import ListClips, batches_of
+from cvrl_mm.evaluation.clips import ListClips, batches_of
 from cvrl_mm.evaluation.protocols import frozen_accuracy
 from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.own_videos.train import ProgressHook, QuietRunner

@@ -12,7 +12,8 @@ from mmengine.runner import Runner
 from torch import Tensor
 
 from ..encoder.encoder import Encoder
-from ..evaluation.features import Features, ListClips, extract, join_features
+from ..evaluation.clips import ListClips
+from ..evaluation.features import Features, extract, join_features
 from ..evaluation.measures import clip_retrieval, measure
 from .checkpoint import unwrapped_model
 from .loops import outlive_signals

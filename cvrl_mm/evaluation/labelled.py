@@ -26,7 +26,8 @@ from ..datasets.lists import check_labels, check_numbering, find_videos, read_la
 from ..datasets.reader import UnreadableVideoError
 from ..encoder.encoder import Encoder
 from ..io import file_sha256, files_sha256, printable, progress, read_json
-from .features import Features, FeatureStore, ListClips, describe_lost, described
+from .clips import ListClips
+from .features import Features, FeatureStore, describe_lost, described
 
 MIN_CLASS_VIDEOS = 5
 SPLITS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing')

@@ -26,11 +26,10 @@ from ..encoder.description import architecture_of
 from ..encoder.encoder import Encoder
 from ..encoder.recognizers import build_recognizer
 from ..io import replacing
+from .clips import VideoClips, batches_of
 from .features import (
     Features,
     OnProgress,
-    VideoClips,
-    batches_of,
     describe_lost,
     extract,
     join_features,

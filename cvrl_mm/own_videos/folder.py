@@ -18,11 +18,10 @@ from ..datasets.lists import gather_videos, read_lines, read_video_list
 from ..encoder.encoder import Encoder, load_encoder
 from ..encoder.files import NAMES
 from ..encoder.recognizers import build_recognizer, calibrate
+from ..evaluation.clips import VideoClips, batches_of
 from ..evaluation.features import (
     Features,
     OnProgress,
-    VideoClips,
-    batches_of,
     describe_lost,
     extract,
     join_features,

@@ -24,7 +24,8 @@ from ..datasets.reader import UnreadableVideoError
 from ..encoder.description import ClipInput, build_backbone, read_config_text
 from ..encoder.encoder import Encoder
 from ..encoder.files import CLASSIFIER, extract_backbone, load_weights, locate_weights, save_weights
-from ..evaluation.features import VideoClips, batches_of, extract, finite, over_time
+from ..evaluation.clips import VideoClips, batches_of
+from ..evaluation.features import extract, finite, over_time
 from ..io import printable
 
 NUM_CLIPS = 4  # per video, evenly spaced

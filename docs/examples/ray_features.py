@@ -18,7 +18,7 @@ import ray
 import torch
 
 import cvrl_mm
-from cvrl_mm.evaluation.features import VideoClips
+from cvrl_mm.evaluation.clips import VideoClips
 
 
 class Encode:

@@ -13,18 +13,9 @@ from torch.utils.data import Dataset
 from cvrl_mm.encoder.description import ClipInput
 from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.evaluation import features
-from cvrl_mm.evaluation.features import (
-    Features,
-    FeatureStore,
-    VideoClips,
-    batches_of,
-    extract,
-    extract_over_time,
-    extract_to_file,
-    join_features,
-    over_time,
-    write_features,
-)
+from cvrl_mm.evaluation.clips import VideoClips, batches_of
+from cvrl_mm.evaluation.features import Features, FeatureStore, extract, join_features, over_time
+from cvrl_mm.evaluation.files import extract_over_time, extract_to_file, write_features
 from cvrl_mm.synthetic.motion import encode as encode_frames
 from tests.videos import encode, make_pipe, turn
 

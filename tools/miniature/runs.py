@@ -21,7 +21,7 @@ from mmengine.runner import Runner, find_latest_checkpoint
 from cvrl_mm.convert.resnet import inflate
 from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.encoder.recognizers import build_recognizer, calibrate
-from cvrl_mm.evaluation.features import ListClips, batches_of
+from cvrl_mm.evaluation.clips import ListClips, batches_of
 from cvrl_mm.evaluation.protocols import frozen_accuracy
 from cvrl_mm.io import replacing, usable_cores
 
