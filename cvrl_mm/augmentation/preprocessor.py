@@ -9,7 +9,7 @@ from mmaction.utils import SampleList
 from torch import Tensor
 
 from ..models.compiled import compiled_on_gpu
-from ..models.recognizer import ClipDataPreprocessor
+from ..models.preprocessor import ClipDataPreprocessor
 from .consistent import ClipTransform, Rng, Step
 from .photometric import apply_on_device, parameter_table
 

@@ -1,21 +1,17 @@
-"""Open and decode videos in a pipeline, with a time limit, also from remote storage."""
+"""Open and decode videos in a pipeline, with a time limit."""
 
-import os
-import time
 from collections.abc import Callable
 from io import BytesIO
-from random import Random
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import fsspec
 import numpy as np
 from mmaction.datasets.transforms import loading
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
-from mmengine.fileio import FileClient
 
 from ..io import one_line
+from ..storage import Storage
 from .frame_folder import open_video
 from .reader import REMUX, UnreadableVideoError
 from .sampling import varying_times
@@ -28,9 +24,6 @@ FILE_ERRORS = (
     *(OSError, RuntimeError, ValueError, IndexError),
     *(StopIteration, AssertionError, MemoryError),
 )
-PAUSES_SECONDS = (1, 2, 4)  # before the second, third and fourth attempt to read a remote file
-TEMPORARY_CODES = (408, 425, 429)  # time-out, too early, too many requests
-FINAL = (FileNotFoundError, PermissionError, ValueError)  # ValueError: no address of a web server
 
 
 @TRANSFORMS.register_module()
@@ -63,12 +56,19 @@ class VideoFileInit(BaseTransform):
         reader = results.get('video_reader')
         if reader is None:
             name = str(results['filename'])
-            source = name if self._storage is None else BytesIO(self._storage.get(name))
-            reader = results['video_reader'] = open_video(source, name)
+            reader = results['video_reader'] = open_video(self._source(name), name)
         results['total_frames'] = reader.num_frames
         results['avg_fps'] = reader.rate
         results['frame_times'] = varying_times(reader.times) if reader.rate else None
         return results
+
+    def _source(self, name: str) -> str | BytesIO:
+        if self._storage is None:
+            return name
+        try:
+            return BytesIO(self._storage.get(name))
+        except OSError as error:
+            raise UnreadableVideoError(name, one_line(error)) from error
 
 
 @TRANSFORMS.register_module()
@@ -157,69 +157,3 @@ def read(
     if is_of_file and not isinstance(loaded, UnreadableVideoError):
         raise UnreadableVideoError(filename, one_line(loaded)) from loaded
     raise loaded
-
-
-class Storage:
-    """Read files from a storage backend, and retry after failures that may be temporary.
-
-    A file is requested up to 4 times, with pauses of 1, 2 and 4 seconds. Each pause is changed at
-    random by up to 50 %, so that processes do not retry simultaneously. Missing files and denied
-    access are not retried. The connection is opened at the first use.
-
-    Args:
-        io_backend: ``'http'`` (:func:`web_files`), ``'s3'`` (s3fs, which must be installed), or a
-            backend of mmengine's ``FileClient``.
-        **kwargs: Arguments of the backend, for example ``endpoint_url`` of s3fs.
-    """
-
-    def __init__(self, io_backend: str, **kwargs: Any) -> None:
-        self.io_backend = io_backend
-        self.kwargs = kwargs
-        self._opened: tuple[int, Any] = (0, None)  # by which process, and what
-
-    def get(self, name: str) -> bytes:
-        """Read a whole file.
-
-        Args:
-            name: Address or path of the file, in the form that the backend expects.
-
-        Raises:
-            UnreadableVideoError: The file does not exist, or all attempts failed.
-        """
-        if self._opened[0] != os.getpid():  # connections do not survive a fork
-            self._opened = os.getpid(), self._open()
-        files, pauses = self._opened[1], list(PAUSES_SECONDS)
-        while True:
-            try:
-                return files.cat_file(name) if hasattr(files, 'cat_file') else files.get(name)
-            except Exception as error:  # each backend has errors of its own
-                code = getattr(error, 'status', 500)
-                is_final = 400 <= code < 500 and code not in TEMPORARY_CODES
-                if is_final or isinstance(error, FINAL) or not pauses:
-                    raise UnreadableVideoError(name, one_line(error)) from error
-            time.sleep(pauses.pop(0) * Random().uniform(0.5, 1.5))
-
-    def _open(self) -> Any:
-        if self.io_backend == 'http':
-            return web_files(**self.kwargs)
-        if self.io_backend == 's3':
-            return fsspec.filesystem('s3', **self.kwargs)
-        return FileClient(self.io_backend, **self.kwargs).client
-
-
-def web_files(
-    timeout_seconds: float = 10, total_seconds: float | None = 50
-) -> fsspec.AbstractFileSystem:
-    """Return the files of web servers, ``http://`` and ``https://``.
-
-    Args:
-        timeout_seconds: Longest time without data from the server.
-        total_seconds: Longest time of a download; None for no limit.
-    """
-    import aiohttp
-
-    limits = aiohttp.ClientTimeout(
-        total_seconds, sock_connect=timeout_seconds, sock_read=timeout_seconds
-    )
-    # trust_env: through the proxy that the environment names
-    return fsspec.filesystem('http', client_kwargs=dict(timeout=limits, trust_env=True))

@@ -6,7 +6,8 @@ Start with ``recognizer.py``, then ``heads.py`` (Eq. 1) and ``backbone.py``.
 
 from .backbone import FrameMaxPool, R3DSlow, SameConv3d
 from .heads import InfoNCEHead, LinearProbeHead
-from .recognizer import CVRL, ClipDataPreprocessor
+from .preprocessor import ClipDataPreprocessor
+from .recognizer import CVRL
 
 __all__ = [
     'CVRL',
