@@ -305,8 +305,8 @@ def evaluate_by_config(args: Namespace, *protocols: str) -> None:
     """Evaluate a checkpoint on the lists of a config, and print the results."""
     from mmengine.dist import is_main_process
 
-    from cvrl_mm.cli import print_warnings_only, start_evaluation
     from cvrl_mm.evaluation.protocols import evaluate_config
+    from cvrl_mm.runtime import print_warnings_only, start_evaluation
 
     cfg, out = start_evaluation(args, 'model', 'train_dataloader', 'test_dataloader')
     print_warnings_only()
@@ -321,10 +321,12 @@ def _evaluate_labels(args: Namespace) -> None:
     from mmengine.device import get_device
     from rich.console import Console
 
-    from cvrl_mm.cli import print_warnings_only
     from cvrl_mm.encoder.encoder import load_encoder
     from cvrl_mm.evaluation.protocols import evaluate_labels, intervals, means
-    from cvrl_mm.io import printable, progress, usable_cores
+    from cvrl_mm.processes import usable_cores
+    from cvrl_mm.progress import progress
+    from cvrl_mm.runtime import print_warnings_only
+    from cvrl_mm.text import printable
 
     print_warnings_only()
     encoder = load_encoder(args.checkpoint).to(get_device())
@@ -360,8 +362,8 @@ def probe(parser: ArgumentParser) -> None:
     """
 
     def run(args: Namespace) -> None:
-        from cvrl_mm.io import printable
         from cvrl_mm.own_videos.report import probe
+        from cvrl_mm.text import printable
 
         results, notes = probe(**vars(args))
         *notes, verdict = notes
@@ -460,7 +462,7 @@ def run_tool(run: Callable[[Namespace], None], args: Namespace) -> None:
         SystemExit: An error of the user, with its message, or (status 130) Ctrl-C.
     """
     try:
-        from cvrl_mm.cli import plain_errors  # takes seconds, which --help need not wait for
+        from cvrl_mm.runtime import plain_errors  # takes seconds, which --help need not wait for
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     with plain_errors():

@@ -3,9 +3,11 @@
 In a config, use ``custom_imports = dict(imports=['cvrl_mm'])``.
 """
 
+from importlib.metadata import version
+
 from . import compat
 
-__version__ = '0.1.0'
+__version__ = version('cvrl_mm')
 
 compat.apply()
 

@@ -23,10 +23,11 @@ from mmengine.dataset import Compose
 from mmengine.logging import MMLogger
 from packaging.requirements import Requirement
 
-from .cli import read_config
 from .engine.checks import rate_advice
-from .io import one_line, usable_cores
+from .processes import usable_cores
+from .runtime import read_config
 from .synthetic.motion import encode
+from .text import one_line
 
 MIM = Path(__file__).parent / '.mim'
 GIB = 1 << 30

@@ -1,24 +1,17 @@
-"""What every room uses: atomic files, locks, printable names, ranks and cores, progress bars."""
+"""Files that other processes may read or write: atomic writes, locks, stamps and journals."""
 
 import hashlib
-import html
 import json
 import logging
 import os
-import re
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from multiprocessing.process import parent_process
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
-import numpy as np
 from mmengine.logging import print_log
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 try:
     import fcntl
@@ -27,8 +20,6 @@ except ImportError:  # Windows
 
 RATE_FILE = 'fps.txt'  # frames per second of folders of frames
 PART = '.part'  # in the name of a file that is being written
-# Control characters, line separators, changes of the direction of text, undecodable bytes
-UNPRINTABLE = re.compile('[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
 
 
 @contextmanager
@@ -225,129 +216,3 @@ def read_journals(folder: Path) -> dict[str, Any]:
     # The last line of a process that was killed may be incomplete, and a crash may leave zeros
     lines = [line for path in files for line in path.read_bytes().split(b'\n')[:-1]]
     return dict(json.loads(line) for line in lines if line[:1] + line[-1:] == b'[]')
-
-
-def printable(text: object) -> str:
-    """Escape control characters and undecodable bytes in text from outside."""
-    return UNPRINTABLE.sub(lambda found: found[0].encode('unicode_escape').decode(), str(text))
-
-
-def type_name(config: Mapping) -> str:
-    """Return the class name in a config's ``type``, which may be the class or have a scope."""
-    kind = config.get('type')
-    return getattr(kind, '__name__', str(kind)).rpartition('.')[2]
-
-
-def one_line(error: BaseException) -> str:
-    """Return the message of an error in one line, without source locations and times of FFmpeg."""
-    if strerror := getattr(error, 'strerror', None):  # of OSError and PyAV's errors
-        return strerror
-    text = re.sub(r'\[\d+:\d+:\d+\]\s*\S+?:\d+:\s*', '', str(error))
-    text = ' '.join(text.split())
-    return f'{type(error).__name__}: {text[:200]}' if text else type(error).__name__
-
-
-def evenly_spaced(length: int, at_most: int) -> list[int]:
-    """Choose evenly spaced indices of a sequence, including the first and the last one.
-
-    Args:
-        length: Length of the sequence.
-        at_most: Number of indices. A shorter sequence is used completely.
-
-    Returns:
-        Different indices in increasing order.
-    """
-    return np.linspace(0, length - 1, min(length, at_most)).round().astype(int).tolist()
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use, within the limits of its container."""
-    from joblib import cpu_count  # takes 0.3 seconds
-
-    return cpu_count()
-
-
-def cores_per_process() -> int:
-    """Return the number of cores for each process that torchrun has started here, at least 1."""
-    return max(1, usable_cores() // int(os.environ.get('LOCAL_WORLD_SIZE', 1)))
-
-
-def rank_and_size(env: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """Read the rank of this process and the number of processes from the environment.
-
-    These variables are used, in this order: ``RANK`` and ``WORLD_SIZE`` (torchrun);
-    ``SLURM_ARRAY_TASK_ID`` and the other variables of a Slurm array; ``SLURM_PROCID`` and
-    ``SLURM_NTASKS`` (srun). Without any of them, the rank is 0 of 1.
-
-    Raises:
-        ValueError: A variable is not an integer, or the rank is not below the number.
-    """
-    if 'RANK' in env and 'WORLD_SIZE' in env:
-        rank, size = int(env['RANK']), int(env['WORLD_SIZE'])
-    elif 'SLURM_ARRAY_TASK_ID' in env:
-        rank = int(env['SLURM_ARRAY_TASK_ID']) - int(env.get('SLURM_ARRAY_TASK_MIN', 0))
-        size = int(env.get('SLURM_ARRAY_TASK_COUNT', 1))
-    elif 'SLURM_STEP_ID' in env and 'SLURM_PROCID' in env:
-        rank, size = int(env['SLURM_PROCID']), int(env.get('SLURM_NTASKS', 1))
-    else:
-        return 0, 1
-    if not 0 <= rank < size:
-        raise ValueError(
-            f'The environment gives rank {rank} of {size}; a Slurm array must be like --array=0-7.'
-        )
-    return rank, size
-
-
-def end_with_parent() -> None:
-    """End this process at once when the process that started it ends, also if it was killed."""
-    parent = parent_process()
-    assert parent is not None, 'for processes that multiprocessing has started'
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    Thread(target=wait, daemon=True).start()
-
-
-@contextmanager
-def progress(
-    title: str, console: Console | None = None, disable: bool = False
-) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar with a title, the number done, the total and the time left.
-
-    Args:
-        title: Description of the bar.
-        console: Console for the bar. Default: standard output.
-        disable: Whether to show nothing, for all but one of several ranks.
-
-    Yields:
-        A function to call with the number of finished items and the total.
-    """
-    if not disable and (show := notebook_line()):
-        yield lambda done, total: show(done / max(1, total), f'{title} {done}/{total}')
-        return
-    columns = [TextColumn('{task.description}', markup=False), BarColumn(), MofNCompleteColumn()]
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=disable) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def notebook_line() -> Callable[[float, str], None] | None:
-    """Make a line of a notebook that shows a bar, from 0 to 1, and a text in place of earlier ones.
-
-    Returns:
-        A function that shows them; None outside of Jupyter.
-    """
-    if not Console().is_jupyter:
-        return None
-    from IPython.display import display  # rich needs ipywidgets for its own bar
-
-    line = display({'text/plain': ''}, raw=True, display_id=True)
-
-    def show(share: float, text: str) -> None:
-        text = printable(text)
-        bar = f'<progress value="{share:.3f}"></progress> {html.escape(text)}'
-        line.update({'text/plain': text, 'text/html': bar}, raw=True)
-
-    return show

@@ -9,7 +9,7 @@ from typing import Any
 import fsspec
 from mmengine.fileio import FileClient
 
-from .io import one_line
+from .text import one_line
 
 PAUSES_SECONDS = (1, 2, 4)  # before the second, third and fourth attempt to read a remote file
 TEMPORARY_CODES = (408, 425, 429)  # time-out, too early, too many requests

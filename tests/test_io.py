@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from safetensors.torch import save_file
 
-from cvrl_mm.io import evenly_spaced, locked, one_line, printable, rank_and_size, replacing
+from cvrl_mm.datasets.sampling import evenly_spaced
+from cvrl_mm.io import locked, replacing
+from cvrl_mm.processes import rank_and_size
+from cvrl_mm.text import one_line, printable
 
 
 def test_a_file_is_replaced_at_once_or_not_at_all(tmp_path: Path) -> None:

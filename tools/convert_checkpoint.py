@@ -61,11 +61,11 @@ def run(args: argparse.Namespace) -> None:
     if realpath(args.source) == realpath(args.out):
         raise ValueError(f'{args.out} would replace the checkpoint that is read; give another OUT.')
     from cvrl_mm import convert
-    from cvrl_mm.cli import read_config
     from cvrl_mm.encoder.encoder import load_encoder
     from cvrl_mm.encoder.export import export_encoder
     from cvrl_mm.encoder.files import save_weights
     from cvrl_mm.own_videos.predict import is_classifier, load_classifier
+    from cvrl_mm.runtime import read_config
 
     if args.command == 'export' and is_classifier(args.source):
         classifier = load_classifier(args.source)

@@ -65,11 +65,13 @@ def run(args: argparse.Namespace) -> None:
     """Extract the share of this process, and list the unreadable videos."""
     from rich.console import Console
 
-    from cvrl_mm.cli import print_warnings_only, read_config
     from cvrl_mm.datasets.lists import gather_videos
     from cvrl_mm.encoder.encoder import load_encoder
     from cvrl_mm.evaluation.files import check_features_path, extract_over_time, extract_to_file
-    from cvrl_mm.io import printable, progress, rank_and_size, usable_cores
+    from cvrl_mm.processes import rank_and_size, usable_cores
+    from cvrl_mm.progress import progress
+    from cvrl_mm.runtime import print_warnings_only, read_config
+    from cvrl_mm.text import printable
 
     print_warnings_only()
     device = args.device or default_device()

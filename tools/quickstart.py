@@ -20,13 +20,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from cvrl_mm.cli import plain_errors, print_warnings_only
 from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.encoder.recognizers import build_recognizer, calibrate
 from cvrl_mm.evaluation.clips import ListClips, batches_of
 from cvrl_mm.evaluation.protocols import frozen_accuracy
-from cvrl_mm.io import progress, usable_cores
 from cvrl_mm.own_videos.train import ProgressHook, QuietRunner
+from cvrl_mm.processes import usable_cores
+from cvrl_mm.progress import progress
+from cvrl_mm.runtime import plain_errors, print_warnings_only
 from cvrl_mm.synthetic.motion import CLASSES, write_motion_videos
 from cvrl_mm.visualization.curves import plot_curves, read_curves
 

@@ -21,8 +21,8 @@ from mmengine.config import Config
 
 import cvrl_mm
 from cvrl_mm.augmentation import ConsistentAugment
-from cvrl_mm.cli import plain_errors, print_warnings_only, read_config
-from cvrl_mm.io import evenly_spaced
+from cvrl_mm.datasets.sampling import evenly_spaced
+from cvrl_mm.runtime import plain_errors, print_warnings_only, read_config
 from cvrl_mm.synthetic.motion import NUM_FRAMES, MotionScene, encode
 
 CONFIG = Path(cvrl_mm.__file__).parent / '.mim/configs/cvrl/pretrain_k400.py'

@@ -9,8 +9,8 @@ import argparse
 import numpy as np
 from matplotlib.figure import Figure
 
-from cvrl_mm.cli import plain_errors
 from cvrl_mm.datasets import TemporalIntervalSample
+from cvrl_mm.runtime import plain_errors
 
 BIN_FRAMES = 5
 DENSITIES = {

@@ -13,7 +13,7 @@ if __name__ == '__main__':
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a clone's script uses the clone
     from torch.distributed.elastic.multiprocessing.errors import record
 
-    from cvrl_mm.cli import pass_on_randomness, plain_errors, run_host_tool
+    from cvrl_mm.runtime import pass_on_randomness, plain_errors, run_host_tool
 
     pass_on_randomness()
     with plain_errors(only_own=True):

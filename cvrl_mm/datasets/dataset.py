@@ -7,11 +7,12 @@ import numpy as np
 from mmaction.datasets import VideoDataset
 from mmaction.registry import DATASETS
 
-from ..io import evenly_spaced, printable
+from ..text import printable
 from .decoding import read, reads_files
 from .frame_store import FrameStore, open_store
 from .lists import VideoList
 from .reader import UnreadableVideoError
+from .sampling import evenly_spaced
 from .seeding import SampleIndex, seeded_draws
 
 PROBED_FILES = 100

@@ -10,8 +10,8 @@ from mmaction.datasets.transforms import loading
 from mmaction.registry import TRANSFORMS
 from mmcv.transforms import BaseTransform
 
-from ..io import one_line
 from ..storage import Storage
+from ..text import one_line
 from .frame_folder import open_video
 from .reader import REMUX, UnreadableVideoError
 from .sampling import varying_times

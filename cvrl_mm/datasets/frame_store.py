@@ -18,7 +18,9 @@ import numpy as np
 from mmengine.logging import print_log
 from rich.console import Console
 
-from ..io import PART, files_sha256, locked, progress, replacing, usable_cores
+from ..io import PART, files_sha256, locked, replacing
+from ..processes import usable_cores
+from ..progress import progress
 from .decoding import read
 from .frame_folder import open_video
 from .reader import UnreadableVideoError

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from mmengine.fileio import get
 
-from ..io import printable, replacing
+from ..io import replacing
+from ..text import printable
 from .frame_folder import is_frame_folder
 
 VIDEO_SUFFIXES = (

@@ -17,7 +17,7 @@ from av.stream import Disposition
 from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
 
-from ..io import one_line, printable
+from ..text import one_line, printable
 from .frame_index import FrameIndex, has_palette, index_frames
 
 # FFmpeg's formats that hold video. Others, such as playlists, can name further files to open.

@@ -23,7 +23,7 @@ from mmengine.fileio import exists, list_dir_or_file
 
 from ..datasets.lists import VIDEO_SUFFIXES
 from ..datasets.reader import UnreadableVideoError, VideoFile
-from ..io import printable
+from ..text import printable
 
 # Of coordinates beyond the border of the frame, such as x2 = 641 / 640
 TOLERANCE, PERSON_TOLERANCE = 0.01, 0.1

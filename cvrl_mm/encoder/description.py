@@ -21,8 +21,8 @@ from mmengine.registry import MODELS as ROOT
 from mmengine.registry import init_default_scope
 from torch import Tensor, nn
 
-from ..io import one_line, printable, type_name
 from ..models.weights import CheckpointMisfitError, check_fit, is_counter
+from ..text import one_line, printable, type_name
 
 INFLATED = (
     '{} is inflated from an image network and expects frames in [0, 1]. If that network was '

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from ..datasets.frame_folder import open_video
 from ..datasets.reader import UnreadableVideoError, VideoFile
 from ..datasets.sampling import ClipSample, varying_times
-from ..io import one_line
 from ..models.backbone import global_average_pool
+from ..text import one_line
 from .description import INFLATED, PREFIX, ClipInput, architecture_of, build_backbone
 from .files import extract_backbone, locate_weights, save_weights
 from .recognizers import UNTRAINED, build_recognizer

@@ -15,9 +15,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from ..io import one_line, replacing
+from ..io import replacing
 from ..models.weights import load_checkpoint
 from ..storage import web_files
+from ..text import one_line
 from .description import PREFIX, conversion_of, describe, without_folders
 
 KEPT = ('origin', 'license', 'epoch', 'iter', 'cfg', 'inflated')  # keys of meta

@@ -9,8 +9,8 @@ from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, Runner
 
 from ..datasets.lists import check_labels, check_numbering
-from ..io import type_name
 from ..models.heads import check_head_channels
+from ..text import type_name
 from .checkpoint import unwrapped_model
 
 

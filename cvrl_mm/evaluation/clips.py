@@ -12,7 +12,7 @@ from ..datasets.reader import UnreadableVideoError
 from ..datasets.seeding import seeded_draws
 from ..encoder.description import ClipInput
 from ..encoder.encoder import clip_pipeline
-from ..io import one_line
+from ..text import one_line
 
 TIMEOUT_SECONDS = 60  # for opening or decoding one file
 

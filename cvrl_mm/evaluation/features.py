@@ -22,8 +22,9 @@ from torch.utils.data import Dataset
 
 from ..datasets.reader import UnreadableVideoError
 from ..encoder.encoder import Encoder
-from ..io import claim_folder, printable, replacing
+from ..io import claim_folder, replacing
 from ..models.weights import is_counter, load_checkpoint
+from ..text import printable
 from .clips import batches_of
 
 BLOCK_VIDEOS = 64  # per file of the store, rounded up to whole batches: what a kill may cost

@@ -19,10 +19,10 @@ from ..io import (
     is_current,
     journal,
     locked,
-    printable,
     read_journals,
     replacing,
 )
+from ..text import printable
 from .clips import VideoClips
 from .features import FeatureStore, OnProgress, described, no_progress, over_time
 

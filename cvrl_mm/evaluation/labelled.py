@@ -25,7 +25,9 @@ from ..datasets.frame_folder import FrameFolder
 from ..datasets.lists import check_labels, check_numbering, find_videos, read_labels, video_list
 from ..datasets.reader import UnreadableVideoError
 from ..encoder.encoder import Encoder
-from ..io import file_sha256, files_sha256, printable, progress, read_json
+from ..io import file_sha256, files_sha256, read_json
+from ..progress import progress
+from ..text import printable
 from .clips import ListClips
 from .features import Features, FeatureStore, describe_lost, described
 

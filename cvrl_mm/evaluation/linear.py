@@ -11,7 +11,8 @@ from mmengine.dist import is_main_process
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ChainedScheduler, CosineAnnealingLR, LinearLR
 
-from ..io import progress, type_name
+from ..progress import progress
+from ..text import type_name
 
 HELD_OUT = 0.1  # share of the training videos on which learning rates are compared
 

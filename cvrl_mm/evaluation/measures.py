@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..io import evenly_spaced
+from ..datasets.sampling import evenly_spaced
 
 CHUNK_SIZE = 1024  # number of queries that are compared with the gallery at a time
 NUM_NEIGHBOURS = 20  # number of neighbours that vote

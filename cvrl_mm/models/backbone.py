@@ -15,7 +15,7 @@ from torch.autograd import Function
 from torch.nn.modules.utils import _triple
 from torch.serialization import safe_globals
 
-from ..io import type_name
+from ..text import type_name
 from .compiled import compiled_on_gpu
 from .norm import keep_narrow, keep_statistics, recomputed, trace_sync_norms
 from .weights import STAND_INS, check_pretrained

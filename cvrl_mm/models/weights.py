@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.serialization import safe_globals
 
-from ..io import printable
+from ..text import printable
 
 # Environment variables that torch.load reads if its argument weights_only is not given
 TRUST, DISTRUST = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD', 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'

@@ -18,7 +18,9 @@ from ..encoder.encoder import Encoder, load_encoder
 from ..encoder.files import CLASSIFIER
 from ..encoder.recognizers import UNTRAINED
 from ..evaluation.labelled import LabelledVideo, read_labelled, split
-from ..io import printable, progress, read_json
+from ..io import read_json
+from ..progress import progress
+from ..text import printable
 from .config import render_finetuning
 from .folder import COMMAND, INIT, replace_lists, video_root, write_report
 from .inspect import Inspection, Video

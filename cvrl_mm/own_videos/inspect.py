@@ -13,8 +13,8 @@ from ..datasets.frame_folder import open_video
 from ..datasets.lists import gather_videos
 from ..datasets.reader import UnreadableVideoError
 from ..evaluation.labelled import MIN_CLASS_VIDEOS, class_folders, find_copies
-from ..io import printable
 from ..preparation.check import find_faults
+from ..text import printable
 
 TIMEOUT_SECONDS = 60
 GREY_TOLERANCE = 2.0  # mean difference between the channels of a frame, from 0 to 255

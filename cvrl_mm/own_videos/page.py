@@ -23,11 +23,12 @@ from torch import Tensor
 from ..datasets.frame_folder import open_video
 from ..datasets.lists import gather_videos
 from ..datasets.reader import UnreadableVideoError
+from ..datasets.sampling import evenly_spaced
 from ..encoder.encoder import load_encoder
 from ..evaluation.features import describe_lost
 from ..evaluation.labelled import find_copies
 from ..evaluation.measures import nearest_neighbours
-from ..io import evenly_spaced, printable
+from ..text import printable
 from .folder import Trained, encode_videos, video_root
 from .predict import Prediction, plain
 

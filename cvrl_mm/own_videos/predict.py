@@ -26,7 +26,7 @@ from ..encoder.encoder import Encoder
 from ..encoder.files import CLASSIFIER, extract_backbone, load_weights, locate_weights, save_weights
 from ..evaluation.clips import VideoClips, batches_of
 from ..evaluation.features import extract, finite, over_time
-from ..io import printable
+from ..text import printable
 
 NUM_CLIPS = 4  # per video, evenly spaced
 HEADS = ('LinearProbeHead', 'I3DHead')  # a linear layer fc_cls on pooled features

@@ -16,14 +16,17 @@ from rich.console import Console
 from torch import Tensor
 
 from .. import __version__
-from ..cli import print_warnings_only, read_config
 from ..datasets.lists import read_video_list
+from ..datasets.sampling import evenly_spaced
 from ..encoder.encoder import load_encoder
 from ..evaluation.features import Features, describe_lost
 from ..evaluation.labelled import Folds, read_split, split, split_in_folds
 from ..evaluation.measures import effective_rank, voters
 from ..evaluation.protocols import across_folds, chance
-from ..io import evenly_spaced, one_line, printable, progress, read_json, replacing
+from ..io import read_json, replacing
+from ..progress import progress
+from ..runtime import print_warnings_only, read_config
+from ..text import one_line, printable
 from ..visualization.curves import plot_curves, read_curves
 from .folder import (
     AFTER,

@@ -27,20 +27,15 @@ from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 from rich.console import Console
 
-from ..cli import print_warnings_only, read_config
 from ..datasets.frame_store import free_bytes
 from ..datasets.lists import check_sources
 from ..encoder.encoder import Encoder, load_encoder
-from ..io import (
-    cores_per_process,
-    locked,
-    notebook_line,
-    printable,
-    progress,
-    replacing,
-    usable_cores,
-)
+from ..io import locked, replacing
 from ..models import R3DSlow
+from ..processes import cores_per_process, usable_cores
+from ..progress import notebook_line, progress
+from ..runtime import print_warnings_only, read_config
+from ..text import printable
 from .config import lists_of, render
 from .folder import INIT, claim, replace_lists, video_root, write_inputs
 from .inspect import Inspection, inspect

@@ -19,7 +19,9 @@ import numpy as np
 from ..datasets.frame_folder import open_video
 from ..datasets.lists import parse_line, read_lines
 from ..datasets.reader import REMUX, UnreadableVideoError
-from ..io import end_with_parent, file_stamp, journal, printable, read_journals, replacing
+from ..io import file_stamp, journal, read_journals, replacing
+from ..processes import end_with_parent
+from ..text import printable
 
 NUM_FRAMES = 32
 TIMEOUT_SECONDS = 600  # for decoding or encoding one video, which takes minutes for a long movie

@@ -17,16 +17,8 @@ import numpy as np
 
 from ..datasets.lists import find_videos, parse_line, read_lines
 from ..datasets.reader import UnreadableVideoError, VideoFile, upright
-from ..io import (
-    claim_folder,
-    file_stamp,
-    is_current,
-    journal,
-    one_line,
-    printable,
-    read_journals,
-    replacing,
-)
+from ..io import claim_folder, file_stamp, is_current, journal, read_journals, replacing
+from ..text import one_line, printable
 from .check import TIMEOUT_SECONDS, find_faults
 
 CLOCK_SECONDS = 2e-3  # MP4 rounds the times of frames to its time base

@@ -53,7 +53,7 @@ def test_links_and_paths_exist(page: Path):
 def test_options_exist():
     """Each option in a command occurs in a program of this repository or of MMAction2."""
     (host,) = Path(mmaction.__file__).parent.glob('.mim/tools')
-    sources = [*(ROOT / 'tools').rglob('*.*'), ROOT / 'cvrl_cli.py', ROOT / 'cvrl_mm/cli.py']
+    sources = [*(ROOT / 'tools').rglob('*.*'), ROOT / 'cvrl_cli.py', ROOT / 'cvrl_mm/runtime.py']
     sources += [host / 'train.py', host / 'test.py']
     known = ' '.join(path.read_text() for path in sources if path.suffix in ('.py', '.sh'))
     for words in (words for page in PAGES for words in commands(page)):

@@ -7,8 +7,8 @@ import pytest
 
 import cvrl_cli
 from cvrl_cli import evaluation_parser
-from cvrl_mm.cli import start_evaluation
 from cvrl_mm.evaluation.protocols import evaluate_config
+from cvrl_mm.runtime import start_evaluation
 from tests.own_videos.folder import small_encoder
 from tests.script import run_script
 

@@ -341,8 +341,8 @@ class Videos:
     def write_list(self, kind: str, length: int) -> Path:
         """Write a list of original or repacked videos, and the videos unless they exist."""
         from cvrl_mm.datasets.lists import find_videos
-        from cvrl_mm.io import usable_cores
         from cvrl_mm.preparation.repack import RepackSettings, repack_video
+        from cvrl_mm.processes import usable_cores
 
         originals = [self.folder / f'original_{i}.mp4' for i in range(NUM_VIDEOS)]
         if self.source is not None:
@@ -450,7 +450,7 @@ def training(videos: Videos, workers: int) -> dict[str, Any]:
 def describe_machine() -> dict[str, Any]:
     """Describe the machine and the versions."""
     import cvrl_mm
-    from cvrl_mm.io import usable_cores
+    from cvrl_mm.processes import usable_cores
 
     gpu = torch.cuda.get_device_properties(0) if ON_GPU else None
     versions = dict(torch=torch.__version__, cuda=torch.version.cuda, cvrl_mm=cvrl_mm.__version__)
@@ -476,7 +476,7 @@ class Row:
 
 def rows(videos: Videos) -> dict[str, Row]:
     """List all rows in the order of what they decide: step, training, loader."""
-    from cvrl_mm.io import usable_cores
+    from cvrl_mm.processes import usable_cores
 
     workers = min(usable_cores(), 16) if ON_GPU else 1
     eager = {'model.backbone.compiled': False}

@@ -29,10 +29,10 @@ from rich.table import Table
 
 import cvrl_mm
 from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
-from cvrl_mm.cli import plain_errors, print_warnings_only
 from cvrl_mm.datasets.frame_store import FrameStore, open_store
-from cvrl_mm.io import progress
 from cvrl_mm.preparation.repack import RepackSettings, repack_video
+from cvrl_mm.progress import progress
+from cvrl_mm.runtime import plain_errors, print_warnings_only
 
 CONFIG = Path(__file__).parents[2] / 'configs/_base_/datasets/kinetics_cvrl.py'
 BASE = "MMAction2's decoding alone"

@@ -16,8 +16,8 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean
 
-from cvrl_mm.cli import plain_errors
 from cvrl_mm.own_videos.report import probe
+from cvrl_mm.runtime import plain_errors
 
 PRETRAIN = Path(__file__).parents[1] / 'pretrain_videos.py'
 

@@ -58,7 +58,7 @@ def parse_args() -> argparse.Namespace:
 def run(args: argparse.Namespace) -> None:
     """Write the lists and report missing videos."""
     sys.path.insert(0, str(Path(__file__).parent))  # cvrl runs this file from elsewhere
-    from cvrl_mm.io import printable
+    from cvrl_mm.text import printable
 
     import official_lists as official
 

@@ -41,8 +41,9 @@ def run(args: argparse.Namespace) -> None:
     """Check the share of this process, and print the result."""
     from rich.console import Console
 
-    from cvrl_mm.io import cores_per_process, progress, rank_and_size
     from cvrl_mm.preparation.check import check_list
+    from cvrl_mm.processes import cores_per_process, rank_and_size
+    from cvrl_mm.progress import progress
 
     rank, size = rank_and_size()
     title = 'Checking' if size == 1 else f'Checking part {rank} of {size}'

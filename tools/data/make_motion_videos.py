@@ -7,8 +7,9 @@ Example:
 import argparse
 from pathlib import Path
 
-from cvrl_mm.cli import plain_errors
-from cvrl_mm.io import progress, usable_cores
+from cvrl_mm.processes import usable_cores
+from cvrl_mm.progress import progress
+from cvrl_mm.runtime import plain_errors
 from cvrl_mm.synthetic.motion import SETS, write_motion_videos
 
 

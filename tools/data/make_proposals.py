@@ -53,16 +53,12 @@ def run(args: argparse.Namespace) -> None:
     """Detect and write."""
     import numpy as np
 
-    from cvrl_mm.cli import read_config
     from cvrl_mm.datasets.reader import UnreadableVideoError, VideoFile
-    from cvrl_mm.detection.annotations import (
-        find_movies,
-        probe_video,
-        read_actions,
-        save_proposals,
-    )
-    from cvrl_mm.io import check_target, file_stamp, files_sha256, journal, progress, read_journals
+    from cvrl_mm.detection.annotations import find_movies, probe_video, read_actions, save_proposals
+    from cvrl_mm.io import check_target, file_stamp, files_sha256, journal, read_journals
     from cvrl_mm.models.weights import refuse_foreign_code
+    from cvrl_mm.progress import progress
+    from cvrl_mm.runtime import read_config
 
     check_target(args.out)
     wanted = {(row.video, row.second) for row in read_actions(args.csv)}

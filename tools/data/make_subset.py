@@ -8,8 +8,8 @@ Example:
 import argparse
 from pathlib import Path
 
-from cvrl_mm.cli import plain_errors
 from cvrl_mm.datasets.lists import draw_subset, read_lines, write_lists
+from cvrl_mm.runtime import plain_errors
 
 
 @plain_errors()

@@ -15,8 +15,8 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from cvrl_mm.cli import plain_errors
 from cvrl_mm.detection.annotations import save_proposals
+from cvrl_mm.runtime import plain_errors
 from cvrl_mm.synthetic.motion import encode
 
 # One action of each of the three groups for which MMAction2 reports a mean, with the axes of motion

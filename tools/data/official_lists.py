@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cvrl_mm.datasets.lists import VIDEO_SUFFIXES, draw_subset, find_videos, video_stem
-from cvrl_mm.io import printable
 from cvrl_mm.own_videos.inspect import class_folders
+from cvrl_mm.text import printable
 
 T = TypeVar('T')
 Video = tuple[str, str]  # its name without folder and suffix, and its class

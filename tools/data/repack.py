@@ -39,8 +39,10 @@ def parse_args() -> argparse.Namespace:
 
 def run(args: argparse.Namespace) -> None:
     """Repack the share of this process, and print the failures and the sizes."""
-    from cvrl_mm.io import cores_per_process, printable, progress, rank_and_size
     from cvrl_mm.preparation.repack import RepackSettings, repack
+    from cvrl_mm.processes import cores_per_process, rank_and_size
+    from cvrl_mm.progress import progress
+    from cvrl_mm.text import printable
 
     rank, size = rank_and_size()
     with progress('videos' if size == 1 else f'videos of part {rank} of {size}') as on_progress:

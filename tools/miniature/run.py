@@ -19,9 +19,10 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from cvrl_mm.cli import plain_errors
 from cvrl_mm.datasets.lists import draw_subset
-from cvrl_mm.io import progress, usable_cores
+from cvrl_mm.processes import usable_cores
+from cvrl_mm.progress import progress
+from cvrl_mm.runtime import plain_errors
 from cvrl_mm.synthetic.motion import write_motion_videos
 
 from report import write_report

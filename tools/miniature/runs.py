@@ -23,7 +23,8 @@ from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.encoder.recognizers import build_recognizer, calibrate
 from cvrl_mm.evaluation.clips import ListClips, batches_of
 from cvrl_mm.evaluation.protocols import frozen_accuracy
-from cvrl_mm.io import replacing, usable_cores
+from cvrl_mm.io import replacing
+from cvrl_mm.processes import usable_cores
 
 from tables import FROZEN
 

@@ -5,7 +5,13 @@ from pickle import UnpicklingError
 import pytest
 from mmengine.config import Config
 
-from cvrl_mm.cli import pass_on_randomness, plain_errors, read_config, read_options, run_host_tool
+from cvrl_mm.runtime import (
+    pass_on_randomness,
+    plain_errors,
+    read_config,
+    read_options,
+    run_host_tool,
+)
 from tests.script import run_script
 from tests.videos import encode
 

@@ -23,7 +23,7 @@ from mmengine.dist import init_dist, is_distributed
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 
-from .io import printable
+from .text import printable
 
 INTERRUPTED = 130  # exit status after Ctrl-C
 PACKAGE = Path(__file__).parent
