@@ -395,7 +395,7 @@ def push(parser: ArgumentParser) -> None:
     """
 
     def run(args: Namespace) -> None:
-        from cvrl_mm.own_videos.report import push
+        from cvrl_mm.own_videos.card import push
 
         address = push(**vars(args))
         print(f'{address} is private: fill in its model card, then change this in its settings.')

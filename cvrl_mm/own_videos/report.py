@@ -1,4 +1,4 @@
-"""The results of a training: what is measured and written, probed with labels, and shared."""
+"""The results of a training: what is measured and written, and probed with labels."""
 
 import json
 import math
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os.path import exists, realpath
 from pathlib import Path
-from string import Template
 
 import numpy as np
 import torch
@@ -15,18 +14,16 @@ from mmengine.config import Config
 from rich.console import Console
 from torch import Tensor
 
-from .. import __version__
 from ..datasets.lists import read_video_list
 from ..datasets.sampling import evenly_spaced
-from ..encoder.encoder import load_encoder
 from ..evaluation.features import Features, describe_lost
 from ..evaluation.labelled import Folds, read_split, split, split_in_folds
 from ..evaluation.measures import effective_rank, voters
 from ..evaluation.protocols import across_folds, chance
 from ..io import read_json, replacing
 from ..progress import progress
-from ..runtime import print_warnings_only, read_config
-from ..text import one_line, printable
+from ..runtime import print_warnings_only
+from ..text import printable
 from ..visualization.curves import plot_curves, read_curves
 from .folder import (
     AFTER,
@@ -60,9 +57,6 @@ SHARED = (
     'higher or lower; cvrl probe OUT --groups PATTERN keeps these apart.'
 )
 UNCLEAR = 'Not clear yet'
-CARD = Path(__file__).with_name('card.template')
-FILES = ('encoder.safetensors', 'config.py', 'index.html', 'report.json')  # that are shared
-IN_EACH = {'.gitattributes'}  # files of a new repository
 
 
 def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
@@ -296,77 +290,3 @@ def _markdown(table: list[list[str]]) -> str:
     head, *rows = [f'| {" | ".join(row)} |' for row in table]
     rule = '|---' + '|---:' * (len(table[0]) - 1) + '|'
     return '\n'.join([head, rule, *rows])
-
-
-def push(out: str | Path, name: str) -> str:
-    """Copy an encoder with its config, page and a model card to a new, private repository.
-
-    The token comes from ``hf auth login`` or the environment variable ``HF_TOKEN``. The card
-    leaves the licence to the user.
-
-    Args:
-        out: Output folder of ``cvrl pretrain``.
-        name: Name of the repository, ``USER/NAME``. It is created unless it exists and is empty.
-
-    Returns:
-        The address of the repository; ``load_encoder('hf://USER/NAME')`` reads it.
-
-    Raises:
-        FileNotFoundError: The folder does not hold a finished training.
-        FileExistsError: The repository has files.
-        ImportError: huggingface_hub is not installed.
-        OSError: There is no token, or the hub does not answer or refuses. A file is never changed.
-        ValueError: This is no name of a repository, or a file of the training is missing.
-    """
-    from huggingface_hub import CommitOperationAdd, HfApi  # an optional package
-    from huggingface_hub.errors import HTTPError
-
-    if name.count('/') != 1:
-        raise ValueError(f'The name must have the form USER/NAME, got {name}.')
-    folder = Path(out)
-    added = [CommitOperationAdd('README.md', model_card(folder, name).encode())]
-    added += [CommitOperationAdd(file, folder / file) for file in FILES]  # which must exist
-    api = HfApi(token=True, library_name='cvrl_mm', library_version=__version__)
-    try:
-        address = api.create_repo(name, private=True, exist_ok=True)
-        held = {*api.list_repo_files(name)} - IN_EACH
-        if not held:
-            message = f'Add an encoder of cvrl_mm {__version__}'
-            api.create_commit(name, added, commit_message=message)
-    except (OSError, HTTPError) as error:
-        raise OSError(f'{name} cannot be pushed: {one_line(error)}') from error
-    if held:
-        raise FileExistsError(f'{address} holds {min(held)} already; choose another name.')
-    return str(address)
-
-
-def model_card(folder: Path, name: str) -> str:
-    """Write the text of a model card from the results of a training.
-
-    Args:
-        folder: Output folder of ``cvrl pretrain``.
-        name: Name of the repository, ``USER/NAME``.
-
-    Raises:
-        FileNotFoundError: The folder does not hold a finished training.
-    """
-    encoder, report = load_encoder(folder), (folder / 'report.md').read_text('utf-8')
-    cfg = read_config(folder / 'config.py', 'train_cfg', 'train_dataloader', 'optim_wrapper')
-    trained, clips = Trained.read(folder), encoder.clip_input
-    return Template(CARD.read_text(encoding='utf-8')).substitute(
-        name=printable(name),
-        version=__version__,
-        backbone=', '.join(f'{k}={v}' for k, v in encoder.meta['backbone'].items() if k != 'type'),
-        parameters=f'{sum(p.numel() for p in encoder.parameters()) / 1e6:.2g}',
-        clips=f'{clips.clip_len} frames of {clips.size}x{clips.size}, every {clips.frame_interval}',
-        fps=f' at {clips.fps:g} frames per second' if clips.fps else '',
-        videos=len(trained.names),
-        trained=len(trained.names) - len(trained.held_out),
-        classes=f', in folders of {len(trained.classes)} classes' if trained.labels else '',
-        steps=cfg.train_cfg.max_iters,
-        batch=cfg.train_dataloader.batch_size,
-        optimizer=cfg.optim_wrapper.optimizer.type,
-        lr=cfg.optim_wrapper.optimizer.lr,
-        start='other weights' if (folder / 'init.pth').is_file() else 'random weights',
-        table='\n'.join(line for line in report.splitlines() if line.startswith('|')),
-    )
