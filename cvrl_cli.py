@@ -131,13 +131,14 @@ def pretrain(parser: ArgumentParser) -> None:
         pretrain(**vars(args))
 
     parser.set_defaults(run=run)
-    _add_training(parser, '100 epochs and at least 2000')
+    _add_training(parser, '100 epochs and at least 400, from random weights 2000')
     parser.add_argument(
         'videos', nargs='*', default=[], help='videos, folders (searched recursively), .txt lists'
     )
     parser.add_argument(
         '--init',
-        help='checkpoint to start from; its architecture is kept (default: random weights)',
+        help='checkpoint to start from, whose architecture is kept, or "random" for random weights '
+        '(tiny: the weights of this package, others: random)',
     )
     parser.add_argument(
         '--encoder',
@@ -175,7 +176,7 @@ def finetune(parser: ArgumentParser) -> None:
 
     parser.set_defaults(run=run)
     _add_training(parser, '50 epochs and at least 300', with_defaults=False)
-    encoder = 'folder of a training by cvrl pretrain, a weights file, or "untrained"'
+    encoder = 'folder of a training by cvrl pretrain, a weights file, "tiny" or "untrained"'
     parser.add_argument('encoder', nargs='?', default=None, help=encoder)
     parser.add_argument('videos', nargs='*', default=[], help='folders of class folders, or lists')
     parser.add_argument('--val', help='held-out videos (default: 30 %% of each class)')

@@ -335,6 +335,7 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
         checkpoint: A ``.safetensors`` or ``.pth`` file (converted, or a training checkpoint), a
             folder with ``encoder.safetensors`` or ``encoder.pth``, an ``https://`` address,
             or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub with such a file.
+            ``'tiny'`` is the encoder of this package (``tiny.md``).
             ``'untrained'`` builds the encoder of the config with random weights and the batch norm
             statistics of its initialisation (mean 0, variance 1). Training replaces these even if
             it changes no weight; :func:`calibrate` sets them from training clips.

@@ -29,6 +29,7 @@ TIMEOUT_SECONDS = 20  # of a download, without data
 TF_SUFFIXES = ('.tar.gz', '.tgz', '.index')
 CLASSIFIER = 'classifier.pth'  # of `cvrl finetune`
 NAMES = ('encoder.safetensors', 'encoder.pth', CLASSIFIER)
+SHIPPED = ('tiny',)  # encoders in this folder, NAME.safetensors, described in NAME.md
 
 
 def load_weights(path: str | Path) -> dict[str, Any]:
@@ -121,7 +122,8 @@ def locate_weights(source: str | Path) -> Path:
 
     Args:
         source: A file, a folder with ``encoder.safetensors`` or ``encoder.pth``,
-            ``http(s)://…``, or ``hf://OWNER/NAME`` with an optional ``/FILE``.
+            ``http(s)://…``, or ``hf://OWNER/NAME`` with an optional ``/FILE``. The text
+            ``'tiny'`` names the encoder of this package; a folder of this name is ``./tiny``.
 
     Raises:
         OSError: The file does not exist, or the download failed.
@@ -129,6 +131,8 @@ def locate_weights(source: str | Path) -> Path:
         ValueError: The address is malformed, or the file is a TensorFlow checkpoint.
     """
     text = str(source)
+    if source in SHIPPED:
+        return Path(__file__).with_name(f'{source}{SAFETENSORS}')
     if text.startswith(('http://', 'https://')):
         return _download(text)
     if text.startswith('hf://'):

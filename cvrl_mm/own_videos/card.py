@@ -46,7 +46,7 @@ def model_card(folder: Path, name: str) -> str:
         FileNotFoundError: The folder does not hold a finished training.
     """
     encoder, report = load_encoder(folder), (folder / 'report.md').read_text('utf-8')
-    cfg = read_config(folder / 'config.py', 'train_cfg', 'train_dataloader', 'optim_wrapper')
+    cfg = read_config(folder / 'config.py', 'model', 'train_cfg', 'optim_wrapper')
     trained, clips = Trained.read(folder), encoder.clip_input
     return Template(CARD.read_text(encoding='utf-8')).substitute(
         name=printable(name),
@@ -62,6 +62,6 @@ def model_card(folder: Path, name: str) -> str:
         batch=cfg.train_dataloader.batch_size,
         optimizer=cfg.optim_wrapper.optimizer.type,
         lr=cfg.optim_wrapper.optimizer.lr,
-        start='other weights' if (folder / 'init.pth').is_file() else 'random weights',
+        start='other weights' if 'init_cfg' in cfg.model.backbone else 'random weights',
         table='\n'.join(line for line in report.splitlines() if line.startswith('|')),
     )

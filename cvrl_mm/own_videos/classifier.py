@@ -24,7 +24,7 @@ from ..text import printable
 from .config import render_finetuning
 from .folder import COMMAND, INIT, replace_lists, video_root, write_report
 from .inspect import Inspection, Video
-from .plan import Machine, Network, Options, Plan, Setting, choose, too_short
+from .plan import RANDOM, Machine, Network, Options, Plan, Setting, choose, too_short
 from .predict import load_classifier, predict, save_classifier
 from .train import Task, copy_start
 
@@ -158,7 +158,7 @@ def _untrained(
     found: Inspection, options: Options, machine: Machine, split: tuple[list[Video], list[Video]]
 ) -> Encoder:
     """Return an encoder with random weights, as ``cvrl pretrain`` would train it on the videos."""
-    plan = choose(found, replace(options, init=None), machine, None, split)
+    plan = choose(found, replace(options, init=RANDOM), machine, None, split)
     backbone = dict(type='R3DSlow', **plan.network.backbone)
     torch.manual_seed(options.seed)
     network = MODELS.build(backbone)

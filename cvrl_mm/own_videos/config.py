@@ -7,7 +7,7 @@ from typing import Any
 from ..datasets.sampling import number_of_windows
 from .folder import INIT, INPUTS
 from .inspect import Inspection
-from .plan import LOOKS, Options, Plan
+from .plan import GIVEN, LOOKS, RANDOM, Options, Plan
 from .predict import NUM_CLIPS
 
 CROPS = dict(
@@ -37,7 +37,7 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
     Args:
         inspection: The videos.
         plan: All settings, including ``steps``.
-        options: The options of the user; only the augmentation, ``init`` and ``seed`` are used.
+        options: The options of the user; only the augmentation and ``seed`` are used.
     """
     size, recipe, warmup_steps = plan['size'], plan.recipe, round(WARMUP_SHARE * plan['steps'])
     window, segment, colours = '', plan.settings['segment_seconds'], plan.settings['colours']
@@ -47,11 +47,12 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
             'lists/train_windows.txt; another length needs --segment-seconds and a new folder'
         )
         window += f"\nwindow = dict(type='VideoWindow', window_seconds={segment.value})\n"
-    if options.init is None:
-        backbone = f'dict({", ".join(f"{k}={v!r}" for k, v in plan.network.backbone.items())})'
-    else:
+    backbone = ', '.join(f'{k}={v!r}' for k, v in plan.network.backbone.items())
+    if plan['init'] == GIVEN:
+        backbone = "inputs['backbone']"
+    if plan['init'] != RANDOM:
         init = f"dict(type='Pretrained', checkpoint=folder + '{INIT}', prefix='backbone.')"
-        backbone = f"dict(inputs['backbone'], init_cfg={init})"
+        backbone = f'{backbone}, init_cfg={init}'
     transforms = [
         f'dict(_base_.crop{CROPS[recipe.crop if options.zoom else "little"]})',
         'resize',
@@ -68,8 +69,10 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         plan,
         options,
         hours=sum(video.seconds for video in inspection.videos) / 3600,
-        backbone=backbone,
-        preprocessor=", data_preprocessor=inputs['data_preprocessor']" if options.init else '',
+        backbone=f'dict({backbone})',
+        preprocessor=", data_preprocessor=inputs['data_preprocessor']"
+        if plan['init'] == GIVEN
+        else '',
         light=(round(1 - recipe.light, 2), round(1 + recipe.light, 2)),
         sigma=max(0.5, 2.0 * size / 224),
         kernel=max(3, size // 10 | 1),
@@ -136,7 +139,7 @@ def _fill_template(
         options=options,
         inputs=INPUTS,
         videos=len(inspection.videos),
-        encoder_why=why('Encoder', 'encoder'),
+        encoder_why=why('Encoder and weights to start from', 'encoder', 'init'),
         clip_why=why('Clips', 'clip_len', 'frame_interval', 'fps'),
         size_why=why('Frames', 'size'),
         augment_why=why('Augmentation: colours', 'colours'),

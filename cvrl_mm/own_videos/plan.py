@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets.sampling import number_of_windows
+from ..encoder.files import SHIPPED
 from ..engine.knn_monitor import MIN_VIDEOS
 from .inspect import Inspection, Video, class_folders
 
@@ -17,7 +18,10 @@ MIN_BATCH = 8  # if there are at least 16 videos
 WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
 FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 LONG_SECONDS = 600  # to read such a file takes twice as long as to decode a clip of it
-MIN_STEPS, EPOCHS = 2000, 100
+EPOCHS, MIN_STEPS = 100, 2000
+MIN_STEPS_FROM_START = 400  # give what 2,000 from random weights give, and more
+RANDOM = 'random'  # value of ``init`` for random weights
+GIVEN = 'as given'
 # Learning rates (AdamW) for a number of videos per step: of narrow encoders, and of full
 # width, which stay at the loss of chance with a higher one (docs/own_videos_measured.md)
 LR_VIDEOS, NARROW_LR, LR = 48, 4e-3, 5e-4
@@ -112,7 +116,8 @@ class Options:
         epochs: Length of the training in passes over the videos.
         steps: Length of the training in steps.
         workers: Number of loader processes per device.
-        init: Checkpoint to start from.
+        init: Checkpoint to start from, or ``'random'`` for random weights. By default, the
+            encoder of this package with the chosen architecture, if it has one.
         flip: Flip half of the clips horizontally.
         colour: Jitter brightness, contrast, saturation and hue, and convert some clips to grey.
         zoom: Crop at least 30 or 40 % of the area; if False, at least 80 %.
@@ -147,7 +152,7 @@ class Options:
             raise ValueError('hours, epochs and steps exclude each other; give one of them.')
         if self.encoder is not None and self.encoder not in list(ENCODERS):
             raise ValueError(f'encoder must be one of {list(ENCODERS)}, got {self.encoder!r}.')
-        if self.encoder is not None and self.init is not None:
+        if self.encoder is not None and self.init not in (None, RANDOM):
             raise ValueError('init determines the architecture; do not give encoder.')
         for name, least in LEAST_INTEGERS.items():
             value = getattr(self, name)
@@ -208,6 +213,11 @@ class Plan:
         return self.settings[name].value
 
     @property
+    def min_steps(self) -> int:
+        """Shortest default length."""
+        return least_steps(self['init'] != RANDOM)
+
+    @property
     def held_out(self) -> bool:
         """Whether the watched videos are not trained on."""
         return self.watched is not self.train
@@ -252,7 +262,7 @@ def choose(
         inspection: The videos.
         options: The options of the user.
         machine: The machine of the training.
-        start: Architecture of the encoder of ``options.init``.
+        start: Architecture of the encoder that ``options.init`` names.
         split: Training and held-out videos. Default: by :func:`split_watched`.
 
     Raises:
@@ -274,14 +284,17 @@ def choose(
 
     def take(name: str, value: object, reason: str) -> Any:
         given = getattr(options, name, None)
-        chosen[name] = Setting(value, reason) if given is None else Setting(given, 'as given')
+        chosen[name] = Setting(value, reason) if given is None else Setting(given, GIVEN)
         return chosen[name].value
 
     if start is None:
-        network = ENCODERS[take('encoder', recipe.encoder, kind)]
+        name = take('encoder', recipe.encoder, kind)
+        network = ENCODERS[name]
+        chosen['init'] = _start(name) if options.init is None else Setting(RANDOM, GIVEN)
     else:
         network = start
-        chosen['encoder'] = Setting('as given', 'with its architecture')
+        chosen['encoder'] = Setting(GIVEN, 'with its architecture')
+        chosen['init'] = Setting(GIVEN, 'a trained encoder')
     frames = take('clip_len', recipe.clip_len, f"{kind}; the paper's are 16")
     take('frame_interval', *_frame_interval(train, rate, frames, recipe))
     spread = f'{min(rates):.3g} to {max(rates):.3g}'
@@ -294,7 +307,7 @@ def choose(
             f'A batch of {machine.ranks} x {total // machine.ranks} videos is more than the '
             f'{samples} training videos; give a smaller --batch-size or fewer devices.'
         )
-    take('lr', *_learning_rate(total, options.init is not None, network))
+    take('lr', *_learning_rate(total, network))
     take('workers', *_workers(machine))
     chosen['cache'] = _cache(train, samples, chosen, options, machine)
     chosen['segment_seconds'] = Setting(
@@ -310,8 +323,8 @@ def choose_steps(
     options: Options,
     total_batch: int,
     step_seconds: float,
-    epochs: int = EPOCHS,
-    min_steps: int = MIN_STEPS,
+    epochs: int,
+    min_steps: int,
 ) -> Setting:
     """Choose the length of a training.
 
@@ -324,7 +337,7 @@ def choose_steps(
         min_steps: Shortest default length.
     """
     if options.steps is not None:
-        return Setting(options.steps, 'as given')
+        return Setting(options.steps, GIVEN)
     if options.epochs is not None:
         steps = math.ceil(options.epochs * plan.samples / total_batch)
         return Setting(steps, f'{options.epochs} epochs of {plan.samples} videos')
@@ -337,12 +350,16 @@ def choose_steps(
     return Setting(steps, reason)
 
 
-def remarks(plan: Plan, options: Options, advised_steps: int = MIN_STEPS) -> list[str]:
+def least_steps(from_start: bool) -> int:
+    """Return the shortest default length of a pre-training, from trained weights or not."""
+    return MIN_STEPS_FROM_START if from_start else MIN_STEPS
+
+
+def remarks(plan: Plan, advised_steps: int) -> list[str]:
     """Name what limits the training: short, long or few videos, or few steps.
 
     Args:
         plan: All settings, with ``steps``.
-        options: The options of the user.
         advised_steps: A shorter training gets a remark.
     """
     found = []
@@ -359,19 +376,25 @@ def remarks(plan: Plan, options: Options, advised_steps: int = MIN_STEPS) -> lis
             f'{long} files are longer than {LONG_SECONDS / 60:g} minutes, and each sample reads '
             'its whole file; cut them first.'
         )
-    if options.init is None and plan.samples < FEW_VIDEOS:
+    if plan['init'] == RANDOM and plan.samples < FEW_VIDEOS:
         found.append(
-            f'{plan.samples} videos are few for training from scratch; --init CHECKPOINT starts '
-            'from an encoder trained on more.'
+            f'{plan.samples} videos are few for training from random weights; without --init and '
+            f'--encoder, {SHIPPED[0]} starts from trained ones.'
         )
     return found + too_short(plan['steps'], advised_steps)
 
 
-def too_short(steps: int, advised_steps: int = MIN_STEPS) -> list[str]:
+def too_short(steps: int, advised_steps: int) -> list[str]:
     """Return a sentence on a training of few steps; [] on a longer one."""
     if steps >= advised_steps:
         return []
     return [f'{steps:,} of at least {advised_steps:,} steps: train for longer.']
+
+
+def _start(encoder: str) -> Setting:
+    if encoder in SHIPPED:
+        return Setting(encoder, "this package's, trained on generated videos")
+    return Setting(RANDOM, f'this package has no weights of {encoder}')
 
 
 def _frame_interval(
@@ -396,7 +419,7 @@ def _size(train: list[Video], wanted: int) -> tuple[int, str]:
 def _colours(train: list[Video], options: Options) -> Setting:
     """Choose the colour augmentation: full, only brightness, or none."""
     if not options.colour:
-        return Setting('none', 'as given')
+        return Setting('none', GIVEN)
     grey = sum(video.grey for video in train) / len(train)
     if grey > 0.5:
         return Setting('brightness', f'{grey:.0%} of the videos are grey')
@@ -409,12 +432,10 @@ def _batch_size(samples: int, ranks: int, recipe: Recipe) -> tuple[int, str]:
     return size, f'at most {recipe.batch_size} and a third of the {samples} videos in all'
 
 
-def _learning_rate(total_batch: int, trained_already: bool, network: Network) -> tuple[float, str]:
+def _learning_rate(total_batch: int, network: Network) -> tuple[float, str]:
     base = NARROW_LR if network.backbone.get('width', 1) < 1 else LR
     lr = base * math.sqrt(total_batch / LR_VIDEOS)
     rule = f'{base:g} for {LR_VIDEOS} videos, by the square root of the batch (AdamW)'
-    if trained_already:
-        lr, rule = lr / 4, f'{rule}, a quarter of it because the weights are trained already'
     return float(f'{lr:.2g}'), rule
 
 
@@ -435,7 +456,7 @@ def _cache(
     seconds = sum(pixels) / (DECODED_PIXELS * machine.cores * machine.ranks)
     frames = sum(video.frames for video in train) / samples
     if not options.cache:
-        return Setting(None, 'as given')
+        return Setting(None, GIVEN)
     if num_bytes > machine.room:
         return Setting(None, f'{num_bytes / 1e9:.2g} GB do not fit into half of what is free')
     if 2 * clip_frames * epochs < frames or seconds > 360 * (options.hours or math.inf):

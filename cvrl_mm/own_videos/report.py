@@ -39,7 +39,7 @@ from .folder import (
     write_report,
 )
 from .page import write_feature_page
-from .plan import MIN_TO_HOLD_OUT, too_short
+from .plan import MIN_TO_HOLD_OUT, least_steps, too_short
 
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
 MAX_RANKED = 1000  # videos, for time
@@ -96,7 +96,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     for old, new in zip(*measures.values(), strict=True):
         values = (old.value, new.value, *([new.chance] if labels else []))
         table.append([new.title, *('' if x is None else f'{x:.1f}' for x in values)])
-    short = too_short(cfg.train_cfg.max_iters)
+    short = too_short(cfg.train_cfg.max_iters, least_steps('init_cfg' in cfg.model.backbone))
     headline = ' '.join([verdict(*measures.values()), *short])
     accuracy = [*curves.get('accuracy', {0: math.nan}).values()][-1]
     notes = [_about_training(cfg, trained, accuracy), RANK_ME, *lost]
@@ -276,13 +276,15 @@ def _about_training(cfg: Config, trained: Trained, accuracy: float) -> str:
     held = f'{len(trained.held_out)} of them held out'
     if not trained.held_out:
         held = f'none held out (fewer than {MIN_TO_HOLD_OUT}): measured on the training videos'
-    batch, start = cfg.train_dataloader.batch_size, read_json(trained.folder / COMMAND)['init']
+    batch, start = cfg.train_dataloader.batch_size, 'random weights'
+    if 'init_cfg' in cfg.model.backbone:
+        start = read_json(trained.folder / COMMAND)['init'] or 'the encoder of this package'
     return (
         f'{len(trained.names)} videos, {held}; {cfg.train_cfg.max_iters:,} steps of {batch} videos '
-        f'per device, started from {printable(start or "random weights")}. The features of a video '
-        f'are the mean over {NUM_CLIPS} evenly spaced clips. At the end of the training, '
-        f'{100 * accuracy:.0f} % of the clips found the other clip of their video in the batch '
-        f'(chance: at most {100 / batch:.2g} %).'
+        f'per device, started from {printable(start)}, with which the numbers before the training '
+        f'were measured. The features of a video are the mean over {NUM_CLIPS} evenly spaced '
+        f'clips. At the end of the training, {100 * accuracy:.0f} % of the clips found the other '
+        f'clip of their video in the batch (chance: at most {100 / batch:.2g} %).'
     )
 
 

@@ -30,6 +30,7 @@ from rich.console import Console
 from ..datasets.frame_store import free_bytes
 from ..datasets.lists import check_sources
 from ..encoder.encoder import Encoder, load_encoder
+from ..encoder.files import SHIPPED
 from ..io import locked, replacing
 from ..models import R3DSlow
 from ..processes import cores_per_process, usable_cores
@@ -41,7 +42,7 @@ from .folder import INIT, claim, replace_lists, video_root, write_inputs
 from .inspect import Inspection, inspect
 from .plan import (
     EPOCHS,
-    MIN_STEPS,
+    RANDOM,
     Machine,
     Network,
     Options,
@@ -66,8 +67,9 @@ class Task:
     options: type[Options] = Options
     usage = 'encoder = cvrl_mm.load_encoder({!r})'
     folders_are_classes = True
-    random: str | None = None  # value of ``init`` for random weights
-    epochs, min_steps = EPOCHS, MIN_STEPS
+    random = RANDOM  # value of ``init`` for random weights
+    epochs = EPOCHS
+    min_steps: int | None = None  # by the plan
     render: Callable[[Inspection, Plan, Any], str] = staticmethod(render)
 
     def videos(self, sources: Sequence[str], options: Any) -> Sequence[str]:
@@ -109,7 +111,7 @@ def run(
     if not str(out):
         raise ValueError('out must be the path of the output folder.')
     init = options.get('init')
-    if init not in (None, task.random) and '://' not in str(init):
+    if init not in (None, task.random, *SHIPPED) and '://' not in str(init):
         options['init'] = abspath(init)  # the command may be continued from another folder
     folder, chosen = Path(out).resolve(), task.options(**options)
     register_all_modules()
@@ -145,7 +147,7 @@ def _inspect(
 ) -> tuple[Inspection, Network | None]:
     """Open the encoder to start from, if there is one, and all videos."""
     start = None
-    if options.init != task.random:  # fails early, before videos are opened
+    if options.init not in (None, task.random):  # fails early, before videos are opened
         start = copy_start(load_encoder(str(options.init)), folder)
     with progress('Opening videos', console) as on_progress:
         found = inspect(task.videos(videos, options), usable_cores(), on_progress)
@@ -178,6 +180,8 @@ def _write_config(
         room = free_bytes(folder) / 2
         machine = Machine(cores_per_process(), ranks, torch.cuda.is_available(), room)
         plan = task.choose(found, options, machine, folder, start)
+        if plan['init'] in SHIPPED:
+            copy_start(load_encoder(plan['init']), folder)
         write_inputs(folder, found.root, plan.network)
         plan.settings['steps'] = Setting(1000, 'not known yet')
         trial.write_text(task.render(found, plan, options), encoding='utf-8')
@@ -187,12 +191,12 @@ def _write_config(
         _say('Measuring the time per step …')
         seconds = time_step(trial)
     if found is not None:
-        total, default = plan['batch_size'] * ranks, (task.epochs, task.min_steps)
-        plan.settings['steps'] = choose_steps(plan, options, total, seconds, *default)
+        total, least = plan['batch_size'] * ranks, task.min_steps or plan.min_steps
+        plan.settings['steps'] = choose_steps(plan, options, total, seconds, task.epochs, least)
         with replacing(config) as part:
             part.write_text(task.render(found, plan, options), encoding='utf-8')
         trial.unlink()
-        _say(*remarks(plan, options, task.min_steps))
+        _say(*remarks(plan, least))
         for name, setting in plan.settings.items():
             if setting.value is not None or name == 'cache':
                 _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')

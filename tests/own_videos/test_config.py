@@ -27,7 +27,9 @@ def config(
     videos = [Video(f"{'ab'[i % 2]}/it's {i}.mp4", 256, 128, frames, 30.0, grey) for i in range(40)]
     found = Inspection(root, videos, {}, {})
     backbone = ENCODERS['tiny'].backbone
-    start = None if chosen.init is None else Network(backbone, 128, 64, dict(std=[9.0] * 3))
+    start = (
+        None if chosen.init in (None, 'random') else Network(backbone, 128, 64, dict(std=[9.0] * 3))
+    )
     plan = choose(found, chosen, Machine(2, 1, on_gpu), start)
     plan.settings['steps'] = Setting(steps, 'for a test')
     replace_lists(out, lists_of(found, plan))
@@ -48,6 +50,8 @@ def test_the_config_builds(tmp_path: Path):
         HOOKS.build(hook)
     assert cfg.optim_wrapper.optimizer == dict(type='AdamW', lr=0.0018, weight_decay=1e-4)
     assert cfg.train_cfg.max_iters == 100 and cfg.param_scheduler[0].end == 10
+    assert cfg.model.backbone.init_cfg.checkpoint == str(tmp_path / 'init.pth')
+    assert 'init_cfg' not in config(tmp_path, init='random').model.backbone
     assert cfg.sync_bn == 'torch'  # on several GPUs
     assert cfg.randomness.seed == 3 and cfg.work_dir == str(tmp_path / 'training')
     assert cfg.train_dataloader.dataset.data_prefix.video == '/my videos'

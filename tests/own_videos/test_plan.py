@@ -7,6 +7,7 @@ import pytest
 from cvrl_mm.own_videos.inspect import Inspection, Video
 from cvrl_mm.own_videos.plan import (
     ENCODERS,
+    EPOCHS,
     Machine,
     Options,
     Setting,
@@ -62,13 +63,17 @@ def test_settings_follow_the_machine_and_the_time():
     assert (len(plan.train), len(plan.watched), plan.samples) == (240, 60, 240)
     assert (plan['encoder'], plan['clip_len'], plan['size']) == ('tiny', 8, 48)
     assert (plan['batch_size'], plan['lr'], plan['workers']) == (48, 0.004, 1)
+    assert plan['init'] == 'tiny'
     assert plan['segment_seconds'] is None
     plan = choose(made(20000, frames=300), Options(), GPU)
     assert (plan['encoder'], plan['clip_len'], plan['frame_interval']) == ('r3d50', 16, 2)
     assert (plan['size'], plan['batch_size']) == (128, 128)  # no larger than the videos
     assert plan['workers'] == 15
     few = choose(made(3000), Options(), GPU)
-    assert few['encoder'] == 'r3d18' and few.recipe.hidden_layers < plan.recipe.hidden_layers == 3
+    assert (few['encoder'], few['init']) == (
+        'r3d18',
+        'random',
+    ) and few.recipe.hidden_layers < plan.recipe.hidden_layers == 3
     fewest = choose(made(300), Options(), GPU)
     assert (fewest['encoder'], fewest['clip_len'], fewest['size']) == ('tiny', 16, 48)
 
@@ -79,7 +84,20 @@ def test_options_overrule():
     assert {name: plan[name] for name in given} == given and plan['encoder'] == 'r3d18'
     start = ENCODERS['r3d18']
     plan = choose(made(300), Options(init='encoder.pth'), CPU, start)
-    assert plan.network is start and (plan['lr'], plan['size']) == (0.00013, 64)
+    assert plan.network is start and (plan['lr'], plan['size']) == (0.0005, 64)
+
+
+@pytest.mark.parametrize(
+    ('options', 'init'),
+    [
+        (dict(encoder='tiny'), 'tiny'),
+        (dict(encoder='small'), 'random'),  # not in the package
+        (dict(init='random'), 'random'),
+        (dict(init='random', encoder='tiny'), 'random'),
+    ],
+)
+def test_where_the_encoder_of_the_package_is_the_start(options: dict, init: str):
+    assert choose(made(300), Options(**options), CPU)['init'] == init
 
 
 @pytest.mark.parametrize(
@@ -101,7 +119,7 @@ def test_frames_of_mixed_rates_are_counted_at_one_rate():
     mixed = Inspection(Path('/root'), videos, {}, {})
     plan = choose(mixed, Options(frame_interval=8), CPU)
     plan.settings['steps'] = Setting(2000, 'as given')
-    assert plan['fps'] == 30 and len(remarks(plan, Options())) == 1  # no video is too short
+    assert plan['fps'] == 30 and not remarks(plan, 400)  # no video is too short
     assert choose(made(100, rate=29.97), Options(), CPU)['fps'] == 29.97
 
 
@@ -137,20 +155,28 @@ def test_a_class_of_five_has_a_watched_video(number: int):
 
 @pytest.mark.parametrize(
     ('options', 'seconds', 'steps'),
-    [(dict(steps=7), 9.0, 7), (dict(epochs=2), 9.0, 15), (dict(hours=1), 1.0, 3420), ({}, 1, 2000)],
+    [
+        (dict(steps=7), 9.0, 7),
+        (dict(epochs=2), 9.0, 10),
+        (dict(hours=1), 1.0, 3420),
+        ({}, 1, 500),  # 100 epochs
+        (dict(init='random'), 1, 2000),
+    ],
 )
 def test_steps(options: dict, seconds: float, steps: int):
-    plan = choose(made(300), Options(), CPU)
-    assert choose_steps(plan, Options(**options), 32, seconds).value == steps
+    plan = choose(made(300), Options(**options), CPU)
+    chosen = choose_steps(plan, Options(**options), 48, seconds, EPOCHS, plan.min_steps)
+    assert chosen.value == steps
 
 
 @pytest.mark.parametrize(
     ('videos', 'steps', 'frames', 'options', 'named'),
     [
         (2000, 2000, 60, {}, []),
-        (100, 50, 60, {}, ['--init', '50 of at least 2,000 steps']),
+        (100, 50, 60, {}, ['50 of at least 400 steps']),
+        (100, 50, 60, dict(init='random'), ['random weights', '50 of at least 2,000 steps']),
         (2000, 2000, 14, dict(frame_interval=2), ['1800 of the 1800']),
-        (20, 2000, 20_000, dict(init='x'), ['longer than 10 minutes']),
+        (20, 2000, 20_000, {}, ['longer than 10 minutes']),
     ],
 )
 def test_what_limits_a_training_is_named(
@@ -158,7 +184,7 @@ def test_what_limits_a_training_is_named(
 ):
     plan = choose(made(videos, frames), Options(**options), CPU)
     plan.settings['steps'] = Setting(steps, 'as given')
-    found = remarks(plan, Options(**options))
+    found = remarks(plan, plan.min_steps)
     assert len(found) == len(named)
     assert all(part in remark for part, remark in zip(named, found, strict=True))
 

@@ -71,6 +71,10 @@ def test_everything_is_written(out: Path, videos: Path):
     report = (out / 'report.md').read_text()
     for text in ('24 videos, 5 of them held out', 'linear accuracy', '| RankMe'):
         assert text in report
+    assert 'started from the encoder of this package' in report
+    starts = [cvrl_mm.load_encoder(start) for start in (out / 'start.safetensors', 'tiny')]
+    first, shipped = (start.backbone.conv1.conv.weight for start in starts)
+    torch.testing.assert_close(first, shipped)
     rows = next((out / 'training').glob('*/vis_data/scalars.json')).read_text().splitlines()
     watched = [row for row in map(json.loads, rows) if 'representation/clip_retrieval' in row]
     assert [row['step'] for row in watched] == list(range(1, 9))
@@ -134,7 +138,7 @@ def test_results_without_checkpoints_are_not_replaced(videos: Path, copied: Path
 def test_the_config_runs_with_the_tool(out: Path, videos: Path, tmp_path: Path, monkeypatch):
     """The folder is the original, whose name has code."""
     monkeypatch.chdir(tmp_path)
-    options = ['train_cfg.max_iters=1', 'model.backbone.width=0.125', 'custom_hooks=None']
+    options = ['train_cfg.max_iters=1', 'custom_hooks=None']
     options += ['model.cls_head.hidden_channels=64']
     monkeypatch.setattr('sys.path', list(__import__('sys').path))
     config, work_dir = out / 'config.py', tmp_path / 'work'
