@@ -14,6 +14,7 @@ from os.path import abspath, getsize, normpath, realpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.dist import barrier, get_rank, get_world_size, is_main_process
@@ -213,7 +214,7 @@ def split(
     targets = torch.tensor([classes.index(label) for label in labels])
     folds: Folds
     if num_train is None:
-        apart = None if groups is None else _groups(groups, [video.name for video in videos])
+        apart = None if groups is None else groups_of(groups, [video.name for video in videos])
         folds = split_in_folds(targets, apart)
         note = (
             f'{len(videos)} videos of {len(classes)} classes in {len(folds)} parts; each is tested '
@@ -242,16 +243,40 @@ def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds
     Raises:
         ValueError: There are fewer than two groups.
     """
-    largest = int(labels.unique(return_counts=True)[1].max())
-    number = min(FOLDS, largest, FOLDS if groups is None else len({*groups}))
-    kind = StratifiedKFold if groups is None else StratifiedGroupKFold  # which is slow
-    found = kind(number, shuffle=True, random_state=0).split(labels, labels, groups)
-    return [(torch.from_numpy(train), torch.from_numpy(test)) for train, test in found]
+    number = min(FOLDS, int(labels.unique(return_counts=True)[1].max()))
+    if groups is None:
+        found = StratifiedKFold(number, shuffle=True, random_state=0).split(labels, labels)
+        return [(torch.from_numpy(train), torch.from_numpy(test)) for train, test in found]
+    names = sorted({*groups})
+    # At random here: scikit-learn before 1.9 divides classes wrongly with shuffle=True
+    places = np.random.default_rng(0).permutation(len(names))[[*map(names.index, groups)]]
+    parts = places
+    if len(names) > number:
+        parts = np.zeros_like(places)
+        found = StratifiedGroupKFold(number).split(labels, labels, places)  # which is slow
+        for part, (_, test) in enumerate(found):
+            parts[test] = part
+    tests = [torch.from_numpy(parts == part) for part in np.unique(parts)]
+    if len(tests) < 2:
+        raise ValueError('Two groups of videos are needed.')
+    return [(torch.nonzero(~test)[:, 0], torch.nonzero(test)[:, 0]) for test in tests]
 
 
-def _groups(pattern: str, names: Sequence[str]) -> list[str]:
-    """Return the group of each video."""
-    found = (re.search(pattern, name) for name in names)
+def groups_of(pattern: str, names: Sequence[str]) -> list[str]:
+    """Return the group of each video.
+
+    Args:
+        pattern: A regular expression with one group, which is the person or the recording.
+        names: Names of the videos.
+
+    Raises:
+        ValueError: This is no such expression, or it does not match in a name, or there are fewer
+            than two groups.
+    """
+    try:
+        found = [re.search(pattern, name) for name in names]
+    except re.error as error:
+        raise ValueError(f'--groups {pattern!r} is no regular expression: {error}.') from None
     groups = [match[1] for match in found if match and match.re.groups and match[1]]
     if len(groups) < len(names) or len({*groups}) < 2:
         raise ValueError(

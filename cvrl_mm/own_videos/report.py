@@ -1,8 +1,8 @@
 """The results of a training: what is measured and written, and probed with labels."""
 
 import json
-import math
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os.path import exists, realpath
 from pathlib import Path
@@ -17,7 +17,7 @@ from torch import Tensor
 from ..datasets.lists import read_video_list
 from ..datasets.sampling import evenly_spaced
 from ..evaluation.features import Features, describe_lost
-from ..evaluation.labelled import Folds, read_split, split, split_in_folds
+from ..evaluation.labelled import Folds, groups_of, read_split, split, split_in_folds
 from ..evaluation.measures import effective_rank, voters
 from ..evaluation.protocols import across_folds, chance
 from ..io import read_json, replacing
@@ -38,6 +38,7 @@ from .folder import (
     write_encoders,
     write_report,
 )
+from .groups import find_groups, hardest, same_group
 from .page import write_feature_page
 from .plan import MIN_TO_HOLD_OUT, least_steps, too_short
 
@@ -47,16 +48,42 @@ WITH_LABELS = (
     'Accuracy: classifiers on the features, tested on {} and fitted to the others. The folders are '
     'used as classes only for this.'
 )
+FEW_LABELS = (
+    ' The row with 5 labelled videos per class shows how many are right with so few labels: the '
+    'class whose 5 videos are nearest on average, over {:,} draws.'
+)
 RANK_ME = (
-    'RankMe is the number of directions in which the features of all videos vary. It needs no '
-    'labels, and does not follow accuracy: compare it only between encoders of the same '
-    'architecture, to notice a collapse.'
+    'RankMe is the number of directions in which the features of all videos vary: {:.1f} before '
+    'and {:.1f} after the training. It does not follow accuracy, and often falls; near 1, the '
+    'features have collapsed.'
+)
+LEFT_OUT = (
+    'Groups apart: the names have parts that may be persons or recordings, here {number} groups by '
+    'the pattern {pattern}, such as {group} in {name}. Each video is tested with classifiers that '
+    'are fitted to videos of other groups, also those that the encoder was trained on without '
+    'labels. For other parts of the names: cvrl probe OUT --groups PATTERN'
+)
+HELD_APART = (
+    'Groups apart: the held-out videos are of other groups than the rest, by the pattern {pattern}.'
+)
+ALIKE = (
+    'The nearest neighbour of {:.0f} % of the videos has the same part of its name as they have, '
+    'by the pattern {} (chance: {:.0f} %): the features tell cameras, persons or recordings apart '
+    'more than what happens. Start from an encoder that was trained on more: --init.'
+)
+EASY = (
+    'The videos were told apart before this training, so that this test says little: a harder one '
+    'is needed, such as other persons or days (--groups, or your own --labels and --test).'
 )
 SHARED = (
     'Videos that are split at random may share persons or recordings, which makes all numbers '
-    'higher or lower; cvrl probe OUT --groups PATTERN keeps these apart.'
+    'higher or lower; cvrl probe {} --groups {} keeps these apart.'
 )
 UNCLEAR = 'Not clear yet'
+APART, AT_RANDOM = ', groups apart', ', drawn at random'  # in titles
+EASY_SHARE = 0.8  # of the way from chance to 100 %
+ALIKE_SHARE = 0.8
+SHOTS, EPISODES = 5, 200
 
 
 def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
@@ -90,20 +117,24 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     curves = read_curves(cfg.work_dir)
     plot_curves({'training': curves}, folder / 'curves.png')
     console.print('Measuring and drawing …')
-    unseen, labels = trained.held_out, trained.labels
-    measures = {when: measure(x, unseen, labels) for when, x in feats.items()}
-    table = [['', *measures, *(['chance'] if labels else [])]]
-    for old, new in zip(*measures.values(), strict=True):
-        values = (old.value, new.value, *([new.chance] if labels else []))
-        table.append([new.title, *('' if x is None else f'{x:.1f}' for x in values)])
-    short = too_short(cfg.train_cfg.max_iters, least_steps('init_cfg' in cfg.model.backbone))
-    headline = ' '.join([verdict(*measures.values()), *short])
-    accuracy = [*curves.get('accuracy', {0: math.nan}).values()][-1]
-    notes = [_about_training(cfg, trained, accuracy), RANK_ME, *lost]
+    labels, given = trained.labels, read_json(folder / COMMAND).get('groups')
+    groups = name_groups(trained, given)
+    folds = divide(labels, trained.held_out, groups and groups[1], given is not None)
+    measures = {when: measure(x, labels, folds) for when, x in feats.items()}
+    *shown, (ranks_before, ranks_after) = zip(*measures.values(), strict=True)
+    rows = [(new.title, old.value, new.value, new.chance) for old, new in shown]
+    batch, found_other = cfg.train_dataloader.batch_size, [*curves.get('accuracy', {}).values()]
+    if found_other:
+        title = 'clips that find the other clip of their video (%)'
+        rows.append((title, None, 100 * found_other[-1], 100 / batch))
+    table = [['', *measures, 'chance']]
+    for title, *values in rows:
+        table.append([title, *('' if x is None else f'{x:.1f}' for x in values)])
+    headline = _headline(trained, cfg, measures, groups, rows)
+    notes = [_about_training(cfg, trained), RANK_ME.format(ranks_before.value, ranks_after.value)]
     if labels:
-        tested = any(labels[i] >= 0 for i in unseen)
-        which = 'the held-out videos' if tested else 'each fifth of the videos'
-        notes.insert(2, f'{WITH_LABELS.format(which)} {SHARED}')
+        notes.insert(1, _about_labels(trained, groups, given is not None))
+    notes += lost
     write_feature_page(folder / 'index.html', headline, notes, table, trained)
     numbers = {
         when: [dict(title=m.title, value=m.value, chance=m.chance) for m in found]
@@ -111,7 +142,71 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     }
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     write_report(folder, [headline, _markdown(table), *notes])
-    console.print(headline, *lost, sep='\n', markup=False)
+    with_path = headline.replace(' OUT ', f' {shlex.quote(str(folder))} ')
+    console.print(with_path, *lost, sep='\n', markup=False)
+
+
+def name_groups(trained: Trained, given: str | None) -> tuple[str, list[str]] | None:
+    """Find the groups of the videos with a class, or of all videos if there are no classes.
+
+    Args:
+        trained: The videos.
+        given: The pattern of the user, if there is one. Otherwise, of the patterns of
+            :func:`find_groups`, that is taken which makes the classes hardest to tell for the
+            untrained encoder; without classes, that by which neighbours are alike most.
+
+    Returns:
+        The pattern and the group of each video; None if there are no groups.
+    """
+    chosen = _known(trained) if trained.labels else [*range(len(trained.names))]
+    names = [trained.names[i] for i in chosen]
+    if given is not None:
+        return given, groups_of(given, names)
+    labels = [trained.labels[i] for i in chosen] if trained.labels else []
+    found, pattern = find_groups(names, labels), None
+    if labels:
+        pattern = hardest(found, trained.untrained[chosen], labels)
+    elif found:
+        pattern = max(found, key=lambda key: np.subtract(*same_group(trained.feats, found[key])))
+    return None if pattern is None else (pattern, found[pattern])
+
+
+def _known(trained: Trained) -> list[int]:
+    return [i for i, label in enumerate(trained.labels) if label >= 0]
+
+
+def divide(
+    labels: Sequence[int],
+    held_out: Sequence[int],
+    groups: Sequence[str] | None = None,
+    held_apart: bool = False,
+) -> dict[str, Folds]:
+    """Divide the videos with a class for the accuracies of a report.
+
+    Args:
+        labels: Class of each video, given by its folder, or -1; empty if there are no classes.
+        held_out: Indices of the held-out videos; empty if there are none.
+        groups: Group of each video with a class.
+        held_apart: Whether the held-out videos are of other groups than the rest.
+
+    Returns:
+        Indices of the videos to fit to and to test, by an addition to the titles of the results.
+        With groups, the first ones keep these apart. Empty without classes.
+    """
+    if not labels:
+        return {}
+    known = torch.tensor([i for i, label in enumerate(labels) if label >= 0])
+    targets = torch.tensor(labels)[known]
+    is_test = torch.isin(known, torch.tensor(held_out, dtype=torch.long))
+    held: Folds = [(torch.nonzero(~is_test)[:, 0], torch.nonzero(is_test)[:, 0])]
+    is_held = bool(is_test.any()) and len(targets[~is_test].unique()) > 1
+    folds = {'': held if is_held else split_in_folds(targets)}
+    if held_apart and is_held:
+        folds = {APART: held}
+    elif groups is not None:
+        others = {} if held_apart else {AT_RANDOM: folds['']}
+        folds = {APART: split_in_folds(targets, groups)} | others
+    return {what: [(known[x], known[y]) for x, y in parts] for what, parts in folds.items()}
 
 
 @dataclass(frozen=True)
@@ -131,38 +226,51 @@ class Measure:
     hits: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
-def measure(feats: Tensor, held_out: Sequence[int], labels: Sequence[int]) -> list[Measure]:
+def measure(feats: Tensor, labels: Sequence[int], folds: Mapping[str, Folds]) -> list[Measure]:
     """Measure an encoder.
 
     Args:
         feats: Features of all videos, (V, C).
-        held_out: Indices of the held-out videos; empty if there are none.
         labels: Class of each video, given by its folder, or -1; empty if there are no classes.
+        folds: See :func:`divide`.
 
     Returns:
-        With labels, the accuracies on the held-out videos of classifiers that are fitted to the
-        others; and RankMe.
+        Linear and k-NN accuracy for each division; the accuracy with 5 labelled videos per class
+        for the first one, if there are enough; and RankMe.
     """
     chosen = feats[evenly_spaced(len(feats), MAX_RANKED)]
-    found = [Measure('RankMe (number of directions)', effective_rank(chosen, centred=False))]
-    if not labels:
-        return found
-    known = torch.tensor([i for i, label in enumerate(labels) if label >= 0])
-    classes = torch.tensor(labels)[known]
-    is_test = torch.isin(known, torch.tensor(held_out, dtype=torch.long))
-    folds: Folds = [(torch.nonzero(~is_test)[:, 0], torch.nonzero(is_test)[:, 0])]
-    if not is_test.any() or len(classes[~is_test].unique()) < 2:
-        folds = split_in_folds(classes)
-    return [*accuracies(feats[known], classes, folds), *found]
+    targets, found = torch.tensor(labels), []
+    for what, parts in folds.items():
+        found += accuracies(feats, targets, parts, what)[:2]
+    for what, parts in [*folds.items()][:1]:
+        found += with_few_labels(feats, targets, parts, what)
+    return [*found, Measure('RankMe (number of directions)', effective_rank(chosen, centred=False))]
 
 
-def accuracies(feats: Tensor, labels: Tensor, folds: Folds) -> list[Measure]:
+def with_few_labels(feats: Tensor, labels: Tensor, folds: Folds, what: str = '') -> list[Measure]:
+    """Measure the accuracy of nearest prototypes of 5 videos of each class; [] if there are fewer.
+
+    See :func:`accuracies` for the arguments.
+    """
+    videos = Features(feats[:, None], labels, torch.arange(len(labels)))
+    ways = len(labels[torch.cat([test for _, test in folds])].unique())
+    try:
+        found = across_folds('few_shot', videos, folds, ways=ways, episodes=EPISODES)
+    except ValueError:
+        return []
+    scores = [x.double().mean().item() for name, x in found.items() if f' {SHOTS}-shot' in name]
+    title = f'{SHOTS} labelled videos per class, accuracy{what} (%)'
+    return [Measure(title, 100 * score, 100 / ways) for score in scores]
+
+
+def accuracies(feats: Tensor, labels: Tensor, folds: Folds, what: str = '') -> list[Measure]:
     """Measure linear and k-NN accuracy; the level of chance is the most frequent class's share.
 
     Args:
         feats: Features, (V, C).
         labels: Labels, (V,).
         folds: Indices of training and test videos.
+        what: Addition to the titles.
 
     Returns:
         Linear accuracy, k-NN accuracy with k of at most 20 and half the smallest class of the
@@ -175,7 +283,9 @@ def accuracies(feats: Tensor, labels: Tensor, folds: Folds) -> list[Measure]:
         hits[f'{k}-NN'] = across_folds('knn', unit, folds, k=k)['knn_top1']
     level = 100 * chance(labels[torch.cat([test for _, test in folds])])
     return [
-        Measure(f'{name} accuracy (%)', 100 * x.double().mean().item(), level, x.double().numpy())
+        Measure(
+            f'{name} accuracy{what} (%)', 100 * x.double().mean().item(), level, x.double().numpy()
+        )
         for name, x in hits.items()
     ]
 
@@ -234,11 +344,14 @@ def probe(
     targets, folds, note = split([videos[i] for i in read], num_train, groups)
     results = {when: accuracies(x, targets, folds) for when, x in feats.items()}
     if test is None and groups is None:
-        note = f'{note}. {SHARED}'
-    return results, [*notes, note, verdict(results[BEFORE], results[AFTER])]
+        possible = find_groups([videos[i].name for i in read], targets.tolist())
+        pattern = hardest(possible, feats[BEFORE], targets.tolist())
+        command = ('OUT', 'PATTERN') if pattern is None else map(shlex.quote, (str(out), pattern))
+        note = f'{note}. {SHARED.format(*command)}'
+    return results, [*notes, note, verdict(results[BEFORE], results[AFTER], groups)]
 
 
-def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
+def verdict(before: Sequence[Measure], after: Sequence[Measure], groups: str | None = None) -> str:
     """Say whether a training has made an encoder better.
 
     It has if the first accuracy is higher on almost all random halves of the test videos, and the
@@ -249,11 +362,12 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
     Args:
         before: Results before the training.
         after: Results after it, for the same videos.
+        groups: The pattern by which groups of videos were kept apart.
 
     Returns:
         The verdict and the most important numbers.
     """
-    pairs = [(x, y) for x, y in zip(before, after, strict=True) if y.chance is not None]
+    pairs = [(x, y) for x, y in zip(before, after, strict=True) if len(y.hits)]
     if not pairs:
         return f'{UNCLEAR}. Only labels can tell: cvrl probe OUT --labels LIST.'
     (old, new), (old_knn, new_knn) = pairs[0], pairs[min(1, len(pairs) - 1)]
@@ -265,13 +379,58 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure]) -> str:
         found = 'Better'
     elif np.less(gains, 0).mean() >= SURE and other <= 0:
         found = 'Worse'
-    return (
-        f'{found}. {number} test videos: {new.value:.1f} % right, {old.value:.1f} % before the '
-        f'training, {new.chance:.1f} % by chance.'
+    whose = '' if groups is None else f', each with its group left out, by the pattern {groups}'
+    text = (
+        f'{found}. {number} test videos{whose}: {new.value:.1f} % right, {old.value:.1f} % before '
+        f'the training, {new.chance:.1f} % by chance.'
     )
+    level = new.chance or 0
+    is_easy = old.value > level + EASY_SHARE * (100 - level)
+    return f'{text} {EASY}' if is_easy else text
 
 
-def _about_training(cfg: Config, trained: Trained, accuracy: float) -> str:
+def _headline(
+    trained: Trained,
+    cfg: Config,
+    measures: Mapping[str, Sequence[Measure]],
+    groups: tuple[str, list[str]] | None,
+    rows: Sequence[tuple],
+) -> str:
+    """Return the verdict and what to do next, without paths: the page may be shared."""
+    pattern, found = groups or (None, [])
+    text = verdict(measures[BEFORE], measures[AFTER], pattern)
+    if not trained.labels and rows:
+        _, _, share, level = rows[-1]
+        text += f' {share:.0f} % of the clips find the other clip of their video'
+        text += f' (chance: {level:.1f} %).'
+    if EASY in text:
+        return text
+    if found and not text.startswith('Better'):
+        share, level = same_group(trained.feats[_known(trained) or slice(None)], found)
+        if share > ALIKE_SHARE and share > 2 * level:
+            return f'{text} {ALIKE.format(100 * share, pattern, 100 * level)}'
+    least = least_steps('init_cfg' in cfg.model.backbone)
+    for short in too_short(cfg.train_cfg.max_iters, least):
+        text += f' {short[:-1]}: cvrl pretrain --out OUT --steps {least}'
+    return text
+
+
+def _about_labels(trained: Trained, groups: tuple[str, list[str]] | None, held_apart: bool) -> str:
+    """Return the paragraph of the report on the accuracies."""
+    tested = any(trained.labels[i] >= 0 for i in trained.held_out)
+    which = 'the held-out videos' if tested else 'each fifth of the videos'
+    text = WITH_LABELS.format(which) + FEW_LABELS.format(EPISODES)
+    if groups is None:
+        return f'{text} {SHARED.format("OUT", "PATTERN")}'
+    pattern, found = groups
+    if held_apart:
+        return f'{text} {HELD_APART.format(pattern=pattern)}'
+    name, number = trained.names[_known(trained)[0]], len({*found})
+    about = dict(number=number, pattern=pattern, group=repr(found[0]), name=name)
+    return f'{text} {LEFT_OUT.format(**about)}'
+
+
+def _about_training(cfg: Config, trained: Trained) -> str:
     """Return the paragraph of the report on the training."""
     held = f'{len(trained.held_out)} of them held out'
     if not trained.held_out:
@@ -283,8 +442,8 @@ def _about_training(cfg: Config, trained: Trained, accuracy: float) -> str:
         f'{len(trained.names)} videos, {held}; {cfg.train_cfg.max_iters:,} steps of {batch} videos '
         f'per device, started from {printable(start)}, with which the numbers before the training '
         f'were measured. The features of a video are the mean over {NUM_CLIPS} evenly spaced '
-        f'clips. At the end of the training, {100 * accuracy:.0f} % of the clips found the other '
-        f'clip of their video in the batch (chance: at most {100 / batch:.2g} %).'
+        'clips. Clips find the other clip of their video in its batch; this is measured '
+        'at the end of the training.'
     )
 
 

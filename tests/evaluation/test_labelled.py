@@ -49,3 +49,22 @@ def test_folds_keep_classes_in_balance_and_groups_together():
     folds = split_in_folds(labels, [str(group) for group in groups])
     assert len(folds) == 3
     assert not [1 for train, test in folds if {*groups[train]} & {*groups[test]}]
+
+
+@pytest.mark.parametrize(
+    'videos',  # per class: videos of each group; with few groups, a part of five would be empty
+    [
+        {'a': {'2': 4, '4': 6}, 'b': {'0': 4, '1': 1, '3': 7}},
+        {'a': {'1': 9, '2': 1}, 'b': {'1': 9, '2': 1}},
+        {'a': {x: 1 for x in '123456'}, 'b': {'1': 30, '2': 1}},
+    ],
+)
+def test_all_videos_of_few_and_unequal_groups_are_tested(videos: dict):
+    labels, groups = [], []
+    for label, by_group in enumerate(videos.values()):
+        for group, number in by_group.items():
+            labels += number * [label]
+            groups += number * [group]
+    folds = split_in_folds(torch.tensor(labels), groups)
+    assert sorted(torch.cat([test for _, test in folds]).tolist()) == [*range(len(labels))]
+    assert all(len(test) and len(fitted) for fitted, test in folds)

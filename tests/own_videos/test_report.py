@@ -6,9 +6,13 @@ import torch
 
 from cvrl_mm.own_videos.folder import NUM_CLIPS, encode_videos
 from cvrl_mm.own_videos.report import (
+    APART,
+    AT_RANDOM,
+    EASY,
     UNCLEAR,
     Measure,
     accuracies,
+    divide,
     measure,
     verdict,
 )
@@ -40,7 +44,7 @@ def test_rank_me_counts_directions():
         (torch.ones(5, 3), 1),  # collapsed
         (torch.eye(2)[[0] * 9 + [1]], (-(shares * shares.log()).sum()).exp().item()),
     ):
-        assert measure(x, [], [])[0].value == pytest.approx(rank)
+        assert measure(x, [], {})[0].value == pytest.approx(rank)
 
 
 def accuracy(hits: list[int], title: str = 'linear') -> Measure:
@@ -70,19 +74,46 @@ def test_verdict_follows_random_halves_of_the_videos(
     assert verdict(ranks[:1], ranks[1:]).startswith(UNCLEAR)  # without labels
 
 
+def test_a_test_that_needs_no_training_is_named():
+    """Classes of 7 % each: 80 % of what is possible, above chance, is 81.4 %."""
+    for right, is_easy in ((81, False), (82, True)):
+        old, new = (Measure('linear', x, 7, 1.0 * (np.arange(100) < x)) for x in (right, 95))
+        assert (EASY in verdict([old], [new])) == is_easy
+
+
+def titled(feats: torch.Tensor, labels: list[int], *division) -> dict[str, Measure]:
+    return {m.title: m for m in measure(feats, labels, divide(labels, *division))}
+
+
 def test_accuracy_on_held_out_videos_is_the_headline():
     """Also if some videos have no class."""
     generator = torch.Generator().manual_seed(0)
     labels = [*(i % 2 for i in range(40)), -1, -1]
     feats = torch.randn(42, 16, generator=generator)
     feats[:40, 0] += 10 * (2 * torch.tensor(labels[:40]) - 1)
-    *found, last = measure(feats, [1, 2, 4, 41], labels)
-    assert [m.title for m in found] == [f'{x} accuracy (%)' for x in ('linear', '9-NN', '1-NN')]
+    *found, last = titled(feats, labels, [1, 2, 4, 41]).values()
+    assert [m.title.split()[0] for m in found] == ['linear', '9-NN', '5']
     assert [m.value for m in found] == [100] * 3 and found[0].chance == pytest.approx(200 / 3)
-    assert measure(feats, [], labels)[0].chance == 50  # each is tested once
-    single = measure(feats, [], [0] * 41 + [1])  # the part with class 1 has none to be fitted to
-    assert single[0].value == pytest.approx(100 * 41 / 42)
-    assert [m.title for m in measure(feats, [1, 2], [])] == [last.title]
+    *_, few, _ = titled(feats, labels, []).values()  # each is tested once
+    assert (few.value, few.chance) == (100, 50)
+    single = [0] * 41 + [1]  # the part with class 1 has none to be fitted to
+    (linear, *_) = titled(feats, single, []).values()
+    assert linear.value == pytest.approx(100 * 41 / 42)
+    assert [m.title for m in measure(feats, [], {})] == [last.title]
+
+
+def test_accuracy_on_other_groups_comes_first():
+    """Each group has directions of its own, so that a class is known only within its group."""
+    labels, groups = [i % 2 for i in range(60)], [str(i // 20) for i in range(60)]
+    feats = torch.eye(6)[[2 * (i // 20) + i % 2 for i in range(60)]]
+    held = [*range(0, 60, 5), *range(1, 60, 5)]
+    found = titled(feats, labels, held, groups)
+    first = next(iter(found))
+    assert APART in first and found[first].value < 60
+    assert [m.value for title, m in found.items() if AT_RANDOM in title] == [100, 100]
+    folds = divide(labels, [*range(20)], groups, held_apart=True)
+    assert [*folds] == [APART] and folds[APART][0][1].tolist() == [*range(20)]
+    assert len(divide(labels, [], groups, held_apart=True)[APART]) == 3  # nothing is held out
 
 
 def test_chance_is_that_of_the_test_videos():

@@ -69,7 +69,11 @@ def test_everything_is_written(out: Path, videos: Path):
     for name in ('index.html', 'curves.png', 'config.py', 'videos.tsv'):
         assert (out / name).stat().st_size > 100, name
     report = (out / 'report.md').read_text()
-    for text in ('24 videos, 5 of them held out', 'linear accuracy', '| RankMe'):
+    for text in (
+        '24 videos, 5 of them held out',
+        '| linear accuracy',
+        '| clips that find the other',
+    ):
         assert text in report
     assert 'started from the encoder of this package' in report
     starts = [cvrl_mm.load_encoder(start) for start in (out / 'start.safetensors', 'tiny')]
