@@ -196,7 +196,7 @@ def start_evaluation(args: argparse.Namespace, *needed: str) -> tuple[Config, Pa
     """Read the config of an evaluation, and start the distributed environment.
 
     Args:
-        args: Parsed arguments of :func:`cvrl_cli.evaluation_parser`.
+        args: Parsed arguments of ``cvrl evaluate``.
         needed: Keys that the config must have.
 
     Returns:

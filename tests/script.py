@@ -1,11 +1,19 @@
-"""Run a script of the tools folder within the test's process."""
+"""Run a command or a script of the tools folder within the test's process."""
 
 import runpy
 from pathlib import Path
 
 import pytest
 
+import cvrl_cli
+
 TOOLS = Path(__file__).parents[1] / 'tools'
+
+
+def run_cvrl(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
+    """Run ``cvrl`` with these arguments."""
+    monkeypatch.setattr('sys.argv', ['cvrl', *map(str, arguments)])
+    cvrl_cli.main()
 
 
 def run_script(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: object) -> None:

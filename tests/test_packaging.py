@@ -10,7 +10,7 @@ from tests.processes import run_program
 ROOT = Path(__file__).parents[1]
 SHIPPED = ('configs', 'tools', 'model-index.yml', 'constraints.txt')
 BUILT_FROM = (
-    *('cvrl_mm', 'cvrl_cli.py', *SHIPPED, 'setup.cfg', 'pyproject.toml'),
+    *('cvrl_mm', 'cvrl_cli', *SHIPPED, 'setup.cfg', 'pyproject.toml'),
     *('MANIFEST.in', 'README.md', 'LICENSE'),
 )
 
@@ -43,8 +43,8 @@ def test_a_wheel_holds_the_package_with_configs_and_tools_and_installs_no_mmcv(t
         (metadata,) = (n for n in archive.namelist() if n.endswith('.dist-info/METADATA'))
         required = archive.read(metadata).decode().splitlines()
         train = archive.read('cvrl_mm/.mim/tools/train.py')
-    code = {name for name in files_of('cvrl_mm') if '/.mim/' not in name}
-    assert names == {'cvrl_cli.py', *code, *(f'cvrl_mm/.mim/{name}' for name in files_of(*SHIPPED))}
+    code = {name for name in files_of('cvrl_mm', 'cvrl_cli') if '/.mim/' not in name}
+    assert names == {*code, *(f'cvrl_mm/.mim/{name}' for name in files_of(*SHIPPED))}
     assert train == (ROOT / 'tools/train.py').read_bytes()  # and not the link to it
     mmcv = [line for line in required if line.startswith('Requires-Dist: mmcv')]
     assert mmcv and all('extra ==' in line for line in mmcv)

@@ -12,7 +12,7 @@ from cvrl_mm.runtime import (
     read_options,
     run_host_tool,
 )
-from tests.script import run_script
+from tests.script import run_cvrl
 from tests.videos import encode
 
 
@@ -113,21 +113,19 @@ def test_mmactions_script_runs(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('tool', 'arguments'),
+    'arguments',
     [
-        ('train.py', ['--work-dir', 'work', 'gone.py']),
-        ('train.py', ['a.py', '--resume', '--cfg-options', 'gone=1']),
-        ('test.py', ['a.py', 'a.pth', '--cfg-options', 'gone.x=1', '--launcher', 'none']),
-        ('linear_probe.py', ['gone.py', 'gone.pth']),
-        ('retrieval.py', ['gone.py', 'gone.pth']),
-        ('extract_features.py', ['gone.pth', '.', '-o', 'a.npz']),
-        ('data/build_list.py', ['ucf101', 'gone']),
+        ['train', '--work-dir', 'work', 'gone.py'],
+        ['train', 'a.py', '--resume', '--cfg-options', 'gone=1'],
+        ['test', 'a.py', 'a.pth', '--cfg-options', 'gone.x=1', '--launcher', 'none'],
+        ['evaluate', 'linear', 'gone.pth', '--config', 'gone.py'],
+        ['features', 'gone.pth', '.', '-o', 'a.npz'],
+        ['list', 'ucf101', 'gone'],
     ],
 )
-def test_tools_say_what_is_missing(tool: str, arguments: list[str], monkeypatch, tmp_path: Path):
+def test_commands_say_what_is_missing(arguments: list[str], monkeypatch, tmp_path: Path):
     encode(tmp_path / 'a.mp4')
     (tmp_path / 'a.py').write_text('model = dict()\n')
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr('sys.path', list(sys.path))
-    with pytest.raises(SystemExit, match=f'{Path(tool).stem}: .*gone'):
-        run_script(monkeypatch, tool, *arguments)
+    with pytest.raises(SystemExit, match=f'^cvrl {arguments[0]}: .*gone'):
+        run_cvrl(monkeypatch, *arguments)

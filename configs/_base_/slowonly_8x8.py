@@ -4,7 +4,7 @@ slowonly_model = dict(
     backbone=dict(
         conv1_kernel=(1, 7, 7),
         conv1_stride_t=1,
-        # written by: python tools/convert_checkpoint.py slowfast MoCo_SlowR50_8x8_T2_….pyth
+        # written by: cvrl convert slowfast MoCo_SlowR50_8x8_T2_….pyth
         init_cfg=dict(checkpoint='checkpoints/slowonly_r50_8x8_moco.pth'),
     ),
     data_preprocessor=dict(mean=[114.75, 114.75, 114.75], std=[57.375, 57.375, 57.375]),

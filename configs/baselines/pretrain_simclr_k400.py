@@ -1,6 +1,6 @@
 # SimCLR on frames of Kinetics-400 (Sec. 4.2): the same recipe with two views of one frame. All
 # kernels are one frame long, so that this R3D-50 is a ResNet-50; inflate it afterwards:
-#   python tools/convert_checkpoint.py inflate RUN.pth checkpoints/r3d50_simclr_inflated.pth
+#   cvrl convert inflate RUN.pth checkpoints/r3d50_simclr_inflated.pth
 _base_ = '../cvrl/pretrain_k400.py'
 model = dict(
     backbone=dict(

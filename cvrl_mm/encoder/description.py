@@ -378,7 +378,7 @@ def described(
 
 
 def conversion_of(state: Mapping[str, Tensor]) -> str | None:
-    """Return the subcommand of tools/convert_checkpoint.py that converts foreign weights.
+    """Return the subcommand of cvrl convert that converts foreign weights.
 
     Args:
         state: A state dict.

@@ -6,7 +6,7 @@ is such a function and a row of :data:`PROTOCOLS`; ``cvrl evaluate`` then offers
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -173,10 +173,10 @@ PROTOCOLS: dict[str, Callable[..., Values]] = dict(
 WITH_VIEWS = ('linear',)  # use each clip of a video, and augmented ones of training videos
 
 
-def _check(*names: str) -> None:
-    """Refuse names that are not in :data:`PROTOCOLS`."""
-    if unknown := [name for name in names if name not in PROTOCOLS]:
-        raise ValueError(f'There is no protocol {unknown[0]!r}; they are {", ".join(PROTOCOLS)}.')
+def _check(name: str) -> None:
+    """Refuse a name that is not in :data:`PROTOCOLS`."""
+    if name not in PROTOCOLS:
+        raise ValueError(f'There is no protocol {name!r}; they are {", ".join(PROTOCOLS)}.')
 
 
 def across_folds(protocol: str, feats: Features, folds: Folds, **settings: Any) -> Values:
@@ -274,7 +274,7 @@ def evaluate_labels(
 
 
 def evaluate_config(
-    protocols: Sequence[str], cfg: Config, checkpoint: str, out: Path, train_views: int = 2
+    protocol: str, cfg: Config, checkpoint: str, out: Path, train_views: int = 2
 ) -> dict[str, Any]:
     """Evaluate a checkpoint on the lists of a config. All ranks must call this function.
 
@@ -283,7 +283,7 @@ def evaluate_config(
     schedule, learning rate and number of classes are the config's.
 
     Args:
-        protocols: Names of protocols; ``linear`` only alone.
+        protocol: Name of the protocol.
         cfg: A config of linear evaluation, with any backbone of MMAction2.
         checkpoint: A file with ``backbone.…`` weights, or ``'untrained'``.
         out: Folder for the features and the result, ``PROTOCOL.json``.
@@ -297,8 +297,8 @@ def evaluate_config(
         ValueError: A label is missing or out of range, the training videos have only one class, or
             the checkpoint cannot be used.
     """
-    _check(*protocols)
-    views = any(name in WITH_VIEWS for name in protocols)
+    _check(protocol)
+    views = protocol in WITH_VIEWS
     head = cfg.model.cls_head
     check_config(cfg, head.num_classes if views else None)
     meta = dict(backbone=architecture_of(cfg.model.backbone.to_dict()))
@@ -328,10 +328,9 @@ def evaluate_config(
             config_features(encoder, loader, out / f'{name}_mean', average=True)
             for name, loader in loaders.items()
         )
-    for name in protocols:
-        values = PROTOCOLS[name](train, test, **settings.get(name, {}))
-        result |= means(values) | dict(interval95=result.get('interval95', {}) | intervals(values))
+    values = PROTOCOLS[protocol](train, test, **settings.get(protocol, {}))
+    result |= means(values) | dict(interval95=intervals(values))
     if is_main_process():
-        with replacing(out / f'{"_".join(protocols)}.json') as part:
+        with replacing(out / f'{protocol}.json') as part:
             part.write_text(json.dumps(result, indent=2) + '\n')
     return result

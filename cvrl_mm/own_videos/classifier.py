@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +19,13 @@ from ..encoder.files import CLASSIFIER
 from ..encoder.recognizers import UNTRAINED
 from ..evaluation.labelled import LabelledVideo, read_labelled, split
 from ..io import read_json
+from ..options import RANDOM, FinetuneOptions, Options
 from ..progress import progress
 from ..text import printable
 from .config import render_finetuning
 from .folder import COMMAND, INIT, replace_lists, video_root, write_report
 from .inspect import Inspection, Video
-from .plan import RANDOM, Machine, Network, Options, Plan, Setting, choose, too_short
+from .plan import Machine, Network, Plan, Setting, choose, too_short
 from .predict import load_classifier, predict, save_classifier
 from .train import Task, copy_start
 
@@ -35,20 +36,6 @@ AT_RANDOM = (
     'The held-out videos were drawn at random: if they share persons or recordings with the '
     'others, the accuracy is too high for new ones; --val names held-out videos.'
 )
-
-
-@dataclass(frozen=True)
-class FinetuneOptions(Options):
-    """Options of a fine-tuning: the same as of pre-training, with ``init``, the encoder.
-
-    Attributes:
-        val: Held-out videos, with labels as the others: a folder or a list. Default: 30 % of the
-            videos of each class.
-        frozen: Train only the linear layer; the encoder does not change.
-    """
-
-    val: str | None = None
-    frozen: bool = False
 
 
 class FineTuning(Task):

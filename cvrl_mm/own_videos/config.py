@@ -5,9 +5,10 @@ from textwrap import wrap
 from typing import Any
 
 from ..datasets.sampling import number_of_windows
+from ..options import RANDOM, Options
 from .folder import INIT, INPUTS
 from .inspect import Inspection
-from .plan import GIVEN, LOOKS, RANDOM, Options, Plan
+from .plan import GIVEN, LOOKS, Plan
 from .predict import NUM_CLIPS
 
 CROPS = dict(

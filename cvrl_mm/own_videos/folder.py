@@ -29,7 +29,8 @@ from ..evaluation.features import (
     tracked,
 )
 from ..io import claim_folder, files_sha256, read_json, replacing
-from .plan import Network, Options
+from ..options import Options
+from .plan import Network
 from .predict import NUM_CLIPS
 
 COMMAND = 'command.json'

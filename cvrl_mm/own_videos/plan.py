@@ -1,4 +1,4 @@
-"""Options of a training, and the settings that follow from them, the videos and the machine."""
+"""The settings of a training, which follow from the options, the videos and the machine."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -9,10 +9,10 @@ import numpy as np
 from ..datasets.sampling import number_of_windows
 from ..encoder.files import SHIPPED
 from ..engine.knn_monitor import MIN_VIDEOS
+from ..options import MIN_SIZE, RANDOM, Options
 from .inspect import Inspection, Video, class_folders
 
 PAPER_SPAN_SECONDS = 32 / 30  # 16 frames with stride 2 at 30 frames per second (Sec. 4.1)
-MIN_SIZE = 32  # pixels; the encoder reduces frames by a factor of 32
 MIN_TRAIN_VIDEOS = 8
 MIN_BATCH = 8  # if there are at least 16 videos
 WATCHED_SHARE, MAX_WATCHED, MIN_TO_HOLD_OUT = 0.2, 200, 20
@@ -20,7 +20,6 @@ FEW_VIDEOS, MANY_VIDEOS = 1000, 5000
 LONG_SECONDS = 600  # to read such a file takes twice as long as to decode a clip of it
 EPOCHS, MIN_STEPS = 100, 2000
 MIN_STEPS_FROM_START = 400  # give what 2,000 from random weights give, and more
-RANDOM = 'random'  # value of ``init`` for random weights
 GIVEN = 'as given'
 # Learning rates (AdamW) for a number of videos per step: of narrow encoders, and of full
 # width, which stay at the loss of chance with a higher one (docs/own_videos_measured.md)
@@ -95,73 +94,6 @@ FEW_ON_GPU = replace(MANY_ON_GPU, encoder='r3d18', **FEW)
 FEWEST_ON_GPU = replace(FEW_ON_GPU, encoder='tiny', batch_size=64)
 ON_GPU = {FEW_VIDEOS: FEWEST_ON_GPU, MANY_VIDEOS: FEW_ON_GPU, math.inf: MANY_ON_GPU}
 CPU = Recipe('tiny', clip_len=8, max_size=64, batch_size=48, **FEW)
-LEAST_INTEGERS = dict(
-    clip_len=1, frame_interval=1, size=MIN_SIZE, batch_size=2, epochs=1, steps=1, workers=0, seed=0
-)
-POSITIVE = 'lr', 'hours', 'segment_seconds'
-
-
-@dataclass(frozen=True)
-class Options:
-    """Options of a training; None means that the value is chosen from the videos and the machine.
-
-    Attributes:
-        encoder: A key of ``ENCODERS``.
-        clip_len: Frames per clip.
-        frame_interval: Distance between neighbouring frames of a clip, in frames of the video.
-        size: Side length of the input frames of the encoder, in pixels.
-        batch_size: Videos per step on each device.
-        lr: Learning rate.
-        hours: Length of the training in hours.
-        epochs: Length of the training in passes over the videos.
-        steps: Length of the training in steps.
-        workers: Number of loader processes per device.
-        init: Checkpoint to start from, or ``'random'`` for random weights. By default, the
-            encoder of this package with the chosen architecture, if it has one.
-        flip: Flip half of the clips horizontally.
-        colour: Jitter brightness, contrast, saturation and hue, and convert some clips to grey.
-        zoom: Crop at least 30 or 40 % of the area; if False, at least 80 %.
-        segment_seconds: Longer files count as several videos of this length.
-        cache: Decode each video once and store its frames, where this pays.
-        seed: Seed of all random draws.
-
-    Raises:
-        ValueError: A value is out of its range, or two options exclude each other.
-    """
-
-    encoder: str | None = None
-    clip_len: int | None = None
-    frame_interval: int | None = None
-    size: int | None = None
-    batch_size: int | None = None
-    lr: float | None = None
-    hours: float | None = None
-    epochs: int | None = None
-    steps: int | None = None
-    workers: int | None = None
-    init: str | None = None
-    flip: bool = True
-    colour: bool = True
-    zoom: bool = True
-    segment_seconds: float = 30.0
-    cache: bool = True
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if sum(x is not None for x in (self.hours, self.epochs, self.steps)) > 1:
-            raise ValueError('hours, epochs and steps exclude each other; give one of them.')
-        if self.encoder is not None and self.encoder not in list(ENCODERS):
-            raise ValueError(f'encoder must be one of {list(ENCODERS)}, got {self.encoder!r}.')
-        if self.encoder is not None and self.init not in (None, RANDOM):
-            raise ValueError('init determines the architecture; do not give encoder.')
-        for name, least in LEAST_INTEGERS.items():
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, int) and value >= least):
-                raise ValueError(f'{name} must be an integer of at least {least}, got {value!r}.')
-        for name in POSITIVE:
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:  # NaN, too
-                raise ValueError(f'{name} must be a positive number, got {value!r}.')
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from ..encoder.encoder import Encoder, load_encoder
 from ..encoder.files import SHIPPED
 from ..io import locked, replacing
 from ..models import R3DSlow
+from ..options import RANDOM, Options
 from ..processes import cores_per_process, usable_cores
 from ..progress import notebook_line, progress
 from ..runtime import print_warnings_only, read_config
@@ -40,18 +41,7 @@ from ..text import printable
 from .config import lists_of, render
 from .folder import INIT, claim, replace_lists, video_root, write_inputs
 from .inspect import Inspection, inspect
-from .plan import (
-    EPOCHS,
-    RANDOM,
-    Machine,
-    Network,
-    Options,
-    Plan,
-    Setting,
-    choose,
-    choose_steps,
-    remarks,
-)
+from .plan import EPOCHS, Machine, Network, Plan, Setting, choose, choose_steps, remarks
 
 ALONE_SECONDS = 7 * 24 * 3600  # rank 0 inspects and encodes all videos while the others wait
 MIN_TIMED_STEPS = 8

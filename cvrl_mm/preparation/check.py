@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets.frame_folder import open_video
-from ..datasets.lists import parse_line, read_lines
+from ..datasets.lists import find_videos, parse_line, read_lines
 from ..datasets.reader import REMUX, UnreadableVideoError
 from ..io import file_stamp, journal, read_journals, replacing
 from ..processes import end_with_parent
@@ -189,15 +189,16 @@ def check_list(
     size: int = 1,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> CheckedList | None:
-    """Check the videos of a list (:func:`find_fault`), and write the lists of good and bad ones.
+    """Check the videos of a list or folder (:func:`find_fault`), and list the good and bad ones.
 
     Each result is written to the folder OUT.parts immediately, so that the same call continues an
     interrupted one. Videos that have changed since are checked again.
 
     Args:
-        ann_file: Path of the list, with lines "path" or "path label".
-        prefix: Folder to which the paths are relative.
-        out: Path of the list without bad videos. Default: LIST.clean.txt for LIST or LIST.txt.
+        ann_file: Path of the list, with lines "path" or "path label", or of a folder.
+        prefix: Folder to which the paths of a list are relative.
+        out: Path of the list without bad videos. Default: LIST.clean.txt for LIST or LIST.txt,
+            beside a folder as well.
         strict: Whether damage that the decoder conceals is a fault.
         num_processes: Number of videos that are checked at a time.
         timeout_seconds: Time limit per video.
@@ -214,9 +215,15 @@ def check_list(
         ValueError: The list is damaged, or the new one would replace it.
         OSError: The disk is full, or a file cannot be written.
     """
-    path, lines = Path(ann_file), read_lines(str(ann_file))
-    files = [os.path.join(prefix, parse_line(line)[0]) for line in lines]
-    clean = path.with_suffix('.clean.txt') if out is None else Path(out)
+    path = Path(os.path.abspath(ann_file))
+    if path.is_dir():
+        prefix, stem = str(path.parent), path.name
+        files = [str(file) for file in find_videos(path)]
+        lines = [os.path.relpath(file, prefix) for file in files]
+    else:
+        lines, stem = read_lines(str(ann_file)), path.stem
+        files = [os.path.join(prefix, parse_line(line)[0]) for line in lines]
+    clean = path.with_name(f'{stem}.clean.txt') if out is None else Path(out)
     report = clean.with_name(f'{clean.stem.removesuffix(".clean")}.bad_videos.txt')
     if clean.exists() and clean.samefile(path):
         raise ValueError(f'{clean} is the checked list itself; choose another --out.')

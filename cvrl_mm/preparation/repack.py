@@ -18,6 +18,7 @@ import numpy as np
 from ..datasets.lists import find_videos, parse_line, read_lines
 from ..datasets.reader import UnreadableVideoError, VideoFile, upright
 from ..io import claim_folder, file_stamp, is_current, journal, read_journals, replacing
+from ..options import RepackSettings
 from ..text import one_line, printable
 from .check import TIMEOUT_SECONDS, find_faults
 
@@ -27,28 +28,6 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # EDQUOT: the quota of the user is use
 # that VideoFile can skip those between requested frames
 X264 = {'tune': 'fastdecode', 'x264-params': 'b-pyramid=none'}
 SETTINGS, FAILURES, FINISHED = 'repack.json', 'repack_failures.txt', '.finished'
-
-
-@dataclass(frozen=True)
-class RepackSettings:
-    """Settings of the encoder.
-
-    docs/speed.md contains the measurements for the defaults.
-
-    Args:
-        short_side: Length of the shorter side in pixels; smaller videos keep their size.
-        key_frame_interval: Largest distance of two key frames, at which decoding can start.
-        crf: Quality of x264. Lower values give better quality and larger files.
-    """
-
-    short_side: int = 256
-    key_frame_interval: int = 16
-    crf: int = 23
-
-    def size(self, width: int, height: int) -> tuple[int, int]:
-        """Return width and height of the new video, which must be even for 4:2:0."""
-        scale = min(1, self.short_side / min(width, height))
-        return max(2, 2 * round(width * scale / 2)), max(2, 2 * round(height * scale / 2))
 
 
 def repack_video(source: Path, target: Path, settings: RepackSettings) -> None:

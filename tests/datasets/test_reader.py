@@ -13,8 +13,9 @@ from av.bitstream import BitStreamFilterContext
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.frame_index import FrameIndex
 from cvrl_mm.datasets.reader import UnreadableVideoError, upright
+from cvrl_mm.options import RepackSettings
 from cvrl_mm.preparation.check import find_fault
-from cvrl_mm.preparation.repack import RepackSettings, repack_video
+from cvrl_mm.preparation.repack import repack_video
 from tests.encoding import OPEN_GOP, PYRAMID, X264, decode_all, encode, pack_b_frames
 from tests.videos import encode_sound, turn
 

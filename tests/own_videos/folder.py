@@ -10,7 +10,7 @@ import torch
 from cvrl_mm.encoder.description import ClipInput
 from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.models import R3DSlow
-from cvrl_mm.own_videos.plan import Options
+from cvrl_mm.options import Options
 from tests.videos import encode
 
 BACKBONE = dict(type='R3DSlow', depth=18, width=0.125, stage_blocks=(1, 1, 1, 1))

@@ -8,10 +8,11 @@ from mmengine.config import Config
 from mmengine.registry import HOOKS
 
 from cvrl_mm.encoder.description import ClipInput
+from cvrl_mm.options import Options
 from cvrl_mm.own_videos.config import lists_of, render
 from cvrl_mm.own_videos.folder import replace_lists, write_inputs
 from cvrl_mm.own_videos.inspect import Inspection, Video
-from cvrl_mm.own_videos.plan import ENCODERS, Machine, Network, Options, Setting, choose
+from cvrl_mm.own_videos.plan import ENCODERS, Machine, Network, Setting, choose
 
 
 def config(

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from cvrl_mm.options import Options
 from cvrl_mm.own_videos.inspect import Inspection, Video
 from cvrl_mm.own_videos.plan import (
     ENCODERS,
     EPOCHS,
     Machine,
-    Options,
     Setting,
     choose,
     choose_steps,

@@ -18,7 +18,7 @@ from cvrl_mm.encoder.files import save_weights
 from cvrl_mm.own_videos.predict import is_classifier, predict
 from tests.http_server import serve
 from tests.own_videos.folder import BACKBONE, CHANNELS, small_encoder
-from tests.script import run_script
+from tests.script import run_cvrl
 from tests.videos import encode
 
 CLASSES = ['wave', '$x <b>', 'throw']
@@ -140,7 +140,7 @@ def test_the_graph_of_a_classifier_has_its_classes(tmp_path: Path, monkeypatch, 
     if suffix == '.onnx':
         runtime = pytest.importorskip('onnxruntime')
         pytest.importorskip('onnxscript')
-    run_script(monkeypatch, 'convert_checkpoint.py', 'export', path, out)
+    run_cvrl(monkeypatch, 'convert', 'export', path, out)
     if suffix == '.onnx':
         told = runtime.InferenceSession(out).get_modelmeta().custom_metadata_map
     else:

@@ -13,10 +13,9 @@ from mmengine.logging import MessageHub
 
 import cvrl_mm
 from cvrl_mm.evaluation.measures import effective_rank
+from cvrl_mm.options import FinetuneOptions, Options
 from cvrl_mm.own_videos import train
-from cvrl_mm.own_videos.classifier import FinetuneOptions
 from cvrl_mm.own_videos.folder import claim
-from cvrl_mm.own_videos.plan import Options
 from cvrl_mm.own_videos.report import probe
 from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.own_videos.folder import small_encoder

@@ -18,7 +18,7 @@ from tests.datasets.test_reader import COUNTED, TIMED
 from tests.encoding import X264, pack_b_frames
 from tests.encoding import encode as encode_textured
 from tests.processes import end, start
-from tests.script import run_script
+from tests.script import run_cvrl
 from tests.videos import encode, turn, write_broken, write_odd
 
 
@@ -152,7 +152,7 @@ def test_verdicts_of_other_files_or_settings_are_not_reused(folder: Path):
 
 
 def test_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys):
-    run = partial(run_script, monkeypatch, 'data/check_videos.py', folder / 'list.txt')
+    run = partial(run_cvrl, monkeypatch, 'check', folder / 'list.txt')
     run('--workers', 1)  # the videos are beside the list
     assert '3 of 4 videos are good' in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r'None of the videos is good.*--root'):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cvrl_mm.preparation.repack import RepackSettings, repack
-from tests.script import run_script
+from cvrl_mm.options import RepackSettings
+from cvrl_mm.preparation.repack import repack
+from tests.script import run_cvrl
 from tests.videos import encode
 
 SETTINGS = RepackSettings(short_side=16)
@@ -66,10 +67,10 @@ def test_a_list_in_two_shares(root: Path, tmp_path: Path, monkeypatch, capsys):
     for rank in '01':
         monkeypatch.setenv('RANK', rank)
         monkeypatch.setenv('WORLD_SIZE', '2')
-        run_script(monkeypatch, 'data/repack.py', *arguments)
+        run_cvrl(monkeypatch, 'repack', *arguments)
         assert not (tmp_path / 'out/list.txt').exists()
     monkeypatch.delenv('RANK')
-    run_script(monkeypatch, 'data/repack.py', *arguments)
+    run_cvrl(monkeypatch, 'repack', *arguments)
     assert (tmp_path / 'out/list.txt').read_text() == text.replace('.mkv', '.mkv.mp4')
     output = ' '.join(capsys.readouterr().out.split())
     assert '3 videos repacked (3 of them by an earlier run), 1 not' in output

@@ -8,8 +8,9 @@ import pytest
 
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.reader import UnreadableVideoError
+from cvrl_mm.options import RepackSettings
 from cvrl_mm.preparation.check import find_fault
-from cvrl_mm.preparation.repack import RepackSettings, _repack_one, repack_video
+from cvrl_mm.preparation.repack import _repack_one, repack_video
 from tests.encoding import X264, encode, pack_b_frames
 from tests.videos import turn, write_broken
 

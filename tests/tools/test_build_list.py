@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.script import run_script
+from tests.script import run_cvrl
 
 CSV = 'label,youtube_id,time_start,time_end,split\n'
 
 
 @pytest.fixture
 def build(monkeypatch: pytest.MonkeyPatch):
-    return lambda *arguments: run_script(monkeypatch, 'data/build_list.py', *arguments)
+    return lambda *arguments: run_cvrl(monkeypatch, 'list', *arguments)
 
 
 def touch(root: Path, *names: str) -> None:

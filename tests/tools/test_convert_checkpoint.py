@@ -4,14 +4,14 @@ import pytest
 
 from cvrl_mm import load_encoder
 from cvrl_mm.encoder import export
-from tests.script import run_script
+from tests.script import run_cvrl
 
 TF = Path(__file__).parents[1] / 'data/released_backbone/r3d_50_w0.125_backbone-1'
 
 
 @pytest.fixture
 def convert(monkeypatch):
-    return lambda *args: run_script(monkeypatch, 'convert_checkpoint.py', *args)
+    return lambda *args: run_cvrl(monkeypatch, 'convert', *args)
 
 
 def test_errors_are_one_line_and_write_nothing(tmp_path, convert):
@@ -24,7 +24,7 @@ def test_errors_are_one_line_and_write_nothing(tmp_path, convert):
         ('export', full, 'out.pth'),
         ('encoder', full, '--config', tmp_path / 'nowhere.py', 'out.pth'),
     ):
-        with pytest.raises(SystemExit, match=r'^convert_checkpoint: [^\n]*$'):
+        with pytest.raises(SystemExit, match=r'^cvrl convert: [^\n]*$'):
             convert(*args, tmp_path / out)
     assert [p.name for p in tmp_path.iterdir()] == ['full.pth']
 

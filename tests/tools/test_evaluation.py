@@ -1,40 +1,29 @@
 """Commands that evaluate an encoder by a config or by labelled videos."""
 
+from argparse import ArgumentParser
 from pathlib import Path
 from unittest.mock import create_autospec
 
 import pytest
 
 import cvrl_cli
-from cvrl_cli import evaluation_parser
+from cvrl_cli import evaluate as command
 from cvrl_mm.evaluation.protocols import evaluate_config
 from cvrl_mm.runtime import start_evaluation
 from tests.own_videos.folder import small_encoder
-from tests.script import run_script
 
 CONFIG = str(Path(__file__).parents[2] / 'configs/miniature/linear_motion.py')
 
 
-@pytest.mark.parametrize(
-    ('command', 'protocols'),
-    [
-        (('linear_probe.py', CONFIG, 'untrained'), ('linear',)),
-        (('retrieval.py', CONFIG, 'untrained'), ('retrieval', 'knn')),
-        (('evaluate', 'few_shot', 'untrained', '--config', CONFIG), ('few_shot',)),
-    ],
-)
-def test_results_are_printed(tmp_path: Path, monkeypatch, capsys, command, protocols):
+def test_results_are_printed(tmp_path: Path, monkeypatch, capsys):
     result = {'checkpoint': 'x', 'R@1': 0.25, 'lr': 8.0, 'interval95': {'R@1': 0.125}}
     evaluate = create_autospec(evaluate_config, return_value=result)
     monkeypatch.setattr('cvrl_mm.evaluation.protocols.evaluate_config', evaluate)
-    name, *given = *command, '--train-views', '3', '--out', str(tmp_path)
-    if name.endswith('.py'):
-        run_script(monkeypatch, name, *given)
-    else:
-        cvrl_cli.main([name, *given])
+    given = ['few_shot', 'untrained', '--config', CONFIG]
+    cvrl_cli.main(['evaluate', *given, '--train-views', '3', '--out', str(tmp_path)])
     shown = capsys.readouterr().out
     assert 'R@1 25.00% ± 12.50\nlr 8\n' in shown
-    assert evaluate.call_args.args[0] == protocols
+    assert evaluate.call_args.args[0] == 'few_shot'
     assert evaluate.call_args.args[2:] == ('untrained', tmp_path, 3)
 
 
@@ -65,6 +54,7 @@ def test_labelled_folders_are_evaluated(motion_set: Path, tmp_path: Path, monkey
 )
 def test_the_results_lie_beside_the_checkpoint(checkpoint: str, out: str):
     options = ['--cfg-options', 'model.cls_head.num_classes=3']
-    args = evaluation_parser(None).parse_args([CONFIG, checkpoint, *options])
+    command.add_arguments(parser := ArgumentParser())
+    args = parser.parse_args(['knn', checkpoint, '--config', CONFIG, *options])
     config, folder = start_evaluation(args, 'model')
     assert config.model.cls_head.num_classes == 3 and folder == Path(out)

@@ -10,7 +10,7 @@ from cvrl_mm.encoder.encoder import load_encoder
 from cvrl_mm.encoder.files import save_weights
 from cvrl_mm.evaluation.features import Features
 from cvrl_mm.evaluation.protocols import logistic
-from tests.script import run_script
+from tests.script import run_cvrl
 
 TF = Path(__file__).parents[1] / 'data/released_backbone/r3d_50_w0.125_backbone-1'
 CLIPS = ['--clip-len=4', '--frame-interval=4', '--num-clips=2', '--size=32', '--workers=0']
@@ -23,7 +23,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def extract(monkeypatch: pytest.MonkeyPatch):
-    return lambda *args: run_script(monkeypatch, 'extract_features.py', *args)
+    return lambda *args: run_cvrl(monkeypatch, 'features', *args)
 
 
 def test_released_checkpoint_to_logistic_regression(tmp_path, extract, checkpoint, motion_set):

@@ -1,4 +1,4 @@
-"""No tool runs what a checkpoint from elsewhere asks for."""
+"""No command runs what a checkpoint from elsewhere asks for."""
 
 import pickle
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.script import run_script
+from tests.script import run_cvrl, run_script
 from tools.data.make_synthetic_ava import write_synthetic_ava
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 LINEAR = CONFIGS / 'miniature/linear_motion.py'
-TRAIN = ('train.py', LINEAR, '--cfg-options', 'train_dataloader.batch_size=4')
+TRAIN = ('train', LINEAR, '--cfg-options', 'train_dataloader.batch_size=4')
 AVA = 'data/synthetic_ava/videos'
 PROPOSALS = ('data/make_proposals.py', AVA, 'p.pkl', 'tiny.py', 'foreign.pth', '--csv')
 DETECTOR = """
@@ -38,20 +38,19 @@ class Trap:
 @pytest.mark.parametrize(
     'command',
     [
-        ('convert_checkpoint.py', 'encoder', 'foreign.pth', 'out.pth'),
-        ('convert_checkpoint.py', 'inflate', 'foreign.pth', 'out.pth'),
-        ('extract_features.py', 'foreign.pth', 'data/motion/videos', '-o', 'feats.npz'),
-        ('extract_features.py', 'foreign.pth', 'data', '-o', 'feats.npz', '--config', LINEAR),
-        ('linear_probe.py', LINEAR, 'foreign.pth'),
-        ('retrieval.py', LINEAR, 'foreign.pth'),
-        ('test.py', LINEAR, 'foreign.pth'),
+        ('convert', 'encoder', 'foreign.pth', 'out.pth'),
+        ('convert', 'inflate', 'foreign.pth', 'out.pth'),
+        ('features', 'foreign.pth', 'data/motion/videos', '-o', 'feats.npz'),
+        ('features', 'foreign.pth', 'data', '-o', 'feats.npz', '--config', LINEAR),
+        ('evaluate', 'linear', 'foreign.pth', '--config', LINEAR),
+        ('test', LINEAR, 'foreign.pth'),
         (*TRAIN, 'load_from=foreign.pth', 'model.backbone.init_cfg=None'),
         (*TRAIN, 'model.backbone.init_cfg.checkpoint=foreign.pth'),
         (*PROPOSALS, 'data/synthetic_ava/annotations/val.csv', '--start', 900),
     ],
     ids=lambda command: ' '.join(str(c).split('/')[-1] for c in command[:2]),
 )
-def test_a_tool_refuses_code(
+def test_a_command_refuses_code(
     command: tuple,
     motion_set: Path,
     tmp_path: Path,
@@ -63,5 +62,6 @@ def test_a_tool_refuses_code(
     Path('tiny.py').write_text(DETECTOR)
     torch.save(dict(state_dict={}, trap=Trap(tmp_path / 'sprung')), 'foreign.pth')
     with pytest.raises((SystemExit, pickle.UnpicklingError, ValueError)):
-        run_script(monkeypatch, command[0], *command[1:])
+        run = run_script if command[0].endswith('.py') else run_cvrl
+        run(monkeypatch, *command)
     assert not (tmp_path / 'sprung').exists()

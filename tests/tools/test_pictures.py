@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cvrl_mm.synthetic.motion import encode
-from tests.script import run_script
+from tests.script import run_cvrl, run_script
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_show_augmentations(run, tmp_path: Path, capsys):
         run('show_augmentations.py', '--video', tmp_path / 'none.mp4')
 
 
-def test_plot_curves(run, tmp_path: Path, capsys):
+def test_curves(monkeypatch, tmp_path: Path, capsys):
     for name in ('a/seed0', 'b/seed0', 'c/training'):
         folder = tmp_path / name / '20261120' / 'vis_data'
         folder.mkdir(parents=True)
@@ -46,8 +46,8 @@ def test_plot_curves(run, tmp_path: Path, capsys):
         ]
         (folder / 'scalars.json').write_text(''.join(lines))
     runs = [tmp_path / 'a/seed0', tmp_path / 'b/seed0', tmp_path / 'c']
-    run('plot_curves.py', *runs, '--out', tmp_path / 'curves.png')
+    run_cvrl(monkeypatch, 'curves', *runs, '--out', tmp_path / 'curves.png')
     assert f'curves.png: {runs[0]}, {runs[1]}, c' in capsys.readouterr().out.replace('\n', '')
     assert (cv2.imread(str(tmp_path / 'curves.png')) != 255).any()
     with pytest.raises(SystemExit, match='no log'):
-        run('plot_curves.py', tmp_path)
+        run_cvrl(monkeypatch, 'curves', tmp_path)

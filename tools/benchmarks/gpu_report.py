@@ -341,7 +341,8 @@ class Videos:
     def write_list(self, kind: str, length: int) -> Path:
         """Write a list of original or repacked videos, and the videos unless they exist."""
         from cvrl_mm.datasets.lists import find_videos
-        from cvrl_mm.preparation.repack import RepackSettings, repack_video
+        from cvrl_mm.options import RepackSettings
+        from cvrl_mm.preparation.repack import repack_video
         from cvrl_mm.processes import usable_cores
 
         originals = [self.folder / f'original_{i}.mp4' for i in range(NUM_VIDEOS)]

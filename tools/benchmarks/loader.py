@@ -4,7 +4,7 @@ Example:
     python tools/benchmarks/loader.py videos/*.mp4 --rounds 20
 
 All variants take the same frames: MMAction2's transforms for decord, the reader of this package,
-and its pre-training pipeline on original videos, on repacked ones (tools/data/repack.py) and on
+and its pre-training pipeline on original videos, on repacked ones (cvrl repack) and on
 stored frames (datasets/frame_store.py). Every round
 runs all variants on all videos in random order, and ratios are computed within a round. Times are
 processor time of all threads of the process, which is bound to one core, to reduce the effect of
@@ -30,7 +30,8 @@ from rich.table import Table
 import cvrl_mm
 from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
 from cvrl_mm.datasets.frame_store import FrameStore, open_store
-from cvrl_mm.preparation.repack import RepackSettings, repack_video
+from cvrl_mm.options import RepackSettings
+from cvrl_mm.preparation.repack import repack_video
 from cvrl_mm.progress import progress
 from cvrl_mm.runtime import plain_errors, print_warnings_only
 

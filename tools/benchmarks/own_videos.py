@@ -19,7 +19,7 @@ from statistics import mean
 from cvrl_mm.own_videos.report import probe
 from cvrl_mm.runtime import plain_errors
 
-PRETRAIN = Path(__file__).parents[1] / 'pretrain_videos.py'
+PRETRAIN = (sys.executable, '-c', 'import cvrl_cli; cvrl_cli.main()', 'pretrain')
 
 
 def parse_args() -> tuple[argparse.Namespace, list[str]]:
@@ -43,7 +43,7 @@ def main() -> None:
     found = defaultdict(list)
     for seed in args.seeds:
         out = args.out / f'seed{seed}'
-        command = [sys.executable, PRETRAIN, args.train, '--out', out, '--seed', str(seed)]
+        command = [*PRETRAIN, args.train, '--out', out, '--seed', str(seed)]
         subprocess.run([*command, *options], check=True)
         measured, notes = probe(out, args.train, args.test)
         print(*notes, sep='\n')

@@ -7,27 +7,25 @@ OUT.parts, so the same command continues an interrupted extraction. With torchru
 array, each process encodes its share of the videos, and the last one writes OUT.
 
 Examples:
-    python tools/extract_features.py r3d50_k400_released.pth videos/ -o feats.npz
-    python tools/extract_features.py epoch_800.pth val.txt --root data/videos -o feats.parquet
-    python tools/extract_features.py untrained videos/ -o random.npz --config CONFIG
-    python tools/extract_features.py encoder.safetensors videos/ -o over_time/ --every 0.5
-    torchrun --nproc_per_node 8 tools/extract_features.py encoder.safetensors list.txt -o feats.npz
-    sbatch --array=0-7 --wrap "python tools/extract_features.py encoder.pth list.txt -o feats.npz"
+    cvrl features r3d50_k400_released.pth videos/ -o feats.npz
+    cvrl features epoch_800.pth val.txt --root data/videos -o feats.parquet
+    cvrl features untrained videos/ -o random.npz --config CONFIG
+    cvrl features encoder.safetensors videos/ -o over_time/ --every 0.5
+    torchrun --nproc_per_node 8 --no-python cvrl features encoder.safetensors list.txt -o feats.npz
+    sbatch --array=0-7 --wrap "cvrl features encoder.pth list.txt -o feats.npz"
 
 In Python:
     data = np.load('feats.npz'); data['names'], data['feats']  # (V,), (V, 2048)
 """
 
-import argparse
 import dataclasses
 import os
+from argparse import ArgumentParser, Namespace
+from typing import Any
 
-from cvrl_cli import run_tool, tool_parser
 
-
-def parse_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = tool_parser(__doc__)
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments."""
     checkpoint = 'a weights file, a checkpoint of a run, or "untrained" (with --config)'
     parser.add_argument('checkpoint', help=checkpoint)
     config = 'config of the clips, and of an architecture that is not in the checkpoint'
@@ -49,7 +47,6 @@ def parse_args() -> argparse.Namespace:
     ):
         parser.add_argument(name, type=int, default=default, help=text)
     parser.add_argument('--device', help='where to compute, such as cuda:0 (a GPU if there is one)')
-    return parser.parse_args()
 
 
 def default_device() -> str:
@@ -61,7 +58,7 @@ def default_device() -> str:
     return f'cuda:{int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count()}'
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Namespace) -> None:
     """Extract the share of this process, and list the unreadable videos."""
     from rich.console import Console
 
@@ -86,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
     encoder.clip_input = dataclasses.replace(encoder.clip_input, **given)
     title = 'videos' if size == 1 else f'videos of process {rank} of {size}'
     with progress(title, Console(stderr=True)) as on_progress:
-        common = dict(rank=rank, size=size, on_progress=on_progress)
+        common: dict[str, Any] = dict(rank=rank, size=size, on_progress=on_progress)
         if args.every is None:
             failed = extract_to_file(
                 encoder,
@@ -107,12 +104,3 @@ def run(args: argparse.Namespace) -> None:
     print(f'{len(paths) - len(failed)} of {len(paths)} {whose}: {args.out}')
     for path, reason in failed.items():
         print(f'left out: {printable(path)}: {reason}')
-
-
-def main() -> None:
-    """Read the command line and work."""
-    run_tool(run, parse_args())
-
-
-if __name__ == '__main__':
-    main()

@@ -12,25 +12,21 @@ ROOT/classes.txt has the names of the classes in the order of their labels. List
 other content are not replaced.
 
 Example:
-    python tools/data/build_list.py folders data/mine --test-percent 30
-    python tools/data/build_list.py ucf101 data/ucf101
-    python tools/data/build_list.py kinetics data/kinetics400 --allow-missing
-    python tools/data/build_list.py kinetics data/kinetics600 --allow-missing \
+    cvrl list folders data/mine --test-percent 30
+    cvrl list ucf101 data/ucf101
+    cvrl list kinetics data/kinetics400 --allow-missing
+    cvrl list kinetics data/kinetics600 --allow-missing \
         --exclude data/kinetics400/annotations/val.csv
 """
 
-import argparse
-import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from cvrl_cli import run_tool, tool_parser
 
-
-def parse_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = tool_parser(__doc__)
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments."""
     parser.add_argument('dataset', choices=('ucf101', 'hmdb51', 'kinetics', 'folders'))
     parser.add_argument('root', type=Path, help='folder of the data set')
     parser.add_argument(
@@ -52,15 +48,12 @@ def parse_args() -> argparse.Namespace:
         metavar='PERCENT',
         help='for folders: share of the videos of each class to test on (%(default)s)',
     )
-    return parser.parse_args()
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Namespace) -> None:
     """Write the lists and report missing videos."""
-    sys.path.insert(0, str(Path(__file__).parent))  # cvrl runs this file from elsewhere
+    from cvrl_mm.preparation import official_lists as official
     from cvrl_mm.text import printable
-
-    import official_lists as official
 
     lists: dict[Path, Sequence[str]] = {}
     if args.dataset == 'folders':
@@ -108,7 +101,3 @@ def write(classes: Sequence[str], lists: dict[Path, Sequence[str]]) -> None:
     write_lists({next(iter(lists)).with_name('classes.txt'): classes} | lists)
     for path, lines in lists.items():
         print(f'{path}: {len(lines)} videos, {len(classes)} classes')
-
-
-if __name__ == '__main__':
-    run_tool(run, parse_args())

@@ -1,45 +1,39 @@
 r"""Encode a set of videos again with small frames and many key frames, which load faster.
 
 Examples:
-    python tools/data/repack.py data/k400/train.txt data/k400_256 --root data/k400/videos_train
-    python tools/data/repack.py videos/ videos_256/ --key-frame-interval 8 --crf 18
+    cvrl repack data/k400/train.txt data/k400_256 --root data/k400/videos_train
+    cvrl repack videos/ videos_256/ --key-frame-interval 8 --crf 18
 
 The same command continues an interrupted run, and repacks videos that have been modified since.
 For a list, a new list is written to TARGET. With torchrun, srun or a Slurm array, each process
 repacks its share; the same command without them then writes the list:
-    sbatch --array=0-63 --cpus-per-task=8 \
-        --wrap "python tools/data/repack.py LIST TARGET --root FOLDER"
+    sbatch --array=0-63 --cpus-per-task=8 --wrap "cvrl repack LIST TARGET --root FOLDER"
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
+from dataclasses import fields
 from pathlib import Path
 
-from cvrl_cli import run_tool, tool_parser
+from .options import CLASSES, add_field
 
-SETTINGS = dict(  # defaults of RepackSettings, and help
-    short_side=(256, 'pixels of the shorter side'),
-    key_frame_interval=(16, 'frames between key frames'),
-    crf=(23, 'quality of x264; lower is better, with larger files'),
-)
+SETTINGS = {field.name: field for field in fields(CLASSES['RepackSettings'])}
 
 
-def parse_args() -> argparse.Namespace:
-    """Parse the arguments."""
-    parser = tool_parser(__doc__)
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments."""
     parser.add_argument('source', type=Path, help='list of videos, or a folder')
     parser.add_argument('target', type=Path, help='folder to write')
     parser.add_argument('--root', type=Path, help='folder of the videos (folder of the list)')
-    for name, (value, text) in SETTINGS.items():
-        flag = f'--{name.replace("_", "-")}'
-        parser.add_argument(flag, type=int, default=value, help=f'{text} (%(default)s)')
+    for field in SETTINGS.values():
+        add_field(parser, field, f'{field.metadata["help"]} ({field.default})', field.default)
     parser.add_argument('--workers', type=int, help='processes (one per core)')
     parser.add_argument('--timeout', type=float, default=600, help='seconds per video (600)')
-    return parser.parse_args()
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Namespace) -> None:
     """Repack the share of this process, and print the failures and the sizes."""
-    from cvrl_mm.preparation.repack import RepackSettings, repack
+    from cvrl_mm.options import RepackSettings
+    from cvrl_mm.preparation.repack import repack
     from cvrl_mm.processes import cores_per_process, rank_and_size
     from cvrl_mm.progress import progress
     from cvrl_mm.text import printable
@@ -71,7 +65,3 @@ def run(args: argparse.Namespace) -> None:
         f'by an earlier run), {len(report.failures)} not; '
         f'{before / 1e6:.1f} MB -> {after / 1e6:.1f} MB.'
     )
-
-
-if __name__ == '__main__':
-    run_tool(run, parse_args())

@@ -1,32 +1,28 @@
-r"""Find the videos of a list that cannot be read or are damaged, and write a list without them.
+r"""Find videos that cannot be read or are damaged, and write a list without them.
 
-Example:
-    python tools/data/check_videos.py data/kinetics400/kinetics400_train_list_videos.txt \
+Examples:
+    cvrl check my_videos/
+    cvrl check data/kinetics400/kinetics400_train_list_videos.txt \
         --root data/kinetics400/videos_train
 
-Every video is decoded completely, several at a time, and errors of the decoder count as damage.
-With --lenient, 32 frames per video are decoded as in training, which accepts damage that the
-decoder conceals. Two lists are written: LIST.clean.txt without the bad videos, and
-LIST.bad_videos.txt with path and reason, separated by a tab.
+LIST is a list, or a folder. Every video is decoded completely, several at a time, and errors of
+the decoder count as damage. With --lenient, 32 frames per video are decoded as in training, which
+accepts damage that the decoder conceals. Two lists are written: LIST.clean.txt without the bad
+videos, and LIST.bad_videos.txt with path and reason, separated by a tab.
 
 Results are kept in LIST.clean.txt.parts, so the same command continues an interrupted check. With
 torchrun, srun or a Slurm array, each process checks its share of the list, and the last one writes
 the lists:
-    sbatch --array=0-63 --cpus-per-task=8 \
-        --wrap "python tools/data/check_videos.py LIST --root FOLDER"
+    sbatch --array=0-63 --cpus-per-task=8 --wrap "cvrl check LIST --root FOLDER"
 """
 
-import argparse
 import os
-import sys
-
-from cvrl_cli import run_tool, tool_parser
+from argparse import ArgumentParser, Namespace
 
 
-def parse_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = tool_parser(__doc__)
-    parser.add_argument('list', help='lines of "path" or "path label"')
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument('list', metavar='LIST', help='lines of "path" or "path label", or a folder')
     parser.add_argument('--root', help='folder of the videos (folder of the list)')
     parser.add_argument('--out', help='the clean list (LIST.clean.txt)')
     parser.add_argument('--workers', type=int, help='processes (one per core)')
@@ -34,10 +30,9 @@ def parse_args() -> argparse.Namespace:
         '--lenient', action='store_true', help='accept damage that the decoder conceals'
     )
     parser.add_argument('--timeout', type=float, default=600, help='seconds per video (600)')
-    return parser.parse_args()
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Namespace) -> None:
     """Check the share of this process, and print the result."""
     from rich.console import Console
 
@@ -67,8 +62,4 @@ def run(args: argparse.Namespace) -> None:
     if num_bad:
         print(f'{num_bad} are bad: {found.report}')
     if num_bad == found.num_videos:
-        sys.exit('None of the videos is good: check that --root belongs to the list.')
-
-
-if __name__ == '__main__':
-    run_tool(run, parse_args())
+        raise ValueError('None of the videos is good: check that --root belongs to the list.')

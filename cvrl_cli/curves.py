@@ -4,23 +4,19 @@ Loss, accuracies, entropy, learning rate, regularization loss and k-NN accuracy 
 were logged. KNNMonitorHook logs the k-NN accuracy.
 
 Example:
-    python tools/plot_curves.py work_dirs/pretrain_k400 work_dirs/pretrain_k600 --out curves.png
+    cvrl curves work_dirs/pretrain_k400 work_dirs/pretrain_k600 --out curves.png
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from cvrl_cli import run_tool, tool_parser
 
-
-def parse_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = tool_parser(__doc__)
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments."""
     parser.add_argument(
         'work_dirs', nargs='+', type=Path, help='work folders of the runs, or OUT of cvrl pretrain'
     )
     parser.add_argument('--out', default='curves.png', help='image file to write (%(default)s)')
-    return parser.parse_args()
 
 
 def log_folder(folder: Path) -> Path:
@@ -31,7 +27,7 @@ def log_folder(folder: Path) -> Path:
     raise FileNotFoundError(f'{folder} has no log (*/vis_data/scalars.json); is it a work folder?')
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Namespace) -> None:
     """Plot the curves."""
     from cvrl_mm.visualization.curves import plot_curves, read_curves
 
@@ -41,12 +37,3 @@ def run(args: argparse.Namespace) -> None:
     runs = {names[folder]: read_curves(log) for folder, log in logs.items()}
     plot_curves(runs, args.out)
     print(f'{args.out}: {", ".join(runs)}')
-
-
-def main() -> None:
-    """Read the command line and work."""
-    run_tool(run, parse_args())
-
-
-if __name__ == '__main__':
-    main()

@@ -1,4 +1,4 @@
-"""Labelled lists from official split files and from folders of classes, for ``build_list.py``."""
+"""Labelled lists from official split files and from folders of classes, for ``cvrl list``."""
 
 import csv
 from collections import defaultdict
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cvrl_mm.datasets.lists import VIDEO_SUFFIXES, draw_subset, find_videos, video_stem
-from cvrl_mm.own_videos.inspect import class_folders
-from cvrl_mm.text import printable
+from ..datasets.lists import VIDEO_SUFFIXES, draw_subset, find_videos, video_stem
+from ..evaluation.labelled import class_folders
+from ..text import printable
 
 T = TypeVar('T')
 Video = tuple[str, str]  # its name without folder and suffix, and its class

@@ -4,10 +4,10 @@ If OUT ends in .safetensors, it is written in this format, and otherwise in the 
 Both contain a description: architecture, padding, input, origin, training config and licence.
 
 Examples:
-    python tools/convert_checkpoint.py tf r3d_1x_k400_800ep.tar.gz r3d50_k400_released.pth
-    python tools/convert_checkpoint.py export epoch_800.pth encoder.onnx
-    python tools/convert_checkpoint.py export work_dirs/classifier classifier.onnx
-    python tools/convert_checkpoint.py encoder epoch_800.pth encoder.safetensors --license MIT
+    cvrl convert tf r3d_1x_k400_800ep.tar.gz r3d50_k400_released.pth
+    cvrl convert export epoch_800.pth encoder.onnx
+    cvrl convert export work_dirs/classifier classifier.onnx
+    cvrl convert encoder epoch_800.pth encoder.safetensors --license MIT
 
 In a config that starts from the first file:
     backbone=dict(type='R3DSlow', depth=50, padding='tf_same',
@@ -17,10 +17,8 @@ In Python:
     encoder = cvrl_mm.load_encoder('encoder.safetensors')
 """
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from os.path import realpath
-
-from cvrl_cli import run_tool, tool_parser
 
 COMMANDS = dict(  # function of cvrl_mm.convert, and help
     tf=('convert_tf_checkpoint', 'a backbone that the authors released, prefix or .tar.gz'),
@@ -33,9 +31,8 @@ COMMANDS = dict(  # function of cvrl_mm.convert, and help
 DTYPES = ('float32', 'float16', 'bfloat16')
 
 
-def parse_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = tool_parser(__doc__)
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments."""
     commands = parser.add_subparsers(dest='command', required=True)
     texts = {name: text for name, (_, text) in COMMANDS.items()}
     texts['encoder'] = 'a weights file for cvrl_mm.load_encoder: .safetensors or .pth'
@@ -53,10 +50,9 @@ def parse_args() -> argparse.Namespace:
             )
         if name == 'export':
             command.add_argument('--dtype', choices=DTYPES, default='float32')
-    return parser.parse_args()
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Namespace) -> None:
     """Convert and write."""
     if realpath(args.source) == realpath(args.out):
         raise ValueError(f'{args.out} would replace the checkpoint that is read; give another OUT.')
@@ -84,12 +80,3 @@ def run(args: argparse.Namespace) -> None:
     if args.license:
         checkpoint['meta']['license'] = args.license
     save_weights(checkpoint, args.out)
-
-
-def main() -> None:
-    """Read the command line and work."""
-    run_tool(run, parse_args())
-
-
-if __name__ == '__main__':
-    main()

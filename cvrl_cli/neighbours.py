@@ -1,0 +1,24 @@
+"""Write a page of videos beside their nearest neighbours.
+
+Examples:
+    cvrl neighbours work_dirs/mine                       # held-out videos of the training
+    cvrl neighbours work_dirs/mine --videos new_videos/  # others, among the training's
+"""
+
+from argparse import ArgumentParser, Namespace
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument('out', metavar='OUT', help='folder of a training by cvrl pretrain')
+    parser.add_argument('--videos', nargs='+', default=[], help='other videos to look for')
+    parser.add_argument('--rows', type=int, default=12, help='videos shown (%(default)s)')
+    parser.add_argument('--neighbours', type=int, default=5, help='of each (%(default)s)')
+
+
+def run(args: Namespace) -> None:
+    """Write the page."""
+    from cvrl_mm.own_videos.page import show_neighbours
+
+    page, notes = show_neighbours(**vars(args))
+    print(*notes, f'Open {page} in a browser.', sep='\n')
