@@ -11,7 +11,8 @@ from tests.hub import serve_hub
 from tests.own_videos.folder import write_folder
 
 pytest.importorskip('huggingface_hub')
-CONFIG = """train_cfg = dict(max_iters=70)
+CONFIG = """model = dict(backbone=dict())
+train_cfg = dict(max_iters=70)
 train_dataloader = dict(batch_size=4)
 optim_wrapper = dict(optimizer=dict(type='AdamW', lr=0.004))
 """
