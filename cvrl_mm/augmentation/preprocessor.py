@@ -114,4 +114,4 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
     def _augment_eagerly(self, clips: Tensor, params: Tensor) -> Tensor:
         return apply_on_device(clips, params, self.slots, self.num_taps)
 
-    _augment = compiled_on_gpu(_augment_eagerly, oldest='2.6')
+    _augment = compiled_on_gpu(_augment_eagerly)

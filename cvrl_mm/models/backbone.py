@@ -159,7 +159,7 @@ class R3DSlow(ResNet3dSlowOnly):
                 outs.append(x)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
-    _encode_compiled = compiled_on_gpu(_encode, oldest='2.11')
+    _encode_compiled = compiled_on_gpu(_encode)
 
     def _stem(self, x: Tensor) -> Tensor:
         """Convolve and pool. ReLU is last, on fewer values; it commutes with the maximum."""

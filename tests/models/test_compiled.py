@@ -2,13 +2,20 @@
 
 import copy
 import pickle
+import time
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
+from functorch.compile import make_boxed_func
+from mmengine.model import MMDistributedDataParallel
 from mmengine.runner import Runner
 from torch import Tensor, nn
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.registry import lookup_backend
 
 from cvrl_mm.models import R3DSlow, compiled
 from tests.pretraining import assert_same, small_config
@@ -22,7 +29,6 @@ RECOMPUTED = dict(stem=1, layer1='last', layer2=1)
 
 def compile_on_cpu(**how: object) -> None:
     compiled.COMPILERS['cpu'] = how
-    compiled._compile.cache_clear()
     torch._dynamo.reset()
 
 
@@ -30,15 +36,15 @@ def compile_on_cpu(**how: object) -> None:
 def eager_cpu():
     yield
     compiled.COMPILERS.pop('cpu', None)
-    compiled._compile.cache_clear()
+    compiled._warn.cache_clear()
     torch._dynamo.reset()
 
 
-def network(dtype: torch.dtype = torch.double, **kwargs) -> R3DSlow:
+def network(dtype: torch.dtype = torch.double, depth: int = 50, **kwargs) -> R3DSlow:
     torch.manual_seed(0)
     stages = dict(num_stages=2, stage_blocks=(2, 1), out_indices=(1,), inflate=(0, 1))
     stages |= {name: (1, 2) if name == 'spatial_strides' else (1, 1) for name in STRIDES}
-    net = R3DSlow(50, width=0.125, **stages, **kwargs)
+    net = R3DSlow(depth, **dict(width=0.125) | stages | kwargs)
     net.init_weights()
     return net.to(dtype).train()
 
@@ -170,14 +176,74 @@ def test_copies_of_a_compiled_network_train():
         assert torch.equal(other(clips()), net(clips()))
 
 
-def test_a_compiler_that_fails_is_named_and_not_needed(new_logger: None, capsys):
-    def backend(*args: object) -> None:
-        raise OSError('the cache folder is read-only')
+def no_space(*args: object) -> None:
+    raise OSError('the cache folder is read-only')
 
+
+KEEPS_GRAPH = dict(fw_compiler=lambda graph, inputs: make_boxed_func(graph.forward))
+FAILS_BACKWARD = dict(backend=aot_autograd(**KEEPS_GRAPH, bw_compiler=no_space))
+
+
+@pytest.mark.parametrize('how', [dict(backend=no_space), FAILS_BACKWARD], ids=['all', 'backward'])
+def test_a_compiler_that_fails_is_named_and_not_needed(how: dict, new_logger: None, capsys):
     expected = steps(network(), clips())
-    compile_on_cpu(backend=backend)
+    compile_on_cpu(**how)
     assert_equal(steps(network(), clips()), expected, 0)
     assert capsys.readouterr().out.count('read-only') == 1
+
+
+def slow(graph: torch.fx.GraphModule, inputs: list) -> Callable:
+    time.sleep(2 * GROUP_SECONDS)
+    return lookup_backend('aot_eager_decomp_partition')(graph, inputs)
+
+
+GROUP_SECONDS = 3
+SMALL: dict = dict(num_stages=1, stage_blocks=(1,), out_indices=(0,), inflate=(0,))
+SMALL |= dict.fromkeys(STRIDES, (1,))
+# What the compilers of the last and of the first rank do
+CASES = dict(
+    first_fails=(TRACED, dict(backend=no_space)),
+    last_fails=(FAILS_BACKWARD, TRACED),
+    slow=(TRACED, dict(backend=slow)),
+)
+
+
+def gradients_by_ddp() -> dict[str, Tensor]:
+    """Return the gradients of three steps in small buckets, eagerly and in each case."""
+    found = {}
+    for case in ('eager', *CASES):
+        if case != 'eager':
+            compile_on_cpu(**CASES[case][dist.get_rank() == 0])
+        group = dist.new_group(timeout=timedelta(seconds=GROUP_SECONDS))
+        net = nn.SyncBatchNorm.convert_sync_batchnorm(network(depth=18, **SMALL), group).train()
+        buckets: dict = dict(bucket_cap_mb=0.02, process_group=group, broadcast_buffers=False)
+        ddp = MMDistributedDataParallel(module=net, **buckets)
+        for _ in range(3):
+            ddp.zero_grad()
+            ddp(clips().split(2)[dist.get_rank()]).square().sum().backward()
+        found[case] = torch.cat([p.grad.flatten() for p in net.parameters()])
+    return found
+
+
+def test_all_ranks_run_compiled_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for gradients in run_ranks(gradients_by_ddp, 2, tmp_path):
+        expected = gradients.pop('eager')
+        for case, found in gradients.items():
+            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9, msg=case)
+
+
+def test_any_number_of_networks_is_compiled():
+    nets = [network(depth=18, width=width / 64, **SMALL) for width in range(8, 18)]
+    compile_on_cpu(backend=lambda graph, inputs: graph)
+    torch._dynamo.utils.counters.clear()
+    for net in nets:
+        net(clips())
+    assert torch._dynamo.utils.counters['stats']['unique_graphs'] == len(nets)
+
+
+def test_the_shape_of_a_short_first_batch_is_replaced():
+    x = clips()
+    assert count_compiled_calls(network(), x[:2], x, x, x[:2], x) == 3
 
 
 def pretrain_compiled(data: Path, folder: Path, **options: object) -> None:
