@@ -177,7 +177,7 @@ class R3DSlow(ResNet3dSlowOnly):
             (1, keep_narrow) if isinstance(together, str) else (together, keep_statistics)
         )
         for start in range(0, len(blocks), size):
-            group = blocks[start : start + size]
+            group = nn.Sequential(*list(blocks)[start : start + size])
             x = recomputed(group, x, group, policy)
         return x
 

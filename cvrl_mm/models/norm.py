@@ -90,7 +90,9 @@ class _Normalise(Function):
         ctx.group = group
         scale = invstd * weight
         # Not (x - mean) * scale: the compiler would keep x - mean, in float32, for backward
-        return (at_least_float32(x) * _along(scale, x) + _along(bias - mean * scale, x)).to(x.dtype)
+        y = at_least_float32(x) * _along(scale, x) + _along(bias - mean * scale, x)
+        # In a compiled function, PyTorch 2.11 loses the gradient of a conversion to the same type
+        return y if y.dtype == x.dtype else y.to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
