@@ -24,17 +24,16 @@ class TracedSyncBatchNorm(nn.SyncBatchNorm):
     """``SyncBatchNorm`` that ``torch.compile`` can trace and that also runs on a CPU.
 
     Statistics are computed in float32 at least. There is one collective in the forward pass and
-    one in the backward pass, with the same content as in ``SyncBatchNorm``, so that some
-    ranks may run compiled and others eagerly. Ranks may have batches of different sizes. Eagerly
-    on a GPU, this is ``SyncBatchNorm``.
+    one in the backward pass, none in a recomputation. Ranks may have batches of different sizes.
+    Eagerly on a GPU, the kernels are those of ``SyncBatchNorm``.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise (N, C, …); in training, by the mean and variance over all ranks."""
-        is_eager = x.is_cuda and not torch.compiler.is_compiling()
-        if is_eager or not (self.training and dist.is_initialized()):
+        if not (self.training and dist.is_initialized()):
             return super().forward(x)
         group: Any = self.process_group or dist.group.WORLD
+        x = _dense(x) if _has_kernels(x) else x
         mean, invstd, total = _statistics(x.detach(), self.eps, group)
         if self.track_running_stats:
             self._update(mean, (invstd**-2 - self.eps) * (total / (total - 1)))
@@ -58,12 +57,29 @@ def trace_sync_norms(network: nn.Module) -> None:
             module.__class__ = TracedSyncBatchNorm
 
 
+# PyTorch 2.15 has another name for it
+_all_gather = getattr(funcol, 'all_gather_single', None) or funcol.all_gather_tensor
+
+
+def _has_kernels(x: Tensor) -> bool:
+    return x.is_cuda and not torch.compiler.is_compiling()
+
+
+def _dense(x: Tensor) -> Tensor:
+    is_last = x.ndim == 5 and x.is_contiguous(memory_format=torch.channels_last_3d)
+    return x if is_last else x.contiguous()
+
+
 def _statistics(x: Tensor, eps: float, group: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean and inverse standard deviation over all ranks, (C,), and the number of values."""
-    var, mean = torch.var_mean(at_least_float32(x), _all_but_channels(x), correction=0)
+    if _has_kernels(x):
+        mean, invstd = torch.batch_norm_stats(x, eps)
+    else:
+        var, mean = torch.var_mean(at_least_float32(x), _all_but_channels(x), correction=0)
+        invstd = torch.rsqrt(var + eps)
     count = mean.new_full((1,), x.numel() // x.shape[1])
-    own = torch.cat([mean, torch.rsqrt(var + eps), count])
-    rows = funcol.all_gather_tensor(own, 0, group).view(-1, len(own))
+    own = torch.cat([mean, invstd, count])
+    rows = _all_gather(own, 0, group).view(-1, len(own))
     means, invstds, counts = rows.split([len(mean), len(mean), 1], 1)
     total = counts.sum()
     shares = counts / total  # (ranks, 1)
@@ -88,6 +104,8 @@ class _Normalise(Function):
     ) -> Tensor:
         ctx.save_for_backward(x, weight, mean, invstd, total)
         ctx.group = group
+        if _has_kernels(x):
+            return torch.batch_norm_elemt(x, weight, bias, mean, invstd, 0.0)
         scale = invstd * weight
         # Not (x - mean) * scale: the compiler would keep x - mean, in float32, for backward
         y = at_least_float32(x) * _along(scale, x) + _along(bias - mean * scale, x)
@@ -97,6 +115,14 @@ class _Normalise(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         x, weight, mean, invstd, total = ctx.saved_tensors
+        if _has_kernels(x):
+            dy = _dense(grads[0])
+            found = torch.batch_norm_backward_reduce(dy, x, mean, invstd, weight, *[True] * 3)
+            sum_dy, sum_dy_xmu, grad_weight, grad_bias = found
+            sums = funcol.all_reduce(torch.cat([sum_dy, sum_dy_xmu]), 'sum', ctx.group).chunk(2)
+            count = total.to(torch.int32).view(1)
+            grad_x = torch.batch_norm_backward_elemt(dy, x, mean, invstd, weight, *sums, count)
+            return grad_x, grad_weight, grad_bias, *[None] * 4
         dy, centred = at_least_float32(grads[0]), at_least_float32(x) - _along(mean, x)
         dims = _all_but_channels(x)
         own = torch.cat([dy.sum(dims), (dy * centred).sum(dims)])
@@ -168,7 +194,7 @@ Policy = Callable[..., CheckpointPolicy]
 
 def keep_statistics(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
     """Keep the statistics of batch norm and what ranks have exchanged."""
-    is_kept = 'var_mean' in str(op) or '_c10d_functional' in str(op)
+    is_kept = any(x in str(op) for x in ('var_mean', 'batch_norm_stats', '_c10d_functional'))
     return CheckpointPolicy.MUST_SAVE if is_kept else CheckpointPolicy.PREFER_RECOMPUTE
 
 
