@@ -181,6 +181,7 @@ class AtomicCheckpointHook(CheckpointHook):
         accumulates = step % getattr(runner.optim_wrapper, '_accumulative_counts', 1)
         if signals is None or accumulates or step >= runner.max_iters:
             return  # not a seeded loop, or gradients would be lost, or the end is reached
+        # One more exchange per step, of a number. The host waits, but has just waited for the loss
         number = torch.tensor(signals[0] if signals else 0)
         all_reduce(number, 'max')
         if number == 0:

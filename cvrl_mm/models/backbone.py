@@ -325,7 +325,7 @@ class FrameMaxPool(nn.MaxPool3d):
         start = list(_triple(self.padding))
         if self.ceil_mode:
             start = [front for front, _ in same_padding(x.shape[2:], kernel, stride)]
-        if torch.compiler.is_compiling() and stride[0] == 1:
+        if torch.compiler.is_compiling() and kernel[0] == stride[0] == 1:
             return _GatheredMaxPool.apply(x, kernel, stride, start, self.ceil_mode)
         return F.max_pool3d(x, kernel, stride, start, ceil_mode=self.ceil_mode)
 

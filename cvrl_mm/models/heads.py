@@ -290,7 +290,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        grad = grad.contiguous()
+        grad = grad.clone(memory_format=torch.contiguous_format)  # autograd may still need it
         dist.all_reduce(grad)
         return grad.split(ctx.sizes)[get_rank()], None
 

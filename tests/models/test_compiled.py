@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.registry import lookup_backend
 
-from cvrl_mm.models import R3DSlow, compiled
+from cvrl_mm.models import FrameMaxPool, R3DSlow, compiled
 from tests.pretraining import assert_same, small_config
 from tests.ranks import run_ranks
 
@@ -230,6 +230,20 @@ def test_all_ranks_run_compiled_or_none(tmp_path: Path, monkeypatch: pytest.Monk
         expected = gradients.pop('eager')
         for case, found in gradients.items():
             torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9, msg=case)
+
+
+@pytest.mark.parametrize('size', [(3, 9, 12), (2, 11, 7)])
+@pytest.mark.parametrize('kernel, stride', [((1, 3, 3), (1, 2, 2)), ((3, 3, 3), (1, 2, 2))])
+@pytest.mark.parametrize('ceil_mode', [False, True])
+def test_max_pooling_and_its_gradient(size: tuple, kernel: tuple, stride: tuple, ceil_mode: bool):
+    pool = FrameMaxPool(kernel, stride, tuple(k // 2 for k in kernel), ceil_mode=ceil_mode)
+    x = torch.randn(2, 3, *size, dtype=torch.double).requires_grad_()
+    results = []
+    for run in (pool, torch.compile(pool, fullgraph=True, backend=TRACED['backend'])):
+        out = run(x)
+        results.append((out, *torch.autograd.grad(out.sin().sum(), x)))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
 
 
 def test_any_number_of_networks_is_compiled():
