@@ -3,6 +3,7 @@
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.dataset import InfiniteSampler
 from mmengine.dist import all_gather_object, get_world_size
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
@@ -67,14 +68,16 @@ class ChecksHook(Hook):
         head: Any = getattr(unwrapped_model(runner), 'cls_head', None)
         if not hasattr(head, 'equal_batches'):
             return
-        last = 0 if batches.drop_last else len(batches.sampler) % batches.batch_size * ranks
+        # Batches of an InfiniteSampler go on from one pass over the videos to the next
+        all_equal = batches.drop_last or isinstance(batches.sampler, InfiniteSampler)
+        last = 0 if all_equal else len(batches.sampler) % batches.batch_size * ranks
         if 1 in (size, last):
             raise ValueError(
                 f'{videos} videos in batches of {size} give a batch of one video, which has no '
                 'negatives; set train_dataloader.batch_size to 2 or more and drop_last=True.'
             )
-        sizes = all_gather_object((batches.batch_size, batches.drop_last))
-        head.equal_batches = len(set(sizes)) == 1 and batches.drop_last
+        sizes = all_gather_object((batches.batch_size, all_equal))
+        head.equal_batches = len(set(sizes)) == 1 and all_equal
 
 
 def rate_advice(config: Config, ranks: int) -> str:

@@ -14,7 +14,7 @@ from mmengine.runner import Runner
 from cvrl_mm.engine import ChecksHook
 from cvrl_mm.engine.checks import rate_advice
 from cvrl_mm.models.weights import check_fit
-from tests.toy import ToyModel, toy_runner
+from tests.toy import ToyData, ToyModel, toy_runner
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 
@@ -51,6 +51,19 @@ def test_tells_the_head_whether_batches_have_one_size(length, drop_last, tmp_pat
     run = contrastive(tmp_path, length=length, drop_last=drop_last)
     run.train()
     assert run.epoch == 2 and run.model.cls_head.equal_batches == drop_last
+
+
+def test_an_endless_sampler_has_no_smaller_batch(tmp_path: Path):
+    given: Any = dict(train_cfg=dict(type='IterBasedTrainLoop', max_iters=3))
+    given['train_dataloader'] = dict(
+        dataset=ToyData(9),
+        batch_size=4,
+        sampler=dict(type='InfiniteSampler'),
+        collate_fn=dict(type='default_collate'),
+    )
+    run = contrastive(tmp_path, **given)
+    run.train()
+    assert run.iter == 3 and run.model.cls_head.equal_batches
 
 
 def classifier(tmp_path: Path, num_classes: int | None = 3, **lists: str) -> SimpleNamespace:
