@@ -68,8 +68,8 @@ class VideoList(Sequence[dict]):
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
         line = self._content[self._starts[index] : self._ends[index]].decode()
-        path, label = parse_line(line, self._delimiter)
-        return dict(filename=osp.join(self._prefix, path), label=label)
+        path, label = parse_line(line, self._delimiter, self._prefix)
+        return dict(filename=osp.join(self._prefix, path), label=number_of(label))
 
 
 def read_video_list(ann_file: str) -> list[tuple[str, int]]:
@@ -93,34 +93,22 @@ def read_lines(path: str) -> list[str]:
     return [line for line in _decode(_read(path), path).split('\n') if line.strip()]
 
 
-def read_labels(path: str | Path) -> list[tuple[str, str]]:
+def read_labels(path: str | Path, root: str | Path | None = None) -> list[tuple[str, str]]:
     """Read name and label of each video of a list whose labels may be words.
 
     Numbers are places in the ``classes.txt`` beside the list, if there is one, as ``cvrl list``
     writes it.
 
     Args:
-        path: The list, with lines ``name label``.
-
-    Returns:
-        Names and labels; the label is '' if there is none, or a negative number.
+        path: The list, with lines ``name label``; see :func:`parse_line`.
+        root: Folder to which the names are relative. Default: the folder of the list.
 
     Raises:
         OSError: The list cannot be read.
     """
-    classes, found = _classes_beside(path), []
-    for line in map(str.strip, read_lines(str(path))):
-        if line.lower().endswith(VIDEO_SUFFIXES):
-            found.append((line, ''))
-        elif match := LABELLED.fullmatch(line):
-            found.append((match[1], match[2]))
-        else:
-            parts = line.rsplit(maxsplit=1)
-            found.append((parts[0], ''.join(parts[1:])))
-    return [
-        (name, '' if re.fullmatch(r'-\d+', label) else classes.get(label, label))
-        for name, label in found
-    ]
+    classes, root = _classes_beside(path), Path(path).parent if root is None else root
+    found = (parse_line(line, root=root) for line in read_lines(str(path)))
+    return [(name, classes.get(label, label)) for name, label in found]
 
 
 def _classes_beside(path: str | Path) -> dict[str, str]:
@@ -130,22 +118,39 @@ def _classes_beside(path: str | Path) -> dict[str, str]:
     return {str(i): name.strip() for i, name in enumerate(lines) if name.strip()}
 
 
-def parse_line(line: str, delimiter: str = ' ') -> tuple[str, int]:
-    """Split a line "path label" or "path".
+def parse_line(line: str, delimiter: str = ' ', root: str | Path = '') -> tuple[str, str]:
+    """Split a line "path label" or "path" of a list.
+
+    A label that follows a suffix of video files may be several words. After another path, such as
+    of a folder of frames, it is the last word, unless the whole line is a path that exists.
 
     Args:
         line: The line. The path may contain spaces.
         delimiter: Separator of path and label. A space stands for any spaces and tabs.
+        root: Folder to which the path is relative.
 
     Returns:
-        Path and label. The label is -1 if there is none. A number that does not fit into 64 bits is
-        a part of the path.
+        Path and label. The label is '' if there is none, or a negative number.
     """
     line = line.strip()
-    path, *label = line.rsplit(None if delimiter == ' ' else delimiter, 1)
-    if label and re.fullmatch(r'-?[0-9]{1,18}', number := label[0].strip()):
-        return path.rstrip(), int(number)
-    return line, -1
+    if line.lower().endswith(VIDEO_SUFFIXES):
+        return line, ''
+    if delimiter != ' ':
+        path, _, label = line.rpartition(delimiter)
+    elif match := LABELLED.fullmatch(line):
+        path, label = match.groups()
+    else:
+        path, label = (*line.rsplit(maxsplit=1), '')[:2]
+    path, label = path.rstrip(), label.strip()
+    is_video = path.lower().endswith(VIDEO_SUFFIXES)
+    if not path or (not is_video and osp.exists(osp.join(root, line))):
+        return line, ''
+    return path, '' if re.fullmatch(r'-\d+', label) else label
+
+
+def number_of(label: str) -> int:
+    """Return the number of a label, or -1 if it is none that fits into 64 bits."""
+    return int(label) if re.fullmatch('[0-9]{1,18}', label) else -1
 
 
 def _read(path: str) -> bytes:
@@ -300,19 +305,14 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
         if source.is_dir():
             videos += find_videos(source)
         elif source.suffix.lower() == '.txt':
-            names = map(_path_of, read_lines(str(source)))
-            videos += (Path(source.parent if root is None else root, name) for name in names)
+            base = source.parent if root is None else root
+            lines = read_lines(str(source))
+            videos += (Path(base, parse_line(line, root=base)[0]) for line in lines)
         else:
             videos.append(source)
     if not videos:
         raise ValueError('There is no video in the sources.')
     return [str(video) for video in videos]
-
-
-def _path_of(line: str) -> str:
-    path, _ = parse_line(line)
-    found = LABELLED.fullmatch(path)
-    return found[1] if found and not path.lower().endswith(VIDEO_SUFFIXES) else path
 
 
 def check_sources(sources: Iterable[str | Path]) -> None:
@@ -351,7 +351,7 @@ def draw_subset(lines: Sequence[str], percent: float, seed: int = 0) -> list[str
     classes = defaultdict(list)
     for number, line in enumerate(lines):
         path, label = parse_line(line)
-        if label < 0:
+        if not label:
             raise ValueError(f'The line {line!r} is not "path label".')
         classes[label].append((PurePosixPath(path), number))
     kept = []

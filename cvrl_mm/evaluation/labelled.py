@@ -77,7 +77,7 @@ def read_labelled(
     for source in map(Path, sources):
         if (source / TRAINED).is_file():
             base = read_json(source / 'inputs.json')['videos']['video']
-            found = [(Path(base, x), x, label) for x, label in read_labels(source / TRAINED)]
+            found = [(Path(base, x), x, label) for x, label in read_labels(source / TRAINED, base)]
         elif source.is_dir():
             found = [(source / name, name, label) for name, label in _folder_labels(source)]
         else:

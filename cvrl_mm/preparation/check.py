@@ -222,7 +222,7 @@ def check_list(
         lines = [os.path.relpath(file, prefix) for file in files]
     else:
         lines, stem = read_lines(str(ann_file)), path.stem
-        files = [os.path.join(prefix, parse_line(line)[0]) for line in lines]
+        files = [os.path.join(prefix, parse_line(line, root=prefix)[0]) for line in lines]
     clean = path.with_name(f'{stem}.clean.txt') if out is None else Path(out)
     report = clean.with_name(f'{clean.stem.removesuffix(".clean")}.bad_videos.txt')
     if clean.exists() and clean.samefile(path):

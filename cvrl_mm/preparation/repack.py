@@ -185,10 +185,10 @@ def repack(
     """
     if source.is_dir():
         root = source
-        entries = [(path.relative_to(root).as_posix(), -1) for path in find_videos(root)]
+        entries = [(path.relative_to(root).as_posix(), '') for path in find_videos(root)]
     else:
         root = root or source.parent
-        entries = [parse_line(line) for line in read_lines(str(source))]
+        entries = [parse_line(line, root=root) for line in read_lines(str(source))]
     videos = list(dict.fromkeys(os.path.normpath(path) for path, _ in entries))
     _check(root, videos, target)
     claim_folder(target, SETTINGS, dict(asdict(settings), root=str(root.resolve())))
@@ -226,7 +226,7 @@ def repack(
     _write(target / FAILURES, (f'{video}\t{why}' for video, why in failures.items()))
     if not source.is_dir():
         new = ((names[os.path.normpath(path)], label) for path, label in entries)
-        lines = (name if label == -1 else f'{name} {label}' for name, label in new if name)
+        lines = (f'{name} {label}'.rstrip() for name, label in new if name)
         _write(target / source.name, lines)
     return RepackReport(root, names, failures, num_skipped)
 

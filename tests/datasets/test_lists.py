@@ -27,16 +27,26 @@ def touch(root: Path, *names: str) -> None:
 
 
 def test_labels_and_spaces(tmp_path: Path):
-    lines = f'a.mp4 3\nb c.mp4\nä 7 馬.mp4 -12\nv --5\nw ٣\nx {10**18}\ny {10**17}'
-    assert read_video_list(written(tmp_path, lines.encode())) == [
-        ('a.mp4', 3),
-        ('b c.mp4', -1),
-        ('ä 7 馬.mp4', -12),
-        ('v --5', -1),
-        ('w ٣', -1),
-        (f'x {10**18}', -1),  # fits into no tensor
-        ('y', 10**17),
+    lines = f'a.mp4 3\nb c.mp4\nä 7 馬.mp4 -12\nv ٣\nw {10**18}\nx {10**17}\ny.mp4 jump high\n1 z'
+    (tmp_path / '1 z').mkdir()  # a folder of frames
+    path = written(tmp_path, lines.encode())
+    assert VideoList(path, prefix=str(tmp_path))[:] == [
+        dict(filename=str(tmp_path / name), label=label)
+        for name, label in (
+            ('a.mp4', 3),
+            ('b c.mp4', -1),
+            ('ä 7 馬.mp4', -1),
+            ('v', -1),
+            ('w', -1),  # fits into no tensor
+            ('x', 10**17),
+            ('y.mp4', -1),
+            ('1 z', -1),
+        )
     ]
+    names = ['a.mp4', 'b c.mp4', 'ä 7 馬.mp4', 'v', 'w', 'x', 'y.mp4', '1 z']
+    labels = ['3', '', '', '٣', str(10**18), str(10**17), 'jump high', '']
+    assert read_labels(path) == list(zip(names, labels, strict=True))
+    assert gather_videos([path]) == [str(tmp_path / name) for name in names]
 
 
 def test_a_line_in_another_encoding_is_pointed_at(tmp_path: Path):
@@ -48,8 +58,9 @@ def test_any_white_space_before_the_label_and_blank_lines(tmp_path: Path):
     content = b'\n  \na  b.mp4  3\nc.mp4\t4\n \t\n d.mp4 \t 5 \n\ne f.mp4 \n\n0007\n'
     path = written(tmp_path, content)
     expected = [('a  b.mp4', 3), ('c.mp4', 4), ('d.mp4', 5), ('e f.mp4', -1), ('0007', -1)]
-    assert read_video_list(path) == [parse_line(line) for line in read_lines(path)] == expected
-    assert read_labels(path)[:3] == [(name, str(label)) for name, label in expected[:3]]
+    assert read_video_list(path) == expected
+    labels = [(name, '' if label < 0 else str(label)) for name, label in expected]
+    assert read_labels(path) == [parse_line(line) for line in read_lines(path)] == labels
     assert gather_videos([path], root='/x') == [f'/x/{name}' for name, _ in expected]
     with pytest.raises(ValueError, match=r'list\.txt: .*e f\.mp4'):
         check_labels(dict(ann_file=path), None)
@@ -60,7 +71,7 @@ def test_lines_are_those_of_the_videos(line_break: str, tmp_path: Path):
     lines = ['a\u2028b.mp4 1', 'c\x85d.mp4', 'e\x0cf.mp4 3']
     path = written(tmp_path, ('\ufeff' + line_break.join([*lines, ''])).encode())
     assert read_lines(path) == lines
-    assert read_video_list(path) == [parse_line(line) for line in lines]
+    assert read_labels(path) == [parse_line(line) for line in lines]
 
 
 def test_videos_are_found_by_their_suffix(tmp_path: Path):
