@@ -3,6 +3,7 @@
 Examples:
     cvrl neighbours work_dirs/mine                       # held-out videos of the training
     cvrl neighbours work_dirs/mine --videos new_videos/  # others, among the training's
+    cvrl neighbours work_dirs/mine --groups '_s([0-9]+)'  # neighbours of other persons
 """
 
 from argparse import ArgumentParser, Namespace
@@ -14,6 +15,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument('--videos', nargs='+', default=[], help='other videos to look for')
     parser.add_argument('--rows', type=int, default=12, help='videos shown (%(default)s)')
     parser.add_argument('--neighbours', type=int, default=5, help='of each (%(default)s)')
+    parser.add_argument(
+        '--groups',
+        metavar='PATTERN',
+        help='regular expression with one group: neighbours have another text there than the video',
+    )
 
 
 def run(args: Namespace) -> None:

@@ -70,6 +70,10 @@ class Options:
         'longer files count as several videos of this length (30)', 30.0
     )
     seed: int = option('of all random draws (0)', 0, least=0)
+    groups: str | None = option(
+        'regular expression with one group: videos whose names have the same text there, such as a '
+        'person or a recording, are held out together'
+    )
     cache: bool = option(
         'decode each sample from its file (by default decoded frames are stored in OUT until the '
         'end of the training, where this pays)',

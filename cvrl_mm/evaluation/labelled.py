@@ -286,6 +286,31 @@ def groups_of(pattern: str, names: Sequence[str]) -> list[str]:
     return groups
 
 
+def hold_out_groups(names: Sequence[str], labels: Sequence[str], pattern: str) -> set[str]:
+    """Choose about a fifth of the videos in whole groups, if possible without a whole class.
+
+    Args:
+        names: Names of the videos.
+        labels: Their classes.
+        pattern: See :func:`groups_of`.
+
+    Returns:
+        The names of the held-out videos.
+
+    Raises:
+        ValueError: See :func:`groups_of`.
+    """
+    groups = groups_of(pattern, names)
+    targets = torch.tensor([*map(sorted({*labels}).index, labels)])
+    parts = split_in_folds(targets, groups)
+    whole = [
+        tested
+        for fitted, tested in parts
+        if {*targets[tested].tolist()} <= {*targets[fitted].tolist()}
+    ]
+    return {names[i] for i in [*whole, parts[0][1]][0]}
+
+
 def check_config(cfg: Config, num_classes: int | None = None) -> None:
     """Check the labels of a config's training and test videos; warn of what makes results wrong.
 

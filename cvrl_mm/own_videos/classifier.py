@@ -17,7 +17,7 @@ from ..encoder.description import ClipInput
 from ..encoder.encoder import Encoder, load_encoder
 from ..encoder.files import CLASSIFIER
 from ..encoder.recognizers import UNTRAINED
-from ..evaluation.labelled import LabelledVideo, read_labelled, split
+from ..evaluation.labelled import LabelledVideo, hold_out_groups, read_labelled, split
 from ..io import read_json
 from ..options import RANDOM, FinetuneOptions, Options
 from ..progress import progress
@@ -34,8 +34,10 @@ LR, FROZEN_LR, BATCH_SIZE = 3e-3, 1e-2, 16
 TRAIN_SHARE = 0.7
 AT_RANDOM = (
     'The held-out videos were drawn at random: if they share persons or recordings with the '
-    'others, the accuracy is too high for new ones; --val names held-out videos.'
+    'others, the accuracy is too high for new ones; --val names held-out videos, and --groups '
+    'holds out whole groups.'
 )
+OTHER_GROUPS = 'The held-out videos are of other groups than the rest, by the pattern {}.'
 
 
 class FineTuning(Task):
@@ -50,6 +52,8 @@ class FineTuning(Task):
 
     def videos(self, sources: Sequence[str], options: FinetuneOptions) -> Sequence[str]:
         """Read the labels, and return the paths of the videos."""
+        if options.groups is not None and options.val is not None:
+            raise ValueError('--val and --groups both choose the held-out videos; give one.')
         train, held = read_labelled(sources), read_labelled(filter(None, [options.val]))
         if both := train.keys() & held.keys():
             raise ValueError(f'{min(both)} is a training video and in {options.val}.')
@@ -70,7 +74,9 @@ class FineTuning(Task):
         """Split the videos, choose the settings, and write the lists."""
         labels = {v.name: self.labels[str(found.root / v.name)] for v in found.videos}
         held = {v.name for v in found.videos if str(found.root / v.name) in self.held}
-        if not options.val:
+        if options.groups is not None:
+            held = hold_out_groups([*labels], [*labels.values()], options.groups)
+        elif not options.val:
             held = hold_out(labels, options.seed)
         train = [video for video in found.videos if video.name not in held]
         val = [video for video in found.videos if video.name in held]
@@ -131,7 +137,10 @@ class FineTuning(Task):
             f'{steps:,} steps of {cfg.train_dataloader.batch_size} videos per device.'
         )
         about = [training, *too_short(steps, self.min_steps)]
-        if read_json(folder / COMMAND)['val'] is None:
+        command = read_json(folder / COMMAND)
+        if command['groups'] is not None:
+            about.append(OTHER_GROUPS.format(command['groups']))
+        elif command['val'] is None:
             about.append(AT_RANDOM)
         labels = [label for _, label in videos]
         notes = write_classifier_page(

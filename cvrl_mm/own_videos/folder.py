@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os.path import abspath, isfile
 from pathlib import Path
@@ -34,6 +34,7 @@ from .plan import Network
 from .predict import NUM_CLIPS
 
 COMMAND = 'command.json'
+LENGTH = 'hours', 'epochs', 'steps'  # options that may change after the first checkpoint
 INPUTS = 'inputs.json'  # what comes from outside
 INIT = 'init.pth'  # a copy of the weights of --init
 REFUSED = ('{{', "'''", '\\')  # in the path of the output folder
@@ -44,19 +45,25 @@ BATCH_VIDEOS = 4
 
 
 def claim(
-    folder: Path, sources: Sequence[str | Path], options: Options, given: bool = True
+    folder: Path,
+    sources: Sequence[str | Path],
+    options: Options,
+    given: Collection[str] | None = None,
 ) -> tuple[list[str], Options, bool]:
     """Store the command of a training in its folder, or compare it with the stored one.
 
     The same command, or one without videos and options, continues. If there is no checkpoint yet,
     other options, or other or changed videos, lists and encoders, replace the stored ones, and the
-    config is kept as ``config.py.old``. Later, changed files get a warning.
+    config is kept as ``config.py.old``. Later, changed files get a warning, and only the length of
+    the training may be another one, which is then not stored yet. An option of the length alone
+    keeps the other options.
 
     Args:
         folder: Output folder; it exists.
         sources: The videos that the user names, if any.
         options: The options of the user.
-        given: Whether the user has given any option, also one that is equal to its default.
+        given: Names of the options that the user has given, also those that are equal to their
+            defaults; None for all.
 
     Returns:
         The videos, the options, and whether the folder has a config that belongs to them.
@@ -71,17 +78,20 @@ def claim(
     videos = [abspath(source) for source in sources] or stored.get('videos', [])
     if not videos:
         raise ValueError(f'{folder} holds no training to continue; give the videos to train on.')
-    if stored and not given and videos == stored['videos']:
+    if stored and given is not None and {*given} <= {*LENGTH} and videos == stored['videos']:
         known = {name: stored[name] for name in asdict(options) if name in stored}
+        if given:
+            known |= {name: getattr(options, name) for name in LENGTH}
         options = type(options)(**known)
     state = state_of(videos, options) if sources or not stored else stored['state']
     command = dict(asdict(options), videos=videos, state=state)
     if any((folder / 'training').glob('*.pth')):
-        other = [x for x in command if x != 'state' and command[x] != stored.get(x)]
-        if other:
+        same = {'state', *LENGTH}
+        if other := [x for x in command if x not in same and command[x] != stored.get(x)]:
             raise ValueError(
                 f'{folder} was started with other {", ".join(other)}; give another --out. To train '
-                f'this one for longer or otherwise, edit {config} and give only --out.'
+                'this one for longer, give only --out and more --steps or --hours; to train it '
+                f'otherwise, edit {config} and give only --out.'
             )
         if state != stored['state']:
             text = (

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from io import BytesIO
+from itertools import islice
 from os.path import relpath
 from pathlib import Path
 from string import Template
@@ -26,7 +27,7 @@ from ..datasets.reader import UnreadableVideoError
 from ..datasets.sampling import evenly_spaced
 from ..encoder.encoder import load_encoder
 from ..evaluation.features import describe_lost
-from ..evaluation.labelled import find_copies
+from ..evaluation.labelled import find_copies, groups_of
 from ..evaluation.measures import nearest_neighbours
 from ..text import printable
 from .folder import Trained, encode_videos, video_root
@@ -123,7 +124,11 @@ def map_videos(feats: Tensor) -> np.ndarray:
 
 
 def show_neighbours(
-    out: str | Path, videos: Sequence[str | Path] = (), rows: int = 12, neighbours: int = 5
+    out: str | Path,
+    videos: Sequence[str | Path] = (),
+    rows: int = 12,
+    neighbours: int = 5,
+    groups: str | None = None,
 ) -> tuple[Path, list[str]]:
     """Write a page with videos and their nearest neighbours among the videos of a training.
 
@@ -133,6 +138,7 @@ def show_neighbours(
             training, or all of its videos if none is held out.
         rows: Number of query videos that are shown, evenly spread over all.
         neighbours: Number of neighbours per query.
+        groups: See :func:`.groups_of`. Neighbours are then of other groups than their query.
 
     Returns:
         Path of the page, ``OUT/neighbours/index.html``, and lines about unreadable videos.
@@ -157,7 +163,11 @@ def show_neighbours(
         chosen = _some_held_out(trained, rows)
         queries = [(trained.path(i), trained.class_of(i)) for i in chosen]
         feats = trained.feats[chosen]
-    content, agreeing, unreadable = neighbour_rows(trained, queries, feats, neighbours)
+    apart = None
+    if groups is not None:
+        asked = groups_of(groups, [relpath(path, trained.root) for path, _ in queries])
+        apart = asked, groups_of(groups, trained.names)
+    content, agreeing, unreadable = neighbour_rows(trained, queries, feats, neighbours, apart)
     count = 'There are no labels to compare.'
     if agreeing:
         count = f'{sum(agreeing)} of {len(agreeing)} neighbours are of the class of their query.'
@@ -171,7 +181,11 @@ def show_neighbours(
 
 
 def neighbour_rows(
-    trained: Trained, queries: Sequence[tuple[str, str | None]], feats: Tensor, number: int
+    trained: Trained,
+    queries: Sequence[tuple[str, str | None]],
+    feats: Tensor,
+    number: int,
+    groups: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> tuple[str, list[bool], list[str]]:
     """Show videos beside their nearest neighbours among the videos of a training.
 
@@ -182,12 +196,16 @@ def neighbour_rows(
         queries: Path and class, if it is known, of each of the Q videos.
         feats: Their features, (Q, C).
         number: Number of neighbours per video.
+        groups: Groups of the queries and of the videos of the training; neighbours are then of
+            other groups than their query.
 
     Returns:
         A row of HTML per query; for each neighbour whether its class is that of the query, where
         both are known; and the paths of the videos that cannot be read.
     """
-    k = min(number + SPARE_NEIGHBOURS, len(trained.names))
+    k = len(trained.names)
+    if groups is None:
+        k = min(number + SPARE_NEIGHBOURS, k)
     sims, indices = nearest_neighbours(feats, trained.feats, k)
     rows, agreeing, shown = [], [], {}
 
@@ -196,10 +214,16 @@ def neighbour_rows(
             shown[path] = pictures(path)
         return _figure(path, label, kind, below, *shown[path])
 
-    for (path, label), *near in zip(queries, sims.tolist(), indices.tolist(), strict=True):
+    for q, (path, label) in enumerate(queries):
         cells = [figure(path, label, 'query')]
-        others = [x for x in zip(*near, strict=True) if not _same_file(path, trained.path(x[1]))]
-        for similarity, i in others[:number]:
+        near = zip(sims[q].tolist(), indices[q].tolist(), strict=True)
+        others = (
+            (similarity, i)
+            for similarity, i in near
+            if (groups is None or groups[0][q] != groups[1][i])
+            and not _same_file(path, trained.path(i))
+        )
+        for similarity, i in islice(others, number):
             own = trained.class_of(i)
             agrees = None if label is None or own is None else label == own
             if agrees is not None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.sampling import number_of_windows
+from ..datasets.sampling import evenly_spaced, number_of_windows
 from ..encoder.files import SHIPPED
 from ..engine.knn_monitor import MIN_VIDEOS
+from ..evaluation.labelled import hold_out_groups
 from ..options import MIN_SIZE, RANDOM, Options
 from .inspect import Inspection, Video, class_folders
 
@@ -155,22 +156,35 @@ class Plan:
         return self.watched is not self.train
 
 
-def split_watched(videos: list[Video], seed: int) -> tuple[list[Video], list[Video]]:
+def split_watched(
+    videos: list[Video], seed: int, groups: str | None = None
+) -> tuple[list[Video], list[Video]]:
     """Hold out a fifth of the videos, at most 200, evenly distributed over the folders.
 
     Up to 1,000 videos, one of any five neighbours in the order of the folders is held out, so that
-    each class has one.
+    each class has one. With groups, these are held out as a whole, and at most 200 of their videos
+    are watched.
 
     Args:
         videos: All videos.
         seed: Random seed.
+        groups: See :func:`.groups_of`.
 
     Returns:
-        The training videos and the held-out videos. With fewer than 20 videos, none is held out
+        The training videos and the watched videos. With fewer than 20 videos, none is held out
         and both are the same list.
+
+    Raises:
+        ValueError: See :func:`.groups_of`.
     """
+    names = [video.name for video in videos]
+    held = set() if groups is None else hold_out_groups(names, [''] * len(names), groups)
     if len(videos) < MIN_TO_HOLD_OUT:
         return videos, videos
+    if held:
+        watched = [video for video in videos if video.name in held]
+        watched = [watched[i] for i in evenly_spaced(len(watched), MAX_WATCHED)]
+        return [video for video in videos if video.name not in held], watched
     number = min(MAX_WATCHED, math.ceil(WATCHED_SHARE * len(videos)))
     order = np.random.default_rng(seed).permutation(len(videos)).tolist()
     folders = class_folders([video.name for video in videos])
@@ -200,7 +214,7 @@ def choose(
     Raises:
         ValueError: There are too few videos for the training or for a batch.
     """
-    train, watched = split or split_watched(inspection.videos, options.seed)
+    train, watched = split or split_watched(inspection.videos, options.seed, options.groups)
     rates = [video.rate for video in train]
     rate = float(f'{np.median(rates):.5g}')
     samples = sum(number_of_windows(video.seconds, options.segment_seconds) for video in train)
@@ -251,7 +265,7 @@ def choose(
 
 
 def choose_steps(
-    plan: Plan,
+    samples: int,
     options: Options,
     total_batch: int,
     step_seconds: float,
@@ -261,7 +275,7 @@ def choose_steps(
     """Choose the length of a training.
 
     Args:
-        plan: The other settings.
+        samples: Number of training samples per epoch.
         options: The options of the user.
         total_batch: Number of videos per step on all devices.
         step_seconds: Measured time per step.
@@ -271,12 +285,12 @@ def choose_steps(
     if options.steps is not None:
         return Setting(options.steps, GIVEN)
     if options.epochs is not None:
-        steps = math.ceil(options.epochs * plan.samples / total_batch)
-        return Setting(steps, f'{options.epochs} epochs of {plan.samples} videos')
+        steps = math.ceil(options.epochs * samples / total_batch)
+        return Setting(steps, f'{options.epochs} epochs of {samples} videos')
     if options.hours is not None:
         steps = max(LOOKS, int(options.hours * 3600 * (1 - MEASURING_SHARE) / step_seconds))
         return Setting(steps, f'{options.hours:g} hours at {step_seconds:.2f} s per step')
-    steps = max(min_steps, math.ceil(epochs * plan.samples / total_batch))
+    steps = max(min_steps, math.ceil(epochs * samples / total_batch))
     minutes = steps * step_seconds / 60
     reason = f'the larger of {min_steps} steps and {epochs} epochs; about {minutes:.0f} minutes'
     return Setting(steps, reason)

@@ -1,6 +1,7 @@
 """Pre-train on a user's own videos: inspection, settings, training and results."""
 
 import gc
+import json
 import logging
 import math
 import os
@@ -28,10 +29,10 @@ from mmengine.runner import Runner
 from rich.console import Console
 
 from ..datasets.frame_store import free_bytes
-from ..datasets.lists import check_sources
+from ..datasets.lists import check_sources, read_lines
 from ..encoder.encoder import Encoder, load_encoder
 from ..encoder.files import SHIPPED
-from ..io import locked, replacing
+from ..io import locked, read_json, replacing
 from ..models import R3DSlow
 from ..options import RANDOM, Options
 from ..processes import cores_per_process, usable_cores
@@ -39,7 +40,7 @@ from ..progress import notebook_line, progress
 from ..runtime import print_warnings_only, read_config
 from ..text import printable
 from .config import lists_of, render
-from .folder import INIT, claim, replace_lists, video_root, write_inputs
+from .folder import COMMAND, INIT, LENGTH, claim, replace_lists, video_root, write_inputs
 from .inspect import Inspection, inspect
 from .plan import EPOCHS, Machine, Network, Plan, Setting, choose, choose_steps, remarks
 
@@ -115,7 +116,7 @@ def run(
             check_sources(sources)  # before anything is written
             folder.mkdir(parents=True, exist_ok=True)
             locks.enter_context(locked(folder))
-            given = any(value is not None for value in options.values())
+            given = {name for name, value in options.items() if value is not None}
             videos, chosen, has_config = claim(folder, sources, chosen, given)
             if not has_config:
                 found, start = _inspect(folder, videos, chosen, task)
@@ -128,6 +129,7 @@ def run(
         if shared[1]:
             _write_config(folder, found, start, shared[0], task)
         if not config_only:
+            _lengthen(folder, shared[0], task)
             _finish(folder, task)
     return folder
 
@@ -182,7 +184,9 @@ def _write_config(
         seconds = time_step(trial)
     if found is not None:
         total, least = plan['batch_size'] * ranks, task.min_steps or plan.min_steps
-        plan.settings['steps'] = choose_steps(plan, options, total, seconds, task.epochs, least)
+        plan.settings['steps'] = choose_steps(
+            plan.samples, options, total, seconds, task.epochs, least
+        )
         with replacing(config) as part:
             part.write_text(task.render(found, plan, options), encoding='utf-8')
         trial.unlink()
@@ -191,6 +195,40 @@ def _write_config(
             if setting.value is not None or name == 'cache':
                 _say(f'  {name.replace("_", " "):15}{setting.value!s:8} {setting.reason}')
         _say(f'Settings and their reasons: {config}')
+    _wait()
+
+
+def _lengthen(folder: Path, options: Options, task: Task) -> None:
+    """Write another length of a training into its config, if the command has one."""
+    note, config = folder / COMMAND, folder / 'config.py'
+    command = read_json(note)
+    length = {name: getattr(options, name) for name in LENGTH}
+    if not any(length.values()) or all(command.get(name) == x for name, x in length.items()):
+        return
+    cfg = read_config(config, 'train_cfg', 'train_dataloader', 'work_dir')
+    seconds, former = math.nan, last_checkpoint(cfg)[0]
+    if options.hours is not None:
+        _say('Measuring the time per step …')
+        seconds = time_step(config)
+    loader = cfg.train_dataloader
+    samples, batch = len(read_lines(loader.dataset.ann_file)), loader.batch_size
+    total = batch * dist.get_world_size()
+    steps = choose_steps(samples, options, total, seconds, task.epochs, task.min_steps or 1)
+    if steps.value < former:
+        raise ValueError(f'{steps.value} steps are fewer than the {former} of the training so far.')
+    if dist.is_main_process():
+        text = config.read_text(encoding='utf-8')
+        new = re.sub(r'(?<=max_iters=)[^,)\n]+', str(steps.value), text)
+        for path, content in (
+            (config, new),
+            (note, json.dumps(command | length, indent=2)),
+        ):
+            with replacing(path) as part:
+                part.write_text(content, encoding='utf-8')
+        _say(
+            f'{steps.value} steps ({steps.reason}), of which {former} are done. The learning rate '
+            'goes on as in a training of this length: it rises again, and at first the loss, too.'
+        )
     _wait()
 
 

@@ -143,6 +143,25 @@ def test_bad_lists_are_refused(root: Path, tmp_path: Path, train: str, val: str,
         cvrl_mm.finetune(root / 'encoder.safetensors', paths['train'], tmp_path / 'out', **given)
 
 
+def test_whole_groups_are_held_out(root: Path, tmp_path: Path):
+    """Here by the number of a file modulo 3, in names that links give."""
+    for i in range(12):
+        source = next((root / 'videos').glob(f'*/{i}.mp4'))
+        link = tmp_path / 'videos' / 'ab'[i // 6] / f'person{i % 3}_{i}.mp4'
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(source)
+    given = dict(QUICK, groups='person([0-9])', config_only=True)
+    start = root / 'encoder.safetensors', tmp_path / 'videos'
+    out = cvrl_mm.finetune(*start, tmp_path / 'out', **given)
+    people = [
+        {line.split('_')[0][-1] for line in (out / f'lists/{name}.txt').read_text().splitlines()}
+        for name in ('train', 'val')
+    ]
+    assert [len(x) for x in people] == [2, 1] and not people[0] & people[1]
+    with pytest.raises(ValueError, match='--val and --groups'):
+        cvrl_mm.finetune(*start, tmp_path / 'b', val=tmp_path / 'videos', **given)
+
+
 def test_another_encoder_is_refused(out: Path, root: Path, tmp_path: Path):
     small_encoder(1).save(tmp_path / 'other.safetensors')
     with pytest.raises(ValueError, match='other init'):

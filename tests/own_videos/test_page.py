@@ -96,6 +96,9 @@ def test_neighbours_are_marked_and_no_copies_of_the_query(tmp_path: Path):
     assert agreeing == [False, True, True] and lost == [trained.path(5)]
     assert f'{F.cosine_similarity(feats[0], feats[2], dim=0):.3f}' in rows
     assert '<small>a &lt; b/1.mp4</small>' in rows and 'a < b' not in rows
+    groups = ['p'], ['p', 'p', 'p', 'q', 'p', 'q']
+    _, agreeing, lost = neighbour_rows(trained, [(trained.path(0), 'a')], feats[:1], 4, groups)
+    assert agreeing == [True, True] and lost == [trained.path(5)]  # of q
     shown = re.findall(r'(?:src|data-tip)="([^"]+)"', rows)
     assert len(shown) == 8 and all(source.startswith('data:') for source in shown)
 
@@ -123,6 +126,8 @@ def test_held_out_videos_beside_their_class(out: Path, capsys):
 def test_other_videos(out: Path, tmp_path: Path):
     for name in ("it's <b>.mp4", 'plain.mkv'):
         encode(tmp_path / name, num_frames=8)
+    with pytest.raises(ValueError, match='--groups'):  # not in the names of the others
+        show_neighbours(out, [tmp_path], groups='^([ab])/')
     (tmp_path / 'broken.mp4').write_bytes(b'no video')
     page, (note,) = show_neighbours(out, [tmp_path], neighbours=3)
     text = page.read_text()

@@ -146,6 +146,19 @@ def test_watched_videos_are_spread_over_the_folders():
     assert len(split_watched(made(2000).videos, seed=0)[1]) == 200
 
 
+def test_whole_groups_are_held_out():
+    names = [f'{c}/p{person}_{i}.mp4' for c in 'ab' for person in range(6) for i in range(20)]
+    videos = [Video(name, 64, 48, 60, 30.0) for name in names]
+    train, watched = split_watched(videos, seed=0, groups='p([0-9])')
+    people, held = ({v.name[3] for v in part} for part in (train, watched))
+    assert len(held) < len(people) and not people & held and people | held == {*'012345'}
+    many = [Video(f'p{i % 2}/{i}.mp4', 64, 48, 60, 30.0) for i in range(600)]
+    train, watched = split_watched(many, seed=0, groups='p([01])')
+    assert (len(train), len(watched)) == (300, 200)
+    with pytest.raises(ValueError, match='--groups'):
+        split_watched(videos, seed=0, groups='nobody([0-9])')
+
+
 @pytest.mark.parametrize('number', [20, 37, 1000])
 def test_a_class_of_five_has_a_watched_video(number: int):
     videos = [Video(f'{i // 5:04}/{i}.mp4', 256, 128, 60, 30) for i in range(number)]
@@ -165,7 +178,7 @@ def test_a_class_of_five_has_a_watched_video(number: int):
 )
 def test_steps(options: dict, seconds: float, steps: int):
     plan = choose(made(300), Options(**options), CPU)
-    chosen = choose_steps(plan, Options(**options), 48, seconds, EPOCHS, plan.min_steps)
+    chosen = choose_steps(plan.samples, Options(**options), 48, seconds, EPOCHS, plan.min_steps)
     assert chosen.value == steps
 
 

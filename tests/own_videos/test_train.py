@@ -131,6 +131,19 @@ def test_a_stopped_training_continues(videos: Path, out: Path, copied: Path):
     assert not (out / 'training/iter_10.pth').exists()  # the copy does not train in the original
 
 
+def test_a_finished_training_can_be_made_longer(out: Path, copied: Path):
+    """By an option of its length alone; the others stay as they were."""
+    cvrl_mm.pretrain(out=copied, steps=10)
+    command = json.loads((copied / 'command.json').read_text())
+    assert command == json.loads((out / 'command.json').read_text()) | dict(hours=None, steps=10)
+    assert '10 steps' in (copied / 'report.md').read_text()
+    with pytest.raises(ValueError, match='9 steps'):
+        cvrl_mm.pretrain(out=copied, steps=9)
+    assert json.loads((copied / 'command.json').read_text()) == command
+    with pytest.raises(ValueError, match='8 steps'):
+        cvrl_mm.pretrain(out=copied, hours=1e-9)  # after it has measured the time per step
+
+
 def test_results_without_checkpoints_are_not_replaced(videos: Path, copied: Path):
     (copied / 'report.md').unlink()  # as advised to write the results again
     shutil.move(copied / 'training', copied.parent)
@@ -203,16 +216,16 @@ def test_before_the_first_step_the_options_may_change(tmp_path: Path):
     (out / 'a.mp4').unlink()
     first, default = Options(seed=3, zoom=False, steps=7), Options()
     assert claim(out, videos, first) == (videos, first, False)
-    assert claim(out, [], default, given=False) == (videos, first, False)
+    assert claim(out, [], default, given=()) == (videos, first, False)
     (out / 'config.py').touch()
     for sources in ([], videos):
-        assert claim(out, sources, default, given=False) == (videos, first, True)
+        assert claim(out, sources, default, given=()) == (videos, first, True)
     assert claim(out, [], Options(steps=5)) == (videos, Options(steps=5), False)
     assert not (out / 'config.py').exists()  # it is of the other options
     assert (out / 'config.py.old').exists()  # and may have been edited
     assert claim(out, [], default) == (videos, default, False)  # --seed 0 is an option, too
     claim(out, videos, first)
-    assert claim(out, other, default, given=False) == (other, default, False)
+    assert claim(out, other, default, given=()) == (other, default, False)
 
 
 def test_changed_videos_lists_and_encoders_are_noticed(tmp_path: Path, new_logger: None, capsys):
