@@ -34,6 +34,7 @@ def apply() -> None:
     leave_out_multimodal()
     names_of_numpy_1()
     know_our_configs()
+    train_macs_on_the_cpu()
 
 
 def hide_warnings() -> None:
@@ -139,3 +140,13 @@ def know_our_configs() -> None:
         return str(configs / name), None
 
     Config._get_cfg_path = staticmethod(find_ours)
+
+
+def train_macs_on_the_cpu() -> None:
+    """Keep mmengine from the GPU of a Mac.
+
+    torch computes batch norm and 3D convolutions incorrectly there (pytorch#175189, #197114).
+    """
+    from mmengine.device import utils
+
+    utils.DEVICE = utils.DEVICE.replace('mps', 'cpu')

@@ -4,6 +4,8 @@ Each finding is ok, a note on a limitation, or a problem with a remedy.
 """
 
 import importlib
+import os
+import re
 import shutil
 import tempfile
 import time
@@ -34,6 +36,12 @@ GIB = 1 << 30
 STEP_SECONDS_PER_VIDEO = 0.342 / 96  # R3D-50, compiled, on an H100 (docs/speed.md)
 MORE_SHARED_MEMORY = 'docker run --ipc=host (or --shm-size), or fewer workers'
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
+ARCHITECTURE = re.compile(r'(sm|compute)_(\d+)(\d)')
+FOR_OLD_GPUS = (  # pytorch#157517, #172352, #190385
+    "install a torch of CUDA 12.6, which has it: pip install 'torch<2.15' --index-url "
+    'https://download.pytorch.org/whl/cu126'
+)
+FOR_NEW_GPUS = "install a newer torch: pip install --upgrade 'torch>=2.7'"
 
 
 @dataclass(frozen=True)
@@ -118,21 +126,69 @@ def check_versions(tested: Path) -> Iterator[Finding]:
 
 def check_machine() -> Iterator[Finding]:
     """Check the GPUs and the shared memory, in which workers send batches."""
-    cards = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-    if cards:
-        seen = ', '.join(f'{card.name} ({card.total_memory / GIB:.0f} GiB)' for card in cards)
-        slow = min(card.major for card in cards) < FIRST_WITH_BFLOAT16
-        advice = "bfloat16 is slow: set optim_wrapper.type='AmpOptimWrapper' (float16)"
-        yield Finding('note' if slow else 'ok', 'GPU', seen, advice if slow else '')
-    elif shutil.which('nvidia-smi') and torch.version.cuda is None:
-        advice = 'install a torch that is compiled for CUDA (pytorch.org)'
-        yield Finding('problem', 'GPU', 'torch was built without CUDA', advice)
-    else:
-        yield Finding('note', 'GPU', 'none', 'a CPU suffices for small encoders')
+    yield from check_gpus()
     if Path('/dev/shm').is_dir():
         free = shutil.disk_usage('/dev/shm').free / GIB
         status, advice = ('ok', '') if free >= 1 else ('problem', MORE_SHARED_MEMORY)
         yield Finding(status, 'shared memory', f'{free:.1f} GiB free', advice)
+
+
+def check_gpus() -> Iterator[Finding]:
+    """Check that torch sees the GPUs of the machine, has code for them, and convolves rightly."""
+    cards = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    if not cards:
+        yield _no_gpu()
+        return
+    # Machine code (sm) runs on later cards of its generation, intermediate code on all later ones
+    names = torch.cuda.get_arch_list() or (torch._C._cuda_getArchFlags() or '').split()
+    codes = [ARCHITECTURE.match(name) for name in names]
+    built = [(code[1], [int(code[2]), int(code[3])]) for code in codes if code]
+    for (card, memory, *has), count in Counter(
+        (x.name, x.total_memory, x.major, x.minor) for x in cards
+    ).items():
+        seen = f'{count} x {card} ({memory / GIB:.0f} GiB)'
+        runs = [arch <= has and (kind != 'sm' or arch[0] == has[0]) for kind, arch in built]
+        if built and not any(runs):
+            seen = f'torch {torch.__version__} has no code for {seen}, compute capability '
+            is_old = has < min(arch for _, arch in built)
+            advice = FOR_OLD_GPUS if is_old else FOR_NEW_GPUS
+            yield Finding('problem', 'GPU', seen + '.'.join(map(str, has)), advice)
+        elif has[0] < FIRST_WITH_BFLOAT16:
+            advice = "bfloat16 is slow: set optim_wrapper.type='AmpOptimWrapper' (float16)"
+            yield Finding('note', 'GPU', seen, advice)
+        else:
+            yield Finding('ok', 'GPU', seen)
+    cudnn = torch.backends.cudnn.version() or 0
+    if 90800 <= cudnn < 91500:  # pytorch#163539, #166643, #174051
+        seen = f'cuDNN {cudnn // 10000}.{cudnn // 100 % 100} and torch {torch.__version__}: '
+        advice = "pip install 'torch>=2.10', or cuDNN of at least 9.15"
+        if torch.__version__ < '2.9':
+            seen += 'wrong results are known for large inputs'
+            yield Finding('problem', '3D convolutions in bfloat16', seen, advice)
+        else:
+            seen += 'slow by a factor of 10 and more where clips are not channels last'
+            yield Finding('note', '3D convolutions in bfloat16', seen, advice)
+
+
+def _no_gpu() -> Finding:
+    if not shutil.which('nvidia-smi'):
+        return Finding('note', 'GPU', 'none', 'a CPU suffices for small encoders')
+    if os.environ.get('CUDA_VISIBLE_DEVICES') in ('', '-1'):
+        return Finding('note', 'GPU', 'hidden', 'unset CUDA_VISIBLE_DEVICES to use it')
+    if torch.version.cuda is None:
+        advice = 'install a torch that is compiled for CUDA (pytorch.org)'
+        return Finding('problem', 'GPU', 'torch was built without CUDA', advice)
+    try:
+        torch.cuda.init()
+        reason = 'it finds none'
+    except RuntimeError as error:
+        reason = one_line(error)
+    seen = f'nvidia-smi is installed, but torch {torch.__version__} sees no GPU: {reason}'
+    advice = (
+        f'update the driver for CUDA {torch.version.cuda}, or install a torch for the CUDA version '
+        'that nvidia-smi names (pytorch.org)'
+    )
+    return Finding('problem', 'GPU', seen, advice)
 
 
 def check_decoding() -> Finding:

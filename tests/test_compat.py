@@ -12,6 +12,7 @@ from mmaction.evaluation.functional.ava_evaluation import metrics
 from mmaction.registry import MODELS
 from mmaction.utils import dependency
 from mmengine.config import Config
+from mmengine.device import get_device
 
 from cvrl_mm import compat
 
@@ -88,3 +89,9 @@ def test_listed_warnings_are_hidden_unless_the_user_wants_them():
         warnings.simplefilter('error')  # as -W error does
         with pytest.raises(UserWarning, match='Fail to import'):
             seen()
+
+
+def test_the_gpu_of_a_mac_is_not_used(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr('mmengine.device.utils.DEVICE', 'mps')
+    compat.train_macs_on_the_cpu()
+    assert get_device() == 'cpu'

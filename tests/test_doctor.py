@@ -43,6 +43,54 @@ def test_two_mmcvs_are_a_problem(tmp_path: Path, monkeypatch):
     assert (last.status, last.name) == ('problem', 'mmcv')
 
 
+BUILD = ['sm_75', 'sm_80', 'sm_90a', 'compute_90']
+
+
+@pytest.mark.parametrize(
+    ('capability', 'build', 'cudnn', 'torch_version', 'statuses'),
+    [
+        ((7, 0), BUILD, 92000, '2.15.0', ['problem']),
+        ((7, 5), BUILD, 92000, '2.15.0', ['note']),
+        ((8, 9), BUILD, 92000, '2.15.0', ['ok']),
+        ((12, 0), BUILD, 92000, '2.15.0', ['ok']),  # by intermediate code
+        ((12, 0), BUILD[:-1], 92000, '2.6.0', ['problem']),
+        ((9, 0), BUILD, 91002, '2.8.0', ['ok', 'problem']),
+        ((9, 0), BUILD, 91002, '2.9.1', ['ok', 'note']),
+        ((9, 0), ['gfx942'], None, '2.15.0', ['ok']),
+    ],
+)
+def test_gpus(
+    capability: tuple[int, int],
+    build: list[str],
+    cudnn: int | None,
+    torch_version: str,
+    statuses: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    major, minor = capability
+    card = SimpleNamespace(name='card', total_memory=80 << 30, major=major, minor=minor)
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 8)
+    monkeypatch.setattr(torch.cuda, 'get_device_properties', lambda i: card)
+    monkeypatch.setattr(torch.cuda, 'get_arch_list', lambda: build)
+    monkeypatch.setattr(torch.backends.cudnn, 'version', lambda: cudnn)
+    monkeypatch.setattr(torch, '__version__', type(torch.__version__)(torch_version))
+    assert [finding.status for finding in doctor.check_gpus()] == statuses
+
+
+@pytest.mark.parametrize(
+    ('driver', 'hidden', 'status'),
+    [(None, None, 'note'), ('/bin/nvidia-smi', None, 'problem'), ('/bin/nvidia-smi', '', 'note')],
+)
+def test_no_gpu(driver: str | None, hidden: str | None, status: str, monkeypatch):
+    monkeypatch.delenv('CUDA_VISIBLE_DEVICES', raising=False)
+    if hidden is not None:
+        monkeypatch.setenv('CUDA_VISIBLE_DEVICES', hidden)
+    monkeypatch.setattr(torch.cuda, 'device_count', lambda: 0)
+    monkeypatch.setattr(doctor.shutil, 'which', lambda name: driver)
+    (finding,) = doctor.check_gpus()
+    assert finding.status == status
+
+
 @pytest.mark.parametrize(
     ('ranks', 'steps', 'scaling', 'words'),
     [

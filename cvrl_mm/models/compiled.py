@@ -125,7 +125,8 @@ def _exchange(failure: str) -> str:
     """Tell all ranks why this one could not compile, or ''; return what all of them have told."""
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return failure
-    number, store = next(_exchanges), dist.group.WORLD.get_group_store()
+    world: Any = dist.group.WORLD
+    number, store = next(_exchanges), world.get_group_store()
     keys = [f'cvrl_mm/compiled/{number}/{rank}' for rank in range(dist.get_world_size())]
     store.set(keys[dist.get_rank()], failure)
     store.wait(keys, WAIT)

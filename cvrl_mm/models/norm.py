@@ -120,8 +120,8 @@ class _Normalise(Function):
             found = torch.batch_norm_backward_reduce(dy, x, mean, invstd, weight, *[True] * 3)
             sum_dy, sum_dy_xmu, grad_weight, grad_bias = found
             sums = funcol.all_reduce(torch.cat([sum_dy, sum_dy_xmu]), 'sum', ctx.group).chunk(2)
-            count = total.to(torch.int32).view(1)
-            grad_x = torch.batch_norm_backward_elemt(dy, x, mean, invstd, weight, *sums, count)
+            sums += (total.to(torch.int32).view(1),)
+            grad_x = torch.batch_norm_backward_elemt(dy, x, mean, invstd, weight, *sums)
             return grad_x, grad_weight, grad_bias, *[None] * 4
         dy, centred = at_least_float32(grads[0]), at_least_float32(x) - _along(mean, x)
         dims = _all_but_channels(x)

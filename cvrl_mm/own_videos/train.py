@@ -30,6 +30,7 @@ from rich.console import Console
 
 from ..datasets.frame_store import free_bytes
 from ..datasets.lists import check_sources, read_lines
+from ..doctor import check_gpus
 from ..encoder.encoder import Encoder, load_encoder
 from ..encoder.files import SHIPPED
 from ..io import locked, read_json, replacing
@@ -170,6 +171,7 @@ def _write_config(
     ranks, trial, config = dist.get_world_size(), folder / '.trial_config.py', folder / 'config.py'
     if found is not None:
         room = free_bytes(folder) / 2
+        _say(*(str(finding) for finding in check_gpus() if finding.status == 'problem'))
         machine = Machine(cores_per_process(), ranks, torch.cuda.is_available(), room)
         plan = task.choose(found, options, machine, folder, start)
         if plan['init'] in SHIPPED:
