@@ -1,6 +1,7 @@
 """What the CPU tests cannot show. Run them by ``pytest -m gpu``."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from cvrl_mm.datasets import stack_collate
 from cvrl_mm.engine.loops import copied_ahead
+from tests.models.test_compiled import RECOMPUTED, assert_equal, clips, network
+from tests.ranks import run_ranks
 
 SHAPE = (2, 3, 4, 32, 32)
 
@@ -61,19 +64,30 @@ def test_normalised_values_are_those_of_the_cpu():
     torch.testing.assert_close(found.cpu(), expected.to(torch.bfloat16))
 
 
+def gradients_of_ranks(compiled: bool) -> dict[str, torch.Tensor]:
+    """Return the gradients of this package's backbone and norms under NCCL and DDP."""
+    torch.cuda.set_device(rank := dist.get_rank())
+    group, ranks = dist.new_group(backend='nccl'), dist.get_world_size()
+    net = network(torch.float32, recompute=RECOMPUTED, compiled=compiled).cuda()
+    net = nn.SyncBatchNorm.convert_sync_batchnorm(net, group).train()
+    ddp = nn.parallel.DistributedDataParallel(
+        net, device_ids=[rank], process_group=group, broadcast_buffers=False, bucket_cap_mb=0.1
+    )
+    x = clips(torch.float32).split(4 // ranks)[rank].cuda()
+    for _ in range(2):
+        ddp.zero_grad()
+        (ranks * ddp(x).square().sum()).backward()
+    return {name: p.grad.cpu() for name, p in net.named_parameters()}
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize('in_group', [False, True])
-def test_batch_norm_is_that_of_the_cpu_also_as_a_rank_of_several(in_group: bool):
-    x = torch.randn(4, 8, 2, 8, 8).contiguous(memory_format=torch.channels_last_3d)
-    results = []
-    for device in ('cpu', 'cuda'):
-        norm, clips = nn.BatchNorm3d(8).to(device), x.detach().to(device).requires_grad_()
-        if in_group and device == 'cuda':
-            dist.init_process_group('nccl', store=dist.HashStore(), rank=0, world_size=1)
-            norm = nn.SyncBatchNorm.convert_sync_batchnorm(norm)
-            norm = nn.parallel.DistributedDataParallel(norm, device_ids=[0])
-        norm(clips).sin().sum().backward()
-        results.append([clips.grad, *(p.grad for p in norm.parameters()), *norm.buffers()])
-    if in_group:
-        dist.destroy_process_group()
-    torch.testing.assert_close(results[1], results[0], check_device=False, rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize('compiled', [False, True])
+@pytest.mark.parametrize('ranks', [1, 2])
+def test_gradients_of_ranks_are_those_of_the_cpu(ranks: int, compiled: bool, tmp_path: Path):
+    if torch.cuda.device_count() < ranks:
+        pytest.skip(f'needs {ranks} GPUs')
+    net = network(torch.float32)
+    net(clips(torch.float32)).square().sum().backward()
+    expected = {name: p.grad for name, p in net.named_parameters()}
+    for found in run_ranks(gradients_of_ranks, ranks, tmp_path, compiled):
+        assert_equal(found, expected, 1e-2)

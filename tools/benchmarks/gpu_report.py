@@ -233,8 +233,9 @@ def bandwidth() -> dict[str, Any]:
 def convolutions() -> dict[str, Any]:
     """Measure the backbone's convolutions alone, forward and backward, in ms per step.
 
-    Those with 1x1x1 kernels are also measured as matrix products, and the stem as a convolution of
-    24 channels, which are the 2x2x2 blocks of the clips.
+    Each distinct one is also measured as a 2D convolution of views (:func:`_as_2d`), those with
+    1x1x1 kernels as matrix products, and the stem as a convolution of 24 channels, which are the
+    2x2x2 blocks of the clips.
     """
     import memory
     from mmaction.registry import MODELS
@@ -253,10 +254,16 @@ def convolutions() -> dict[str, Any]:
                 module.register_forward_hook(note)
         backbone(torch.empty(shape.clips * videos, 3, *shape[1:]))
     torch.backends.cudnn.benchmark = True
-    ms = Counter()
+    ms, each = Counter(), {}
     for (inputs, kernel, stride, padding), number in found.items():
         one = number * _convolution_ms(inputs, kernel, stride, padding)
+        views = _as_2d(inputs, kernel, stride, padding)
+        in_2d = number * _convolution_ms(*views) if views else one
         ms['all'] += one
+        ms['all as 2D'] += in_2d
+        sizes = ['x'.join(map(str, x)) for x in (kernel[2:], stride, inputs[2:])]
+        name = '{} kernel, stride {}, clips of {}'.format(*sizes)
+        each[f'{name}, {kernel[1]} to {kernel[0]}'] = f'{one:.2f} (2D {in_2d:.2f})'
         if kernel[1] == 3:
             ms['stem'] += one
             blocks = (24, *(size // 2 + 3 - (i == 0) for i, size in enumerate(inputs[2:])))
@@ -265,31 +272,65 @@ def convolutions() -> dict[str, Any]:
         if (kernel[2:], stride) == ((1, 1, 1), (1, 1, 1)):
             ms['1x1x1'] += one
             ms['1x1x1 as products'] += number * _product_ms(inputs, kernel)
-    return dict(ms)
+    return dict(ms, **each)
+
+
+def _as_2d(
+    inputs: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
+) -> tuple[Sequence[int], ...] | None:
+    """Return sizes of the same convolution in 2D, or None if it has none without copies.
+
+    1xkxk kernels see frames, kx1x1 kernels (T, H * W), and the stem frames of 16 channels, 15 of
+    which are five neighbouring frames.
+    """
+    n, c, t, h, w = inputs
+    out, _, kt, kh, kw = kernel
+    if kt == stride[0] == 1:
+        return (n * t, c, h, w), (out, c, kh, kw), stride[1:], padding[1:]
+    if (kh, kw) == (1, 1):
+        return (n, c, t, h * w), (out, c, kt, 1), (stride[0], 1), (padding[0], 0)
+    if c == 3:
+        return (n * t // stride[0], 16, h, w), (out, 16, kh, kw), stride[1:], padding[1:]
+    return None
 
 
 def _convolution_ms(
     inputs: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
 ) -> float:
+    is_3d = len(stride) == 3
+    layout = torch.channels_last_3d if is_3d else torch.channels_last
     x, w = (
-        torch.randn(*sizes, device=DEVICE, dtype=torch.bfloat16).contiguous(
-            memory_format=torch.channels_last_3d
-        )
+        torch.randn(*sizes, device=DEVICE, dtype=torch.bfloat16).contiguous(memory_format=layout)
         for sizes in (inputs, kernel)
     )
     masks = (inputs[1] > 24, True, False)  # the clips need no gradient
+    convolve = torch.nn.functional.conv3d if is_3d else torch.nn.functional.conv2d
+    ones, zeros = [1] * len(stride), [0] * len(stride)
 
     def run() -> torch.Tensor:
-        return torch.nn.functional.conv3d(x, w, None, stride, padding)
+        return convolve(x, w, None, stride, padding)
 
     grad = torch.ones_like(run())
 
     def run_backward() -> None:
         torch.ops.aten.convolution_backward(
-            grad, x, w, None, stride, padding, (1, 1, 1), False, (0, 0, 0), 1, masks
+            grad, x, w, None, stride, padding, ones, False, zeros, 1, masks
         )
 
     return _best_ms(run) + _best_ms(run_backward)
+
+
+def errors_of_bfloat16() -> dict[str, Any]:
+    """Compare a large convolution, the stem, in bfloat16 with float32 (pytorch#163539)."""
+    torch.backends.cudnn.allow_tf32 = False
+    x = torch.randn(128 if ON_GPU else 1, 3, *((32, 256, 256) if ON_GPU else (4, 8, 8)))
+    x, w = x.to(DEVICE), torch.randn(64, 3, 5, 7, 7, device=DEVICE)
+    expected, found = torch.conv3d(x, w, None, (2, 2, 2), (2, 3, 3)), {}
+    for layout in (torch.contiguous_format, torch.channels_last_3d):
+        half = (y.to(torch.bfloat16, memory_format=layout) for y in (x, w))
+        out = torch.conv3d(*half, None, (2, 2, 2), (2, 3, 3))
+        found[str(layout)] = float((out - expected).norm() / expected.norm())
+    return found
 
 
 def _product_ms(inputs: Sequence[int], kernel: Sequence[int]) -> float:
@@ -491,7 +532,8 @@ def rows(videos: Videos) -> dict[str, Row]:
         'step, pooling of PyTorch': Row(training_step, dict(gathers=False), 240),
         'step, tuned': Row(training_step, dict(tuned=True), 400),
         'bandwidth, TB/s': Row(bandwidth),
-        'convolutions, ms': Row(convolutions, limit=180),
+        'bfloat16, relative errors': Row(errors_of_bfloat16),
+        'convolutions, ms': Row(convolutions, limit=240),
         'step, all algorithms of cuDNN': Row(training_step, dict(algorithms=0), 300),
         TRAINING: Row(training, dict(videos=videos, workers=workers), 400),
         'step, R3D-152 2x': Row(training_step, dict(name=LARGEST), 400),
