@@ -147,6 +147,24 @@ def read_json(path: str | Path) -> Any:
         raise ValueError(f'{path} is damaged: {error}.') from error
 
 
+def made_from(files: Iterable[str | Path], **settings: Any) -> dict[str, Any]:
+    """Describe what results are made from, for a note beside them; see :func:`differing`.
+
+    Args:
+        files: Files and folders of frames; their paths, sizes and times count, and their order.
+        settings: Other values, as JSON can represent them.
+
+    Returns:
+        The settings, and a digest named ``files``.
+    """
+    return json.loads(json.dumps(settings | dict(files=files_sha256(files))))
+
+
+def differing(noted: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the names of what differs between a note and the present."""
+    return [key for key in noted | now if noted.get(key) != now.get(key)]  # type: ignore[operator]
+
+
 def claim_folder(folder: Path, note: str, about: Mapping[str, Any]) -> None:
     """Note what the files of a new folder depend on, or compare it with the note of an earlier run.
 
@@ -166,11 +184,9 @@ def claim_folder(folder: Path, note: str, about: Mapping[str, Any]) -> None:
             raise ValueError(f'{folder} holds other files; choose a new folder.')
         with replacing(path) as part:
             part.write_text(json.dumps(about, indent=2) + '\n', encoding='utf-8')
-    begun = read_json(path)
-    if begun != about:
-        differing = [key for key in begun | about if begun.get(key) != about.get(key)]
+    if others := differing(read_json(path), about):
         raise ValueError(
-            f'{folder} was started with other {", ".join(differing)}; choose another folder.'
+            f'{folder} was started with other {", ".join(others)}; choose another folder.'
         )
 
 

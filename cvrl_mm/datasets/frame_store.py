@@ -18,7 +18,7 @@ import numpy as np
 from mmengine.logging import print_log
 from rich.console import Console
 
-from ..io import PART, files_sha256, locked, replacing
+from ..io import PART, differing, locked, made_from, replacing
 from ..processes import usable_cores
 from ..progress import progress
 from .decoding import read
@@ -131,7 +131,7 @@ def open_store(
         The store, or None if there is no room for it or the folder cannot be written.
     """
     folder, names = Path(folder), sorted(set(videos))
-    about = dict(files=files_sha256(names), short_side=short_side)
+    about = made_from(names, short_side=short_side)
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def free_bytes(folder: Path) -> float:
 def _current(path: Path, about: dict) -> FrameStore | None:
     with suppress(FileNotFoundError, ValueError, KeyError):
         store = FrameStore(path)
-        return store if store.about == about else None
+        return None if differing(store.about, about) else store
     return None
 
 

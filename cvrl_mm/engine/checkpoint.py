@@ -22,7 +22,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from mmengine.utils import apply_to
 
-from ..io import PART, file_sha256, locked, replacing
+from ..io import PART, differing, file_sha256, locked, replacing
 from ..models.weights import check_fit, load_checkpoint, refuse_safetensors
 
 CHECKPOINT = re.compile(r'(epoch|iter|preempted)_(\d+)\.pth')
@@ -139,8 +139,7 @@ class AtomicCheckpointHook(CheckpointHook):
             if isinstance(contents, list):
                 scalars[key] = HistoryBuffer(*(x.cpu().numpy() for x in contents))
         former = meta.get('recipe', self.recipe)
-        names = sorted(former.keys() | self.recipe.keys())
-        changed = [key for key in names if former.get(key) != self.recipe.get(key)]
+        changed = sorted(differing(former, self.recipe))
         if changed:
             self._judge(runner, meta, changed)
         former_steps = meta.get('steps_per_epoch', steps)

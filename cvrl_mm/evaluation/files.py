@@ -15,10 +15,10 @@ from ..io import (
     check_target,
     claim_folder,
     file_stamp,
-    files_sha256,
     is_current,
     journal,
     locked,
+    made_from,
     read_journals,
     replacing,
 )
@@ -66,7 +66,7 @@ def extract_to_file(
     """
     out = Path(out)
     check_features_path(out)
-    about = described(encoder, num_clips=num_clips, files_sha256=files_sha256(paths))
+    about = made_from(paths, **described(encoder, num_clips=num_clips))
     store = FeatureStore(out.with_name(f'{out.name}.parts'), about)
     videos, part = VideoClips(paths, encoder.clip_input, num_clips), (rank, size, on_progress)
     store.fill(encoder.features, videos, batch_size, num_workers, *part)
@@ -121,14 +121,14 @@ def extract_over_time(
     folder, (root, names) = Path(folder), _names_below_root(paths)
     about = described(encoder, every_seconds=every_seconds, root=root)
     claim_folder(folder, 'about.json', about)
-    made_from, failed = read_journals(folder / '.finished'), {}
+    finished, failed = read_journals(folder / '.finished'), {}
     share = list(zip(paths, names, strict=True))[rank::size]
     with journal(folder / '.finished') as remember:
         for done, (path, name) in enumerate(share):
             on_progress(done, len(share))
             stamp = file_stamp(path)  # before the video is read
             targets = [folder / kind / f'{name}.npy' for kind in ('feats', 'times')]
-            if all(is_current(target, stamp, made_from.get(name)) for target in targets):
+            if all(is_current(target, stamp, finished.get(name)) for target in targets):
                 continue
             try:
                 found = over_time(encoder.features, encoder, path, every_seconds)

@@ -26,7 +26,7 @@ from ..datasets.frame_folder import FrameFolder
 from ..datasets.lists import check_labels, check_numbering, find_videos, read_labels, video_list
 from ..datasets.reader import UnreadableVideoError
 from ..encoder.encoder import Encoder
-from ..io import file_sha256, files_sha256, read_json
+from ..io import file_sha256, made_from, read_json
 from ..progress import progress
 from ..text import printable
 from .clips import ListClips
@@ -363,15 +363,9 @@ def config_features(
     """
     data = loader.dataset
     paths = [video['filename'] for video in video_list(data)]
-    about = described(
-        encoder,
-        list_sha256=file_sha256(data.ann_file),
-        files_sha256=files_sha256(paths),
-        pipeline=data.pipeline,
-        views=views,
-        average=average,
-    )
-    store = FeatureStore(folder, about)
+    settings = dict(list_sha256=file_sha256(data.ann_file), pipeline=data.pipeline)
+    about = described(encoder, **settings, views=views, average=average)
+    store = FeatureStore(folder, made_from(paths, **about))
     with progress(f'Features of {data.ann_file}', disable=not is_main_process()) as on_progress:
         how = loader.batch_size, loader.num_workers, get_rank(), get_world_size(), on_progress
         store.fill(encoder.features, ListClips(data, views), *how, average, torch.float16)

@@ -28,7 +28,7 @@ from ..evaluation.features import (
     no_progress,
     tracked,
 )
-from ..io import claim_folder, files_sha256, read_json, replacing
+from ..io import claim_folder, differing, made_from, read_json, replacing
 from ..options import Options
 from .plan import Network
 from .predict import NUM_CLIPS
@@ -83,17 +83,20 @@ def claim(
         if given:
             known |= {name: getattr(options, name) for name in LENGTH}
         options = type(options)(**known)
-    state = state_of(videos, options) if sources or not stored else stored['state']
-    command = dict(asdict(options), videos=videos, state=state)
+    is_named = bool(sources or not stored)  # otherwise, the videos may be gone
+    files = files_of(videos, options) if is_named else []
+    command = made_from(files, **asdict(options), videos=videos)
+    if not is_named:
+        command['files'] = stored['files']
     if any((folder / 'training').glob('*.pth')):
-        same = {'state', *LENGTH}
-        if other := [x for x in command if x not in same and command[x] != stored.get(x)]:
+        others = differing(stored, command)
+        if other := [x for x in others if x not in ('files', *LENGTH)]:
             raise ValueError(
                 f'{folder} was started with other {", ".join(other)}; give another --out. To train '
                 'this one for longer, give only --out and more --steps or --hours; to train it '
                 f'otherwise, edit {config} and give only --out.'
             )
-        if state != stored['state']:
+        if 'files' in others:
             text = (
                 'The videos, lists or encoder have changed since the settings were chosen; the '
                 'training uses the old ones. Another --out trains on the new ones.'
@@ -115,13 +118,13 @@ def claim(
     return videos, options, config.is_file()
 
 
-def state_of(videos: Sequence[str], options: Options) -> str:
-    """Return a digest of the paths, sizes and times of the videos, the lists and the encoder."""
+def files_of(videos: Sequence[str], options: Options) -> list[str | Path]:
+    """Return the files that a training is made from: the videos, the lists and the encoder."""
     sources = [*videos, *filter(None, [getattr(options, 'val', None)])]
     files = [*sources, *(Path(source).with_name('classes.txt') for source in sources)]
     if options.init is not None:
         files += [options.init, *(Path(options.init, name) for name in NAMES)]
-    return files_sha256([*gather_videos(sources), *filter(isfile, files)])
+    return [*gather_videos(sources), *filter(isfile, files)]
 
 
 def replace_lists(folder: Path, lists: Mapping[str, Iterable[str]]) -> None:

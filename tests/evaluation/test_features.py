@@ -216,13 +216,13 @@ def test_features_of_other_encoders_clips_or_files_are_not_mixed_in(tmp_path: Pa
     for named, given, change in (
         ('backbone', paths[:2], {}),  # equal weights of another architecture
         ('num_clips', paths[:2], dict(num_clips=3)),
-        ('files_sha256', paths[1::-1], {}),
+        ('files', paths[1::-1], {}),
         ('num_videos', paths, {}),
     ):
         with pytest.raises(ValueError, match=f'other .*{named}'):
             run(given, out, size=3, **change)
     encode(Path(paths[0]), num_frames=9, size=(32, 16))  # replaced
-    with pytest.raises(ValueError, match='files_sha256'):
+    with pytest.raises(ValueError, match='files'):
         run(paths[:2], out, size=3)
 
 
