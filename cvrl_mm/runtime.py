@@ -146,7 +146,7 @@ def run_host_tool(name: str) -> None:
 
 
 def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
-    """Parse ``--cfg-options``, and warn of options that change nothing.
+    """Parse ``--cfg-options``, and refuse those that change nothing.
 
     Args:
         config: The config to be changed. mmengine merges any key into it.
@@ -156,7 +156,8 @@ def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
         Values by dotted key.
 
     Raises:
-        ValueError: A text has no '=', or nothing reads a key.
+        ValueError: A text has no '=', or nothing reads a key: neither a top-level one that a run
+            does not know, nor a variable of the file, of which the parts that are read are copies.
     """
     if wrong := [option for option in given if '=' not in option]:
         raise ValueError(f'--cfg-options takes KEY=VALUE, got {wrong[0]!r}.')
@@ -164,18 +165,67 @@ def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
     parser.add_argument('--cfg-options', nargs='*', action=DictAction, default={})
     options = parser.parse_args(['--cfg-options', *given]).cfg_options
     for key in options:
-        name = key.partition('.')[0]
-        if name not in {*KEYS, *config}:
-            similar = get_close_matches(name, KEYS)
-            hint = f'; did you mean {" or ".join(similar)}?' if similar else '.'
-            raise ValueError(f'--cfg-options {key}: a config has no key {name!r}{hint}')
-        if name not in KEYS:
-            print(
-                f'--cfg-options {key}: {name} is a variable of the config file, from which other '
-                'values have been made; set those instead.',
-                file=sys.stderr,
+        name, _, rest = key.partition('.')
+        if name in KEYS:
+            continue
+        if name in config:
+            found = places_of(config, name, rest)
+            hint = f'; the run reads copies of it, so give {" or ".join(found)}' if found else ''
+            raise ValueError(
+                f'--cfg-options {key} would change nothing: {name} is a variable of the config '
+                f'file{hint}.'
             )
+        similar = get_close_matches(name, KEYS)
+        hint = f'; did you mean {" or ".join(similar)}?' if similar else '.'
+        raise ValueError(f'--cfg-options {key}: a config has no key {name!r}{hint}')
     return options
+
+
+def places_of(config: Config, name: str, rest: str = '') -> list[str]:
+    """Find the keys that a run reads and into which a config has copied a variable.
+
+    Args:
+        config: The config.
+        name: Name of the variable: text, a list such as the last steps of a pipeline, or a dict,
+            such as one step, to which the copy may have added keys.
+        rest: Key within the variable.
+
+    Returns:
+        The keys of the copies, each with ``rest``.
+    """
+    values, found = config.to_dict(), []
+    variable = values[name]
+
+    def visit(key: str, value: Any) -> None:
+        if isinstance(variable, str) and isinstance(value, str) and variable and variable in value:
+            found.append(key)
+        if isinstance(value, dict):
+            if isinstance(variable, dict) and variable and variable.items() <= value.items():
+                found.append(f'{key}.{rest}' if rest else key)
+            for k, x in value.items():
+                visit(f'{key}.{k}', x)
+        elif isinstance(value, list | tuple):
+            if isinstance(variable, list) and variable:
+                found.extend(_shifted(key, rest, i) for i in _starts(value, variable))
+            for i, x in enumerate(value):
+                visit(f'{key}.{i}', x)
+
+    for key in KEYS & values.keys():
+        visit(key, values[key])
+    return sorted(found)
+
+
+def _starts(values: Sequence, part: Sequence) -> list[int]:
+    """Return where a part begins in a sequence."""
+    number = len(part)
+    places = range(len(values) - number + 1)
+    return [i for i in places if list(values[i : i + number]) == list(part)]
+
+
+def _shifted(key: str, rest: str, start: int) -> str:
+    """Return the key of a part of a list whose first value is another one's ``start``-th."""
+    place, _, deeper = rest.partition('.')
+    return '.'.join(filter(None, (key, str(start + int(place)) if place.isdigit() else '', deeper)))
 
 
 def pass_on_randomness() -> None:

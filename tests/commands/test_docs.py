@@ -1,5 +1,6 @@
 """Links, paths, options and configs in the README and the other pages exist."""
 
+import copy
 import re
 import shlex
 from argparse import ArgumentParser
@@ -8,10 +9,12 @@ from pathlib import Path
 
 import mmaction
 import pytest
-from mmaction.registry import TRANSFORMS
+import torch
+from mmaction.registry import MODELS, TRANSFORMS
 from mmengine.config import Config
 
 import cvrl_mm  # noqa: F401  registers the transforms
+from cvrl_mm.runtime import KEYS, read_options
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob('*.md'), ROOT / 'configs' / 'README.md', *(ROOT / 'docs').rglob('*.md')]
@@ -105,3 +108,20 @@ def test_configs_and_their_keys_exist(page: Path, tmp_path: Path):
         (tmp_path / 'leaf.py').write_text(text.replace("'configs/", f"'{ROOT}/configs/"))
         for step in Config.fromfile(tmp_path / 'leaf.py').train_dataloader.dataset.pipeline:
             TRANSFORMS.build(step)
+
+
+def test_other_values_of_a_pretraining_take_effect():
+    """Each row of the table changes what a run reads, and what it then builds accepts it."""
+    rows = re.findall(r'^\| .*? \| `(\S+=.*)` \|$', (ROOT / 'docs/kinetics.md').read_text(), re.M)
+    assert len(rows) > 10
+    for row in rows:
+        cfg = Config.fromfile(ROOT / 'configs/cvrl/pretrain_k400.py')
+        before = copy.deepcopy(cfg.to_dict())
+        cfg.merge_from_dict(read_options(cfg, shlex.split(row)))
+        read = {key: x for key, x in cfg.to_dict().items() if key in KEYS and x != before[key]}
+        assert {*read} == {option.partition('.')[0] for option in row.split()}, row
+        for step in cfg.train_dataloader.dataset.pipeline:
+            TRANSFORMS.build(step)
+        if 'model' in read:
+            with torch.device('meta'):
+                MODELS.build(cfg.model)
