@@ -24,7 +24,7 @@ class ClipAugmentDataPreprocessor(ClipDataPreprocessor):
     that is rounded differently and then amplified). At test time, nothing is augmented.
 
     All parameters of a batch are drawn on the host and copied once. On a GPU, the operations are
-    compiled with ``torch.compile`` for the shape of the first batch.
+    compiled with ``torch.compile`` for one shape of batches.
 
     The seed of a batch comes from torch's generator, so that a recomputed chunk
     (``CVRL(chunk_size=…)``) gets the same augmentation.

@@ -61,9 +61,9 @@ class R3DSlow(ResNet3dSlowOnly):
             Statistics over all ranks are always kept.
         with_cp: Recompute all stages except the stem, one block at a time; replaces
             ``recompute``.
-        compiled: Compile the training pass on a GPU with ``torch.compile``, as one graph, for the
-            shape of the first batch. Batches of other shapes, evaluation, PyTorch before 2.11 and
-            machines without Triton run eagerly. The results are equal up to rounding.
+        compiled: Compile the training pass on a GPU with ``torch.compile``, as one graph for one
+            shape of batches. If this fails on one rank, all run eagerly; so do other shapes,
+            evaluation and PyTorch before 2.11. The results are equal up to rounding.
         **kwargs: Further arguments of ``ResNet3dSlowOnly``: ``norm_cfg``, ``norm_eval``,
             ``frozen_stages``, ``out_indices``, ``init_cfg``, …
 

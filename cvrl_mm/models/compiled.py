@@ -60,23 +60,21 @@ class _Compiled:
 
     def __init__(self, method: Callable[..., Any], how: dict[str, Any]) -> None:
         self.method, self.how = method, how
-        self.code: Callable[..., Any] | None = None
+        self.code: Any = None  # the compiled method; None if all ranks run eagerly
         self.shape: Size | None = None  # for which it is compiled
         self.last: Size | None = None
         self.comes_again = False
 
     def __call__(self, module: nn.Module, x: Tensor, *args: Any) -> Any:
-        is_first = self.shape is None
-        if is_first or (not self.comes_again and x.shape == self.last != self.shape):
+        is_other = x.shape != self.shape
+        if self.shape is None or (is_other and x.shape == self.last and not self.comes_again):
             self.shape = self.last = x.shape
             return self._begin(module, x, *args)
-        self.last = x.shape
-        self.comes_again |= x.shape == self.shape
-        if self.code is None:
-            return self.method(module, x, *args)
-        if x.shape != self.shape:
-            name, shape = type(module).__name__, tuple(self.shape or ())
-            _warn(f'{name} runs eagerly for batches of another shape than {shape}.')
+        self.last, self.comes_again = x.shape, self.comes_again or not is_other
+        if self.code is None or is_other:
+            if self.code is not None:
+                name, shape = type(module).__name__, tuple(self.shape)
+                _warn(f'{name} runs eagerly for batches of another shape than {shape}.')
             return self.method(module, x, *args)
         return self._run(module, x, *args)
 
@@ -115,7 +113,6 @@ class _Compiled:
         return self.method(module, x, *args)
 
     def _run(self, module: nn.Module, x: Tensor, *args: Any) -> Any:
-        assert self.code is not None
         # Only this method is compiled: DDP's buckets need no split of the graph
         with torch._dynamo.config.patch(optimize_ddp=False):
             return self.code(module, x, *args)
