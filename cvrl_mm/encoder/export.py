@@ -8,18 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from mmengine.logging import print_log
 from torch import Tensor, nn
-from torch.nn.modules.utils import _triple
 
 from ..io import replacing
-from ..models.backbone import FrameMaxPool, SameConv3d
 
 # ONNX has no 3D convolution in bfloat16
 DTYPES = {'.onnx': ('float32', 'float16'), '.pt2': ('float32', 'float16', 'bfloat16')}
-EXAMPLE = (2, 3, 8)  # only for tracing: all sizes but the channels are dynamic
-LARGEST_FIXED = 32  # pixels; larger clips have feature maps of more than one pixel
 TOLERANCE, HALF_TOLERANCE = 1e-5, 1.0  # in float32 and in others, of the largest feature
 
 
@@ -31,11 +26,9 @@ def export_encoder(
 ) -> float:
     """Export a graph from uint8 clips to features, and compare it with the encoder.
 
-    Normalisation and pooling are part of the graph. Batch size, time, height and width are
-    dynamic, with at least 4 frames and more than 32 pixels per side. The graph of an encoder of
-    smaller clips has their height and width, because torch.export treats feature maps of one pixel
-    differently from larger ones. The input ``clips`` is (N, 3, T, H, W) uint8, the output
-    ``features`` is (N, C) float32. The output of a classifier is ``probabilities``, (N, K). The
+    Normalisation and pooling are part of the graph. It takes any number of clips of the encoder's
+    own length and size: the input ``clips`` is (N, 3, T, H, W) uint8, the output ``features`` is
+    (N, C) float32. The output of a classifier is ``probabilities``, (N, K). The
     clips that the encoder expects (:class:`ClipInput`) are stored as JSON under the name
     ``input``: in the metadata of an ONNX file, as an extra file of a ``.pt2`` file.
 
@@ -47,8 +40,8 @@ def export_encoder(
         classes: Names of the classes of a classifier, also stored, as ``classes``.
 
     Returns:
-        The largest absolute difference from the eager float32 encoder on a random clip of another
-        size, relative to the largest feature.
+        The largest absolute difference from the eager float32 encoder on a random clip, relative to
+        the largest feature.
 
     Raises:
         ValueError: The suffix or the data type is unknown or not supported, or the graph deviates
@@ -60,8 +53,7 @@ def export_encoder(
         raise ValueError(f'{out} of dtype {dtype!r}: suffixes and data types are {DTYPES}.')
     out.parent.mkdir(parents=True, exist_ok=True)
     generator = torch.Generator().manual_seed(0)
-    side = _fixed_side(encoder)
-    shape = (1, 3, 11, side or 57, side or 76)
+    shape = 1, 3, *_clip_shape(encoder)
     clips = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
     with torch.no_grad():
         expected = copy.deepcopy(encoder).cpu().float()(clips)
@@ -98,14 +90,13 @@ def run_graph(path: str | Path, clips: Tensor) -> Tensor:
     return torch.from_numpy(session.run(None, dict(clips=clips.numpy()))[0])
 
 
-def _fixed_side(encoder: nn.Module) -> int | None:
-    """Return the side of the clips of an encoder if the graph is for this side alone."""
-    size = _clip_input(encoder).size
-    return size if size <= LARGEST_FIXED else None
-
-
 def _clip_input(encoder: nn.Module) -> Any:
     return next(m.clip_input for m in encoder.modules() if hasattr(m, 'clip_input'))
+
+
+def _clip_shape(encoder: nn.Module) -> tuple[int, int, int]:
+    clip = _clip_input(encoder)
+    return clip.clip_len, clip.size, clip.size
 
 
 def _write_graph(
@@ -114,13 +105,12 @@ def _write_graph(
     texts = dict(input=json.dumps(_clip_input(encoder).to_dict()))
     if classes is not None:
         texts['classes'] = json.dumps(list(classes))
-    module = _Uint8Encoder(_with_dynamic_padding(copy.deepcopy(encoder).cpu()).to(dtype))
-    side = _fixed_side(encoder)
-    sizes = {axis: torch.export.Dim.DYNAMIC for axis in ((0, 2) if side else (0, 2, 3, 4))}
-    example = torch.zeros(*EXAMPLE, *(side or 64, side or 64), dtype=torch.uint8)
+    module = _Uint8Encoder(copy.deepcopy(encoder).cpu().to(dtype)).eval()
+    example = torch.zeros(2, 3, *_clip_shape(encoder), dtype=torch.uint8)
+    sizes = {0: torch.export.Dim.DYNAMIC}
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
-        program = torch.export.export(module.eval(), (example,), dynamic_shapes=dict(clips=sizes))
+        program = torch.export.export(module, (example,), dynamic_shapes=dict(clips=sizes))
         if out.suffix == '.pt2':
             torch.export.save(program, out, extra_files=texts)
             return
@@ -141,41 +131,3 @@ class _Uint8Encoder(nn.Module):
 
     def forward(self, clips: Tensor) -> Tensor:
         return self.encoder(clips).float()
-
-
-def _with_dynamic_padding(module: nn.Module) -> nn.Module:
-    """Replace layers with TensorFlow's padding by layers that compute it inside the graph."""
-    for name, child in module.named_children():
-        if isinstance(child, SameConv3d | FrameMaxPool) and getattr(child, 'ceil_mode', True):
-            setattr(module, name, _DynamicSame(child))
-        else:
-            _with_dynamic_padding(child)
-    return module
-
-
-class _DynamicSame(nn.Module):
-    """Compute the padding from symbolic sizes, pad, and apply the layer without padding."""
-
-    def __init__(self, layer: SameConv3d | FrameMaxPool) -> None:
-        super().__init__()
-        self.layer = layer
-        self.axes = [_triple(sizes) for sizes in (layer.kernel_size, layer.stride, layer.dilation)]
-
-    def forward(self, x: Tensor, relu: bool = False) -> Tensor:
-        pads = []
-        for size, kernel, stride, dilation in reversed(
-            [*zip(x.shape[2:], *self.axes, strict=True)]
-        ):
-            reach = dilation * (kernel - 1) + 1
-            # Not negative, because only kernels of size 1 are smaller than their stride. Only
-            # positive numbers are divided: ONNX rounds negative quotients differently.
-            total = (size - 1) // stride * stride + reach - size if reach > 1 else 0
-            pads += [total // 2, total - total // 2]
-        conv = self.layer
-        if isinstance(conv, FrameMaxPool):
-            x = F.pad(x, pads, value=-torch.inf)
-            x = F.max_pool3d(x, conv.kernel_size, conv.stride)
-            return x.relu() if relu else x
-        return F.conv3d(
-            F.pad(x, pads), conv.weight, conv.bias, conv.stride, 0, conv.dilation, conv.groups
-        )

@@ -149,6 +149,6 @@ def test_the_graph_of_a_classifier_has_its_classes(tmp_path: Path, monkeypatch, 
     assert json.loads(told['classes']) == CLASSES
     clip_input = json.loads(told['input'])
     assert (clip_input['clip_len'], clip_input['frame_interval'], clip_input['fps']) == (4, 2, None)
-    clips = torch.randint(0, 256, (2, 3, 5, 32, 32), dtype=torch.uint8)  # of its size
+    clips = torch.randint(0, 256, (2, 3, 4, 32, 32), dtype=torch.uint8)
     expected = cvrl_mm.load_classifier(path).probabilities(clips)
     torch.testing.assert_close(run_graph(out, clips), expected, rtol=1e-4, atol=1e-5)
