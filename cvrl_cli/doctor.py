@@ -2,7 +2,7 @@
 
 Examples:
     cvrl doctor
-    cvrl doctor --config configs/cvrl/pretrain_k400.py --ranks 8
+    cvrl doctor configs/cvrl/pretrain_k400.py --ranks 8
 
 Exit code: 0, or 1 if there is a problem. A note describes something that works, but with a
 limitation.
@@ -15,7 +15,7 @@ from .options import positive
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument('--config', help='config of a training to check')
+    parser.add_argument('config', nargs='?', metavar='CONFIG', help='training to check as well')
     parser.add_argument('--ranks', type=positive, help='processes of the training (one per GPU)')
 
 

@@ -27,9 +27,9 @@ from packaging.requirements import Requirement
 
 from .engine.checks import rate_advice
 from .processes import usable_cores
-from .runtime import read_config
+from .runtime import missing_files, read_config
 from .synthetic.motion import encode
-from .text import one_line
+from .text import one_line, type_name
 
 MIM = Path(__file__).parent / '.mim'
 GIB = 1 << 30
@@ -84,6 +84,7 @@ def report(config: str | None = None, ranks: int | None = None) -> int:
     MMLogger.get_current_instance().setLevel('ERROR')  # only the report is displayed
     findings = [*check_versions(MIM / 'constraints.txt'), *check_machine(), check_decoding()]
     if cfg is not None:
+        findings += [*check_files(cfg), *check_card(cfg)]
         findings += [check_learning_rate(cfg, ranks), check_loader(cfg, ranks)]
     print(*findings, sep='\n')
     count = Counter(finding.status for finding in findings)
@@ -207,6 +208,27 @@ def check_decoding() -> Finding:
     return Finding('ok', 'decode and augment', 'x'.join(map(str, sample['inputs'].shape)))
 
 
+def check_files(config: Config) -> list[Finding]:
+    """Check that the lists and checkpoints of a config exist."""
+    return [
+        Finding(
+            'problem',
+            'checkpoint' if key.endswith(('checkpoint', 'load_from')) else 'list',
+            f'{path} does not exist',
+            f'make it (docs/kinetics.md, docs/data.md), or set {key}',
+        )
+        for key, path in missing_files(config)
+    ]
+
+
+def check_card(config: Config) -> Iterator[Finding]:
+    """Check that there is a GPU for a config in bfloat16 or float16, as those of the paper."""
+    kind = type_name(config.optim_wrapper)
+    if kind.startswith(('Autocast', 'Amp')) and not torch.cuda.is_available():
+        advice = 'run it on a machine with a GPU; a CPU would take months'
+        yield Finding('problem', 'GPU for this config', f'none for optim_wrapper={kind}', advice)
+
+
 def check_learning_rate(config: Config, ranks: int) -> Finding:
     """Compare the number of videos per step with the one that the learning rate is for."""
     wrapper, batch_size = config.optim_wrapper, config.train_dataloader.batch_size
@@ -231,7 +253,7 @@ def check_loader(config: Config, ranks: int, seconds: float = 10.0) -> Finding:
         rate = loaded / (time.perf_counter() - start)
     except (OSError, RuntimeError, ValueError) as error:
         advice = 'prepare the data (docs/data.md)'
-        return Finding('note', 'loader', f'not measured: {error}', advice)
+        return Finding('problem', 'loader', f'not measured: {error}', advice)
     if len(dataset) < loader.batch_size * ranks:
         seen = f'{len(dataset)} videos are fewer than a batch of {ranks} x {loader.batch_size}'
         return Finding('problem', 'loader', seen, 'lower train_dataloader.batch_size')

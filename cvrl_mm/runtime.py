@@ -3,6 +3,7 @@
 import argparse
 import inspect
 import logging
+import os
 import runpy
 import sys
 import time
@@ -23,11 +24,12 @@ from mmengine.dist import init_dist, is_distributed
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 
-from .text import printable
+from .text import printable, type_name
 
 INTERRUPTED = 130  # exit status after Ctrl-C
 PACKAGE = Path(__file__).parent
 INPUT_ERRORS = (ImportError, OSError, UnpicklingError, ValueError)
+PRETRAINED = 'checkpoint', 'Pretrained'  # key and type of an init_cfg
 # Top-level keys of a config that a run or an evaluation reads
 KEYS = {
     *inspect.signature(Runner.__init__).parameters,
@@ -131,18 +133,68 @@ def run_host_tool(name: str) -> None:
     """
     from .models.weights import refuse_foreign_code
 
-    if path := next((x for x in sys.argv[1:] if x.endswith(('.py', '.json', '.yaml', '.yml'))), ''):
-        parser = argparse.ArgumentParser(add_help=False)
-        parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
-        given = parser.parse_known_args(sys.argv[1:])[0]
-        with plain_errors():
-            read_options(read_config(path, 'model'), given.cfg_options)
+    if not {'-h', '--help'} & {*sys.argv}:
+        check_run(sys.argv[1:], is_test=name == 'test.py')
     refuse_foreign_code()
     package = Path(mmaction.__file__).parent
     tools = package / '.mim' / 'tools'  # of a wheel
     if not tools.is_dir():
         tools = package.parent / 'tools'  # of a source checkout
     runpy.run_path(str(tools / name), run_name='__main__')
+
+
+def check_run(arguments: Sequence[str], is_test: bool = False) -> None:
+    """Check the config, the options and the files of a run, before it starts or waits in a queue.
+
+    Args:
+        arguments: Those of MMAction2's ``train.py`` or ``test.py``.
+        is_test: Whether they are those of ``test.py``.
+
+    Raises:
+        SystemExit: The config or an option is wrong, or a file does not exist.
+    """
+    path = next((x for x in arguments if x.endswith(('.py', '.json', '.yaml', '.yml'))), '')
+    if not path:
+        return
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument('--cfg-options', nargs='+', action='extend', default=[])
+    given = parser.parse_known_args(arguments)[0]
+    with plain_errors():
+        config = read_config(path, 'model')
+        config.merge_from_dict(read_options(config, given.cfg_options))
+        for key, file in missing_files(config):
+            if is_test == key.startswith('test_'):
+                raise FileNotFoundError(f'{file} does not exist, which {path} names as {key}.')
+
+
+def missing_files(config: Config) -> list[tuple[str, str]]:
+    """Find lists and checkpoints of a config that do not exist.
+
+    Returns:
+        Key and path of each one.
+    """
+    found: list[tuple[str, str]] = []
+
+    def is_missing(path: Any, root: str = '') -> bool:
+        is_local = isinstance(path, str) and path and '://' not in path
+        return bool(is_local and not os.path.exists(os.path.join(root, path)))
+
+    def visit(key: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for name, x in value.items():
+                is_file = name.endswith('_file') or (name, type_name(value)) == PRETRAINED
+                if is_file and is_missing(x, value.get('data_root') or ''):
+                    found.append((f'{key}.{name}', x))
+                visit(f'{key}.{name}', x)
+        elif isinstance(value, list | tuple):
+            for i, x in enumerate(value):
+                visit(f'{key}.{i}', x)
+
+    for key in sorted(KEYS & config.keys()):
+        visit(key, config[key])
+    if is_missing(start := config.get('load_from')):
+        found.append(('load_from', start))
+    return found
 
 
 def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:

@@ -91,6 +91,23 @@ def test_no_gpu(driver: str | None, hidden: str | None, status: str, monkeypatch
     assert finding.status == status
 
 
+def test_missing_lists_checkpoints_and_cards_are_problems(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.cuda, 'is_available', lambda: False)
+    config = Config.fromfile(ROOT / 'configs/linear/linear_ucf101_split1.py')
+    named = {x.seen.split()[0] for x in doctor.check_files(config)}
+    encoder = 'work_dirs/pretrain_k400/epoch_800.pth'
+    lists = {f'data/ucf101/ucf101_{x}_split_1_videos.txt' for x in ('train', 'val')}
+    assert named == {encoder, *lists}
+    for name in named:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    assert doctor.check_files(config) == []
+    config.load_from = 'gone.pth'
+    found = [*doctor.check_files(config), *doctor.check_card(config)]
+    assert [x.status for x in found] == ['problem', 'problem']
+
+
 @pytest.mark.parametrize(
     ('ranks', 'steps', 'scaling', 'words'),
     [

@@ -151,6 +151,9 @@ def test_mmactions_script_runs(monkeypatch, capsys, tmp_path):
     [
         ['train', '--work-dir', 'work', 'gone.py'],
         ['train', 'a.py', '--resume', '--cfg-options', 'gone=1'],
+        ['train', 'a.py', '--cfg-options', 'train_dataloader.dataset.ann_file=gone.txt'],
+        ['train', 'a.py', '--cfg-options', 'load_from=gone.pth'],
+        ['test', 'a.py', 'a.pth', '--cfg-options', 'test_dataloader.dataset.ann_file=gone.txt'],
         ['test', 'a.py', 'a.pth', '--cfg-options', 'gone.x=1', '--launcher', 'none'],
         ['evaluate', 'linear', 'gone.pth', '--config', 'gone.py'],
         ['features', 'gone.pth', '.', '-o', 'a.npz'],
@@ -159,7 +162,7 @@ def test_mmactions_script_runs(monkeypatch, capsys, tmp_path):
 )
 def test_commands_say_what_is_missing(arguments: list[str], monkeypatch, tmp_path: Path):
     encode(tmp_path / 'a.mp4')
-    (tmp_path / 'a.py').write_text('model = dict()\n')
+    (tmp_path / 'a.py').write_text('model = dict()\ntest_dataloader = train_dataloader = dict()\n')
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match=f'^cvrl {arguments[0]}: .*gone'):
         run_cvrl(monkeypatch, *arguments)

@@ -104,6 +104,17 @@ SLURM = {
 }
 
 
+def slurm(folder: Path, behaviour: str) -> dict[str, str]:
+    """Stand-ins for Slurm's programs; the environment in which they are found."""
+    (folder / 'bin').mkdir(exist_ok=True)
+    for name, program in SLURM.items():
+        stub = folder / 'bin' / name
+        stub.write_text('#!/usr/bin/env bash\n' + program.replace('{behaviour}', behaviour))
+        stub.chmod(0o755)
+    path = f'{folder / "bin"}:{os.environ["PATH"]}'
+    return {**os.environ, 'CALLS': str(folder / 'calls'), 'GPUS': '4', 'PATH': path}
+
+
 @pytest.mark.parametrize(
     ('behaviour', 'code', 'requeued'),
     [('exit 75', 75, True), ('exit 1', 1, False), ('kill -TERM $PPID; sleep 1; exit 75', 75, True)],
@@ -111,15 +122,11 @@ SLURM = {
 def test_a_preempted_slurm_job_is_put_back_into_the_queue(
     behaviour: str, code: int, requeued: bool, tmp_path: Path
 ):
-    (tmp_path / 'bin').mkdir()
-    for name, program in SLURM.items():
-        stub = tmp_path / 'bin' / name
-        stub.write_text('#!/usr/bin/env bash\n' + program.replace('{behaviour}', behaviour))
-        stub.chmod(0o755)
-    env = {**os.environ, 'CALLS': str(tmp_path / 'calls'), 'GPUS': '4'}
-    env['PATH'] = f'{tmp_path / "bin"}:{env["PATH"]}'
+    env = slurm(tmp_path, behaviour)
     option = "model.note='a b'"
-    arguments = ['gpu', 'cvrl', 'a.py', tmp_path / 'work dir', '--cfg-options', option]
+    (tmp_path / 'a.py').write_text('model = dict()\n')
+    config = tmp_path / 'a.py'
+    arguments = ['gpu', 'cvrl', config, tmp_path / 'work dir', '--cfg-options', option]
     done = run_program([TOOLS / 'slurm_train.sh', *arguments], env=env, timeout_seconds=60)
     assert done.returncode == code
     calls = (tmp_path / 'calls').read_text().splitlines()
@@ -129,6 +136,29 @@ def test_a_preempted_slurm_job_is_put_back_into_the_queue(
     task = (tmp_path / 'calls.srun').read_text().splitlines()
     assert task[-3:] == ['slurm', '--cfg-options', option]
     assert str(tmp_path / 'work dir') in task
+
+
+def test_a_slurm_job_tests_its_last_checkpoint(tmp_path: Path):
+    folder, config = tmp_path / 'work dir', tmp_path / 'a.py'
+    config.write_text('model = dict()\n')
+    folder.mkdir()
+    (folder / 'last_checkpoint').write_text(f'{folder}/epoch_7.pth')
+    env = slurm(tmp_path, 'exit 0') | {'THEN_TEST': '1'}
+    options = ['--seed', '3', '--cfg-options', "model.note='a b'", 'model.x=1', '--amp']
+    run_program([TOOLS / 'slurm_train.sh', 'gpu', 'cvrl', config, folder, *options], env=env)
+    task = (tmp_path / 'calls.srun').read_text().splitlines()
+    checked = [str(config), f'{folder}/epoch_7.pth', '--work-dir', str(folder)]
+    expected = [*checked, '--launcher', 'slurm', '--cfg-options', *options[3:5]]
+    assert task[-len(expected) :] == expected and task[-len(expected) - 1].endswith('test.py')
+
+
+def test_a_slurm_job_with_a_mistake_is_not_submitted(tmp_path: Path):
+    (tmp_path / 'a.py').write_text("model = dict()\nload_from = 'gone.pth'\n")
+    for config, options in (('b.py', []), ('a.py', []), ('a.py', ['--cfg-options', 'modl.x=1'])):
+        command = [TOOLS / 'slurm_train.sh', 'gpu', 'cvrl', tmp_path / config, tmp_path / 'work']
+        done = run_program([*command, *options], env=slurm(tmp_path, 'exit 0'))
+        assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / 'calls').exists() and not (tmp_path / 'work').exists()
 
 
 # pip writes what it is asked for to a file, and so does uv; "pip show mmcv" finds nothing.
