@@ -10,6 +10,7 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 from pathlib import Path
 
 INTERRUPTED, PREEMPTED = 130, 75  # exit status after Ctrl-C, and after SIGTERM in a training
@@ -44,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: An error of the user, or (status 130) Ctrl-C.
     """
     given = sys.argv[1:] if arguments is None else [*arguments]
+    for stream in (sys.stdout, sys.stderr):
+        # Not a code page, in which names could not be printed
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower() not in ('utf-8', 'utf8'):
+            stream.reconfigure(encoding='utf-8')
     if not given or given[0] not in COMMANDS:
         parser = ArgumentParser(
             prog='cvrl', description='CVRL: learn video representations without labels.'

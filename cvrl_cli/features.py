@@ -99,6 +99,8 @@ def run(args: Namespace) -> None:
             paths = paths[rank::size]
     if failed is None:
         print(f'Process {rank} of {size} is finished; the last one writes {args.out}.')
+        if 'SLURM_ARRAY_TASK_ID' in os.environ:
+            print('All tasks of the Slurm array share these videos; each needs the same -o.')
         return
     whose = 'videos' if args.every is None else title
     print(f'{len(paths) - len(failed)} of {len(paths)} {whose}: {args.out}')

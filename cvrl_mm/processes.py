@@ -44,6 +44,11 @@ def rank_and_size(env: Mapping[str, str] = os.environ) -> tuple[int, int]:
     return rank, size
 
 
+def is_torchrun(env: Mapping[str, str] = os.environ) -> bool:
+    """Return whether torchrun, or a launcher like it, has started this process."""
+    return 'RANK' in env and 'LOCAL_RANK' in env
+
+
 def end_with_parent() -> None:
     """End this process at once when the process that started it ends, also if it was killed."""
     parent = parent_process()

@@ -1,3 +1,4 @@
+import io
 import sys
 
 import pytest
@@ -23,6 +24,15 @@ for arguments in (['--help'], ['--version'], *asked, *mistakes):
     heavy = {'torch', 'numpy', 'mmengine', 'cvrl_mm'} & set(sys.modules)
     assert not heavy, f'{arguments} imports {heavy}'
 """
+
+
+def test_names_are_printed_whatever_the_code_page(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding='cp1252')
+    monkeypatch.setattr(sys, 'stdout', stream)
+    with pytest.raises(SystemExit):
+        cvrl_cli.main(['--version'])
+    print('馬.mp4', file=stream, flush=True)
+    assert '馬.mp4'.encode() in stream.buffer.getvalue()
 
 
 def test_help_and_mistakes_import_nothing_heavy():

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from cvrl_mm.datasets.sampling import evenly_spaced
 from cvrl_mm.io import locked, replacing
-from cvrl_mm.processes import rank_and_size
+from cvrl_mm.processes import is_torchrun, rank_and_size
 from cvrl_mm.text import one_line, printable
 
 
@@ -87,6 +87,11 @@ def test_text_from_outside_is_printed_without_control_characters() -> None:
 )
 def test_rank_and_size_come_from_the_launcher(env: dict, expected: tuple[int, int]) -> None:
     assert rank_and_size(env) == expected
+
+
+def test_torchrun_is_told_by_its_local_rank() -> None:
+    assert not is_torchrun(dict(RANK='0', WORLD_SIZE='1'))  # as for cvrl repack
+    assert is_torchrun(dict(RANK='0', WORLD_SIZE='1', LOCAL_RANK='0'))
 
 
 def test_an_array_with_gaps_is_refused() -> None:

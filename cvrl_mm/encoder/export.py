@@ -2,8 +2,10 @@
 
 import copy
 import json
+import logging
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,9 @@ def export_encoder(
     out = Path(out)
     if dtype not in DTYPES.get(out.suffix, ()):
         raise ValueError(f'{out} of dtype {dtype!r}: suffixes and data types are {DTYPES}.')
+    for package in ('onnx', 'onnxscript', 'onnxruntime') if out.suffix == '.onnx' else ():
+        if find_spec(package) is None:
+            raise ImportError(f"{package} is not installed: pip install 'cvrl_mm[export]'")
     out.parent.mkdir(parents=True, exist_ok=True)
     generator = torch.Generator().manual_seed(0)
     shape = 1, 3, *_clip_shape(encoder)
@@ -116,6 +121,8 @@ def _write_graph(
             return
         output = 'probabilities' if classes else 'features'
         names: dict[str, Any] = dict(input_names=['clips'], output_names=[output])
+        # torchvision's operators, which are not needed, may be missing
+        logging.getLogger('torch.onnx').setLevel(logging.ERROR)
         graph = torch.onnx.export(program, dynamo=True, verbose=False, **names)
         assert graph is not None
         graph.model.metadata_props.update(texts)

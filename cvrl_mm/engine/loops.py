@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from mmengine.dist import broadcast_object_list, get_rank, get_world_size
+from mmengine.logging import print_log
 from mmengine.registry import LOOPS
 from mmengine.runner import EpochBasedTrainLoop, IterBasedTrainLoop, Runner
 from mmengine.runner.base_loop import BaseLoop
@@ -74,6 +75,9 @@ class _Seeded(BaseLoop):
 
     def run(self) -> Any:
         """Train to the end, or until a hook ends the run after a signal."""
+        if self._iter >= self._max_iters:
+            text = f'The training is finished: {self._iter} of {self._max_iters} steps are done.'
+            print_log(text, 'current')
         outlive_signals(self.dataloader)
         if self.runner.val_loop is not None:
             outlive_signals(self.runner.val_dataloader)

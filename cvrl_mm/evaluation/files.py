@@ -65,7 +65,7 @@ def extract_to_file(
             be read, or features are not finite.
     """
     out = Path(out)
-    check_features_path(out)
+    check_features_path(out, paths)
     about = made_from(paths, **described(encoder, num_clips=num_clips))
     store = FeatureStore(out.with_name(f'{out.name}.parts'), about)
     videos, part = VideoClips(paths, encoder.clip_input, num_clips), (rank, size, on_progress)
@@ -155,12 +155,13 @@ def _names_below_root(paths: Sequence[str]) -> tuple[str, list[str]]:
     return root, names
 
 
-def check_features_path(path: str | Path) -> None:
+def check_features_path(path: str | Path, names: Sequence[str] = ()) -> None:
     """Check that :func:`write_features` can write a file, before the features are computed.
 
     Raises:
         ImportError: pyarrow, which is needed for ``.parquet``, is not installed.
-        ValueError: ``path`` has another suffix, or is a folder or a device.
+        ValueError: ``path`` has another suffix, or is a folder or a device; or a name is not UTF-8,
+            which ``.parquet`` needs.
     """
     path = Path(path)
     if path.suffix not in ('.npz', '.parquet'):
@@ -168,6 +169,15 @@ def check_features_path(path: str | Path) -> None:
     check_target(path)
     if path.suffix == '.parquet':
         import pyarrow.parquet  # noqa: F401
+
+        for name in names:
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise ValueError(
+                    f'The name {printable(name)} is not UTF-8, as {path} needs it; rename '
+                    'the video, or write an .npz file.'
+                ) from None
 
 
 def write_features(path: str | Path, names: Sequence[str], feats: np.ndarray | Tensor) -> None:
@@ -182,7 +192,7 @@ def write_features(path: str | Path, names: Sequence[str], feats: np.ndarray | T
     Raises:
         ImportError, ValueError: See :func:`check_features_path`.
     """
-    check_features_path(path)
+    check_features_path(path, names)
     feats = np.ascontiguousarray(feats, np.float32)
     with replacing(path) as part:
         if part.suffix == '.npz':

@@ -60,9 +60,9 @@ def read_labelled(
 
     Args:
         sources: Lists with lines ``path label`` (see :func:`.read_labels`); folders of class
-            folders, in which a video that lies directly in the folder is of the class with its
-            name; and folders of a training by ``cvrl pretrain``, which have the classes of its
-            videos.
+            folders, in which a video beside these has no label; folders of one class, whose name
+            is the folder's; and folders of a training by ``cvrl pretrain``, which have the classes
+            of its videos.
         root: Where a path of a list that is not a file beside the list is looked for.
 
     Returns:
@@ -70,8 +70,8 @@ def read_labelled(
 
     Raises:
         FileNotFoundError: A source does not exist.
-        ValueError: A video has two labels, a folder holds both training and test videos, or videos
-            beside class folders; or see :func:`.read_labels`.
+        ValueError: A video has two labels, or a folder holds both training and test videos; or see
+            :func:`.read_labels`.
     """
     videos: dict[str, LabelledVideo] = {}
     for source in map(Path, sources):
@@ -99,10 +99,7 @@ def _folder_labels(source: Path) -> list[tuple[str, str]]:
     if len(splits) > 1:
         both = ' and '.join(sorted(splits))
         raise ValueError(f'{source} holds {both}; name each of them (--val or --test).')
-    if '' in folders and any(folders):
-        loose = source / names[folders.index('')]
-        raise ValueError(f'{loose} is in none of the class folders of {source}; move it.')
-    own = source.absolute().name
+    own = '' if any(folders) else source.absolute().name  # beside class folders, it has none
     return [(name, folder or own) for name, folder in zip(names, folders, strict=True)]
 
 
@@ -136,11 +133,12 @@ def read_split(
         FileNotFoundError: A source does not exist.
         ValueError: A source has no labels, or both have a video; or see :func:`read_labelled`.
     """
-    train = _with_labels(source, root)
-    tested = {} if test is None else _with_labels(test, root)
+    train, notes = _with_labels(source, root)
+    tested, others = ({}, []) if test is None else _with_labels(test, root)
+    notes += others
     if shared := [video.name for path, video in tested.items() if path in train]:
         raise ValueError(f'{len(shared)} of the videos in {test} are also in {source}: {shared[0]}')
-    notes, copies = [], find_copies(Path(), [*train, *tested])
+    copies = find_copies(Path(), [*train, *tested])
     if copies:
         name, original = ((train | tested)[path].name for path in next(iter(copies.items())))
         notes.append(f'{len(copies)} exact copies are left out, such as {name} of {original}')
@@ -148,10 +146,14 @@ def read_split(
     return first, second, notes
 
 
-def _with_labels(source: str | Path, root: str | Path | None) -> dict[str, LabelledVideo]:
+def _with_labels(
+    source: str | Path, root: str | Path | None
+) -> tuple[dict[str, LabelledVideo], list[str]]:
     found = read_labelled([source], root)
+    lacking = [video.name for video in found.values() if not video.label]
     if videos := {path: video for path, video in found.items() if video.label}:
-        return videos
+        what = f'{len(lacking)} videos without a label are left out'
+        return videos, [f'{what}, such as {lacking[0]}'] if lacking else []
     raise ValueError(f'{source} has no labels: lines "path label", or folders that are classes.')
 
 
@@ -229,6 +231,12 @@ def split(
     for fitted, tested in folds:
         if alone := {*targets[tested].tolist()} - {*targets[fitted].tolist()}:
             of = f'of the class {classes[min(alone)]}'
+            if num_train is not None:
+                known = ', '.join(classes[i] for i in targets[fitted].unique().tolist()[:6])
+                raise ValueError(
+                    f'There is no training video {of}, which held-out videos have; the training '
+                    f'videos have the classes {known}{", …" if len(count) > 6 else ""}.'
+                )
             raise ValueError(f'There is no video to fit to {of}; --groups needs several of each.')
     return targets, folds, note
 
@@ -309,6 +317,15 @@ def hold_out_groups(names: Sequence[str], labels: Sequence[str], pattern: str) -
         if {*targets[tested].tolist()} <= {*targets[fitted].tolist()}
     ]
     return {names[i] for i in [*whole, parts[0][1]][0]}
+
+
+def lost_classes(labels: Iterable[str], left: Iterable[str]) -> list[str]:
+    """Name the classes of which no video is left in a line; [] if there are none."""
+    gone = sorted({*labels} - {*left} - {''})
+    if not gone:
+        return []
+    named = printable(', '.join(gone[:6]) + (', …' if len(gone) > 6 else ''))
+    return [f'No video can be read of {len(gone)} classes, which are left out: {named}']
 
 
 def check_config(cfg: Config, num_classes: int | None = None) -> None:

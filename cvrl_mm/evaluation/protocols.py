@@ -36,7 +36,7 @@ from .features import (
     no_progress,
     tracked,
 )
-from .labelled import Folds, check_config, config_features, read_split, split
+from .labelled import Folds, check_config, config_features, lost_classes, read_split, split
 from .linear import ProbeSchedule, sweep, top_hits, train_probes
 from .measures import NUM_NEIGHBOURS, knn_classify, nearest_neighbours, recalls, voters
 
@@ -265,7 +265,9 @@ def evaluate_labels(
     feats = join_features(tracked(parts, len(videos), on_progress))
     notes += describe_lost({videos[i].name: why for i, why in feats.errors.items()})
     num_train = None if test is None else int((feats.indices < len(train)).sum())
-    targets, folds, note = split([videos[i] for i in feats.indices], num_train, groups)
+    read = [videos[i] for i in feats.indices]
+    notes += lost_classes((video.label for video in videos), (video.label for video in read))
+    targets, folds, note = split(read, num_train, groups)
     frequent = chance(targets[torch.cat([x for _, x in folds])])
     notes += [note, f'{frequent:.1%} of the tested videos are of the most frequent class']
     if test is None and groups is None:

@@ -1,5 +1,6 @@
 """Fine-tune an encoder on labelled videos (``cvrl finetune``)."""
 
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from ..encoder.description import ClipInput
 from ..encoder.encoder import Encoder, load_encoder
 from ..encoder.files import CLASSIFIER
 from ..encoder.recognizers import UNTRAINED
-from ..evaluation.labelled import LabelledVideo, hold_out_groups, read_labelled, split
+from ..evaluation.labelled import LabelledVideo, hold_out_groups, lost_classes, read_labelled, split
 from ..io import read_json
 from ..options import RANDOM, FinetuneOptions, Options
 from ..progress import progress
@@ -73,6 +74,8 @@ class FineTuning(Task):
     ) -> Plan:
         """Split the videos, choose the settings, and write the lists."""
         labels = {v.name: self.labels[str(found.root / v.name)] for v in found.videos}
+        for line in lost_classes(self.labels.values(), labels.values()):
+            warnings.warn(line, stacklevel=2)
         held = {v.name for v in found.videos if str(found.root / v.name) in self.held}
         if options.groups is not None:
             held = hold_out_groups([*labels], [*labels.values()], options.groups)

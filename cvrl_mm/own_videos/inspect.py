@@ -12,7 +12,7 @@ import numpy as np
 from ..datasets.frame_folder import open_video
 from ..datasets.lists import gather_videos
 from ..datasets.reader import UnreadableVideoError
-from ..evaluation.labelled import MIN_CLASS_VIDEOS, class_folders, find_copies
+from ..evaluation.labelled import MIN_CLASS_VIDEOS, class_folders, find_copies, lost_classes
 from ..preparation.check import find_faults
 from ..text import printable
 
@@ -107,6 +107,7 @@ class Inspection:
             if files:
                 name, why = next(iter(files.items()))
                 yield f'{len(files)} files {what} (see videos.tsv), such as {name}: {why}'
+        yield from lost_classes(class_folders([*self.unreadable]), self.folders)
         for note, advice in ADVICE.items():
             noted = [video.name for video in self.videos if note in video.notes]
             if noted and (note != FLAT or 2 * len(noted) > len(self.videos)):
@@ -148,7 +149,10 @@ def inspect(
         ValueError: No video was found, or no video can be used.
     """
     # Links are not resolved, so that users see their own names and folders
-    files = list(dict.fromkeys(Path(abspath(path)) for path in gather_videos(sources)))
+    sources = [*map(str, sources)]
+    # What is gone is one of the files that cannot be used, as an entry of a list is
+    paths = (gather_videos([x]) if Path(x).exists() else [x] for x in sources)
+    files = list(dict.fromkeys(Path(abspath(path)) for found in paths for path in found))
     root = Path(commonpath([file.parent for file in files]))
     names = [file.relative_to(root).as_posix() for file in files]
     reason = 'its name is not UTF-8, has a line break or begins with white space'

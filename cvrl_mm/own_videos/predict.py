@@ -23,7 +23,14 @@ from ..datasets.lists import gather_videos
 from ..datasets.reader import UnreadableVideoError
 from ..encoder.description import ClipInput, build_backbone, read_config_text
 from ..encoder.encoder import Encoder
-from ..encoder.files import CLASSIFIER, extract_backbone, load_weights, locate_weights, save_weights
+from ..encoder.files import (
+    CLASSIFIER,
+    NAMES,
+    extract_backbone,
+    load_weights,
+    locate_weights,
+    save_weights,
+)
 from ..evaluation.clips import VideoClips, batches_of
 from ..evaluation.features import extract, finite, over_time
 from ..text import printable
@@ -124,7 +131,13 @@ def load_classifier(path: str | Path) -> Classifier:
             class names, a described backbone and a linear head.
     """
     path = locate_weights(path) if '://' in str(path) else Path(path)
-    path = path / CLASSIFIER if path.is_dir() else path
+    if path.is_dir():
+        if any((path / name).is_file() for name in NAMES) and not (path / CLASSIFIER).is_file():
+            raise FileNotFoundError(
+                f'{path} holds an encoder, and no classifier. Train one with videos of your '
+                f'classes: cvrl finetune {path} CLASSES --out CLASSIFIER'
+            )
+        path = path / CLASSIFIER
     loaded, described = load_weights(path), extract_backbone(path)
     state, meta = loaded['state_dict'], loaded['meta']
     try:

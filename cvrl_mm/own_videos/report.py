@@ -17,7 +17,7 @@ from torch import Tensor
 from ..datasets.lists import read_video_list
 from ..datasets.sampling import evenly_spaced
 from ..evaluation.features import Features, describe_lost
-from ..evaluation.labelled import Folds, groups_of, read_split, split, split_in_folds
+from ..evaluation.labelled import Folds, groups_of, lost_classes, read_split, split, split_in_folds
 from ..evaluation.measures import effective_rank, voters
 from ..evaluation.protocols import across_folds, chance
 from ..io import read_json, replacing
@@ -341,6 +341,7 @@ def probe(
         read = [*range(len(videos))]
         feats = {BEFORE: trained.untrained[known], AFTER: trained.feats[known]}
     num_train = num_train and sum(i < num_train for i in read)
+    notes += lost_classes((x.label for x in files), (videos[i].label for i in read))
     targets, folds, note = split([videos[i] for i in read], num_train, groups)
     results = {when: accuracies(x, targets, folds) for when, x in feats.items()}
     if test is None and groups is None:

@@ -36,7 +36,7 @@ from ..encoder.files import SHIPPED
 from ..io import locked, read_json, replacing
 from ..models import R3DSlow
 from ..options import RANDOM, Options
-from ..processes import cores_per_process, usable_cores
+from ..processes import cores_per_process, is_torchrun, usable_cores
 from ..progress import notebook_line, progress
 from ..runtime import print_warnings_only, read_config
 from ..text import printable
@@ -113,7 +113,7 @@ def run(
     with ExitStack() as locks:
         found, start = None, None
         # Before init_dist: processes that are forked beside the threads of a process group can hang
-        if os.environ.get('RANK', '0') == '0':
+        if not is_torchrun() or os.environ['RANK'] == '0':
             check_sources(sources)  # before anything is written
             folder.mkdir(parents=True, exist_ok=True)
             locks.enter_context(locked(folder))
@@ -121,7 +121,7 @@ def run(
             videos, chosen, has_config = claim(folder, sources, chosen, given)
             if not has_config:
                 found, start = _inspect(folder, videos, chosen, task)
-        if 'RANK' in os.environ and not dist.is_distributed():
+        if is_torchrun() and not dist.is_distributed():
             backend = 'nccl' if torch.cuda.is_available() else 'gloo'
             dist.init_dist('pytorch', backend=backend, timeout=ALONE_SECONDS)
         # The other ranks do not look at the files, which rank 0 may be replacing
@@ -317,7 +317,7 @@ def time_step(config_file: Path) -> float:
 
 def _read(config_file: Path) -> Config:
     cfg = Config.fromfile(config_file)
-    cfg.launcher = 'pytorch' if 'RANK' in os.environ else 'none'
+    cfg.launcher = 'pytorch' if is_torchrun() else 'none'
     # Unique, because one process builds several runners
     cfg.experiment_name = f'own_videos_{uuid4().hex}'
     return cfg

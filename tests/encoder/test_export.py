@@ -146,6 +146,12 @@ def test_a_graph_that_deviates_is_not_written(tmp_path, monkeypatch, dtype, feat
     assert not list(tmp_path.iterdir())
 
 
+def test_a_package_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, 'find_spec', lambda name: None)
+    with pytest.raises(ImportError, match=r'onnx .*cvrl_mm\[export\]'):
+        export_encoder(None, tmp_path / 'a.onnx')
+
+
 @pytest.mark.parametrize(
     ('out', 'dtype'), [('a.pth', 'float32'), ('a.onnx', 'int8'), ('a.onnx', 'bfloat16')]
 )

@@ -15,7 +15,12 @@ from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.evaluation import features
 from cvrl_mm.evaluation.clips import VideoClips, batches_of
 from cvrl_mm.evaluation.features import Features, FeatureStore, extract, join_features, over_time
-from cvrl_mm.evaluation.files import extract_over_time, extract_to_file, write_features
+from cvrl_mm.evaluation.files import (
+    check_features_path,
+    extract_over_time,
+    extract_to_file,
+    write_features,
+)
 from cvrl_mm.synthetic.motion import encode as encode_frames
 from tests.videos import encode, make_pipe, turn
 
@@ -132,6 +137,8 @@ def test_files_hold_names_and_features(tmp_path: Path, monkeypatch):
             write_features(tmp_path / name, names, feats)
     monkeypatch.undo()
     parquet = pytest.importorskip('pyarrow.parquet')
+    with pytest.raises(ValueError, match=r'zw.*parquet'):  # also before they are computed
+        check_features_path(tmp_path / 'feats.parquet', names)
     write_features(tmp_path / 'feats.parquet', names[:1], feats[:1])
     table = parquet.read_table(tmp_path / 'feats.parquet')
     assert table['name'].to_pylist() == names[:1]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from cvrl_mm.evaluation.labelled import read_labelled, split_in_folds
+from cvrl_mm.evaluation.labelled import lost_classes, read_labelled, read_split, split_in_folds
 
 
 def labels_of(*sources: Path) -> dict[str, str]:
@@ -21,8 +21,9 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     with pytest.raises(ValueError, match='train and val'):  # the user's own split
         labels_of(tmp_path)
     (tmp_path / '4.mkv').rename(tmp_path / 'train/4.mkv')
-    with pytest.raises(ValueError, match=r'4\.mkv is in none'):
-        labels_of(tmp_path / 'train')
+    assert labels_of(tmp_path / 'train')['4.mkv'] == ''
+    _, _, notes = read_split(tmp_path / 'train')
+    assert '4.mkv' in notes[0]
     (tmp_path / 'train/4.mkv').rename(tmp_path / 'train/a/4.mkv')
     found = labels_of(tmp_path / 'train')
     assert found == {'1.mp4': 'a', '3.avi': 'b b', '4.mkv': 'a'}
@@ -36,6 +37,11 @@ def test_labels_of_folders_and_lists(tmp_path: Path):
     (tmp_path / 'list.txt').write_text('x.mp4 -1\ny.mp4 3\ny.mp4 0\n')
     with pytest.raises(ValueError, match=r'y\.mp4 has the labels'):
         labels_of(tmp_path / 'list.txt')
+
+
+def test_classes_that_are_lost_are_named():
+    assert lost_classes(['a', 'b', 'a', ''], ['a']) == lost_classes('ab', 'a')
+    assert not lost_classes('ab', 'ba') and 'b' in lost_classes('ab', 'a')[0]
 
 
 def test_folds_keep_classes_in_balance_and_groups_together():

@@ -162,6 +162,19 @@ def test_whole_groups_are_held_out(root: Path, tmp_path: Path):
         cvrl_mm.finetune(*start, tmp_path / 'b', val=tmp_path / 'videos', **given)
 
 
+def test_what_cannot_be_read_is_left_out_and_its_class_named(root: Path, tmp_path: Path):
+    """As by a pre-training: a missing file of a list, and a class without any video."""
+    lines = [f'{x} {x.parent.name[0]}\n' for x in sorted((root / 'videos').glob('*/*.mp4'))]
+    (tmp_path / 'c.mp4').write_bytes(b'no video')
+    (tmp_path / 'list.txt').write_text(''.join([*lines, 'gone.mp4 l\n', 'c.mp4 third\n']))
+    given = root / 'encoder.safetensors', tmp_path / 'list.txt', tmp_path / 'out'
+    with pytest.warns(UserWarning, match='third'):
+        out = cvrl_mm.finetune(*given, config_only=True, **QUICK)
+    table = (out / 'videos.tsv').read_text()
+    assert all(name in table for name in ('gone.mp4', 'c.mp4'))
+    assert len((out / 'lists/classes.txt').read_text().splitlines()) == 2
+
+
 def test_another_encoder_is_refused(out: Path, root: Path, tmp_path: Path):
     small_encoder(1).save(tmp_path / 'other.safetensors')
     with pytest.raises(ValueError, match='other init'):
