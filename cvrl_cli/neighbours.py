@@ -6,6 +6,8 @@ Examples:
     cvrl neighbours work_dirs/mine --groups '_s([0-9]+)'  # neighbours of other persons
 """
 
+import csv
+import sys
 from argparse import ArgumentParser, Namespace
 
 
@@ -21,10 +23,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         help='regular expression with one group: neighbours have another text there than the video',
     )
 
+    parser.add_argument('--csv', action='store_true', help='also print the neighbours as CSV')
+
 
 def run(args: Namespace) -> None:
     """Write the page."""
     from cvrl_mm.own_videos.page import show_neighbours
+    from cvrl_mm.text import printable
 
-    page, notes = show_neighbours(**vars(args))
-    print(*notes, f'Open {page} in a browser.', sep='\n')
+    is_csv = vars(args).pop('csv')
+    page, notes, rows = show_neighbours(**vars(args))
+    if is_csv:
+        header = ('video', 'class', 'rank', 'neighbour', 'neighbour_class', 'similarity')
+        lines = [[printable('' if x is None else x) for x in row] for row in rows]
+        csv.writer(sys.stdout).writerows([header, *lines])
+    print(*notes, f'Open {page} in a browser.', sep='\n', file=sys.stderr if is_csv else None)

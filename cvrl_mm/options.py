@@ -10,6 +10,7 @@ from typing import Any
 
 MIN_SIZE = 32  # pixels; the encoder reduces frames by a factor of 32
 RANDOM = 'random'  # value of ``init`` for random weights
+NONE = 'none'  # value of ``val``: no video is held out
 ENCODERS = ('tiny', 'small', 'r3d18', 'r3d50')
 
 
@@ -112,7 +113,9 @@ class Options:
 class FinetuneOptions(Options):
     """Options of a fine-tuning: the same as of a pre-training, with ``init``, the encoder."""
 
-    val: str | None = option('held-out videos; default: 30 % of each class')
+    val: str | None = option(
+        'held-out videos, or "none" to train on all; default: 30 % of each class'
+    )
     frozen: bool = option('train only the linear layer', False)
 
 

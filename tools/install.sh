@@ -75,10 +75,15 @@ pip_install() {
       # shellcheck disable=SC2086
       python -m $tool install "$@" 2>&1 | tee "$log" | {
         packages=0
+        [ ! -t 1 ] || start=$'\r\033[K'
         while read -r action what rest; do
           case $action in
             Collecting | Downloaded) packages=$((packages + 1)) ;;
             Downloading | Building | Installing | Preparing) ;;
+            WARNING: | warning: | ERROR: | error:) # such as an index that does not answer
+              printf '%s%s %s %s\n' "${start-}" "$action" "$what" "$rest"
+              continue
+              ;;
             *) continue ;;
           esac
           [ ! -t 1 ] || printf '\r\033[K%.79s' "$packages packages: $action ${what##*/} $rest"
@@ -104,8 +109,10 @@ install_once() {
     if python -m pip show --quiet mmcv 2>/dev/null; then
       python -m pip uninstall --yes --quiet mmcv # of an earlier version of these scripts, for another torch
     fi
-    echo "Installing into $VIRTUAL_ENV, which takes minutes. With PyPI's torch for Linux, which contains CUDA, it" \
-      "takes 6 GB."
+    echo "Installing into $VIRTUAL_ENV, which takes minutes; all output goes to $VIRTUAL_ENV/install.log."
+    if [ "$(uname -s)" = Linux ] && ! python -m pip config list | grep -Eq 'index|links'; then
+      echo "PyPI's torch for Linux contains CUDA, so that 6 GB are needed."
+    fi
     [ ! -e "$made" ] || echo installing >"$made"
     case $(uname -sm) in # decord, which mmaction2 requires, has no wheels for these
       'Darwin '* | *' aarch64' | *' arm64') pip_install ./tools/no_decord ;;

@@ -7,6 +7,7 @@ Example:
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from cvrl_mm.evaluation.protocols import frozen_accuracy
 from cvrl_mm.own_videos.train import ProgressHook, QuietRunner
 from cvrl_mm.processes import usable_cores
 from cvrl_mm.progress import progress
-from cvrl_mm.runtime import plain_errors, print_warnings_only
+from cvrl_mm.runtime import INTERRUPTED, plain_errors, print_warnings_only
 from cvrl_mm.synthetic.motion import CLASSES, write_motion_videos
 from cvrl_mm.visualization.curves import plot_curves, read_curves
 
@@ -156,10 +157,18 @@ def report(
     console.print(table)
     console.print(
         f'{sum(seconds.values()):.0f} seconds. In {args.out}: results.json, curves.png, the videos '
-        'and the run.\nOn your own videos: cvrl pretrain VIDEOS --out work_dirs/mine --hours 2'
+        'and the run.\nOn your own videos, also in a new shell:'
     )
+    if sys.prefix != sys.base_prefix:  # a virtual environment
+        console.print(f'  source {sys.prefix}/bin/activate', soft_wrap=True)
+    console.print('  cvrl pretrain VIDEOS --out work_dirs/mine --hours 2')
 
 
 if __name__ == '__main__':
-    with plain_errors(only_own=True):
-        main()
+    try:
+        with plain_errors(only_own=True):
+            main()
+    except SystemExit as leaving:
+        if leaving.code == INTERRUPTED:
+            print('Started again, it trains anew; the videos are kept.', file=sys.stderr)
+        raise

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..options import NONE
 from .predict import load_classifier
 
 __all__ = ['finetune', 'load_classifier', 'pretrain']
@@ -66,7 +67,8 @@ def finetune(
             label is a name or a number.
         out: Output folder. It will contain ``config.py``, ``classifier.pth``, ``index.html``,
             ``confusion.png``, ``report.md`` and the checkpoints.
-        val: Held-out videos; by default 30 % of the videos of each class.
+        val: Held-out videos, or ``'none'`` to train on all; by default 30 % of the videos of each
+            class.
         config_only: Write the config, and do not train.
         options: Fields of :class:`.classifier.FinetuneOptions`.
 
@@ -83,5 +85,5 @@ def finetune(
 
     sources = [videos] if isinstance(videos, (str, Path)) else list(videos)
     init = None if encoder is None else str(encoder)
-    held = None if val is None else str(Path(val).absolute())
+    held = val if val in (None, NONE) else str(Path(val).absolute())
     return run(sources, out, FineTuning(), config_only, init=init, val=held, **options)

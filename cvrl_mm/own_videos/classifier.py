@@ -20,7 +20,7 @@ from ..encoder.files import CLASSIFIER
 from ..encoder.recognizers import UNTRAINED
 from ..evaluation.labelled import LabelledVideo, hold_out_groups, lost_classes, read_labelled, split
 from ..io import read_json
-from ..options import RANDOM, FinetuneOptions, Options
+from ..options import NONE, RANDOM, FinetuneOptions, Options
 from ..progress import progress
 from ..text import printable
 from .config import render_finetuning
@@ -38,6 +38,7 @@ AT_RANDOM = (
     'others, the accuracy is too high for new ones; --val names held-out videos, and --groups '
     'holds out whole groups.'
 )
+NOTHING_HELD_OUT = 'No video is held out, so that the accuracy on other videos is unknown.'
 OTHER_GROUPS = 'The held-out videos are of other groups than the rest, by the pattern {}.'
 
 
@@ -55,7 +56,8 @@ class FineTuning(Task):
         """Read the labels, and return the paths of the videos."""
         if options.groups is not None and options.val is not None:
             raise ValueError('--val and --groups both choose the held-out videos; give one.')
-        train, held = read_labelled(sources), read_labelled(filter(None, [options.val]))
+        named = [] if options.val in (None, NONE) else [options.val]
+        train, held = read_labelled(sources), read_labelled(named)
         if both := train.keys() & held.keys():
             raise ValueError(f'{min(both)} is a training video and in {options.val}.')
         self.labels = {video.path: video.label for video in (train | held).values()}
@@ -85,7 +87,7 @@ class FineTuning(Task):
         val = [video for video in found.videos if video.name in held]
         labelled = [LabelledVideo('', v.name, labels[v.name]) for v in (*train, *val)]
         split(labelled, len(train))  # checks the classes
-        if not val:
+        if not val and options.val != NONE:
             raise ValueError(f'None of the videos of {options.val} can be used.')
 
         whole = replace(options, segment_seconds=1e7)
@@ -123,11 +125,12 @@ class FineTuning(Task):
 
     def write_results(self, folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
         """Write the classifier, and its predictions of the held-out videos."""
-        from .page import write_classifier_page  # with matplotlib and scikit-learn
+        from .page import html_page, text, write_classifier_page  # with matplotlib and scikit-learn
 
+        command = read_json(folder / COMMAND)
         save_classifier(checkpoint, folder / CLASSIFIER)
         classifier, root = load_classifier(folder).to(get_device()), video_root(folder)
-        videos = read_video_list(str(folder / 'lists/val.txt'))
+        videos = [] if command['val'] == NONE else read_video_list(str(folder / 'lists/val.txt'))
         paths, found = [str(root / name) for name, _ in videos], []
         workers = cfg.test_dataloader.num_workers
         with progress('Classifying the held-out videos', console) as on_progress:
@@ -140,15 +143,19 @@ class FineTuning(Task):
             f'{steps:,} steps of {cfg.train_dataloader.batch_size} videos per device.'
         )
         about = [training, *too_short(steps, self.min_steps)]
-        command = read_json(folder / COMMAND)
         if command['groups'] is not None:
             about.append(OTHER_GROUPS.format(command['groups']))
         elif command['val'] is None:
             about.append(AT_RANDOM)
         labels = [label for _, label in videos]
-        notes = write_classifier_page(
-            folder, ' '.join(about), root, classifier.classes, found, labels
-        )
+        if videos:
+            notes = write_classifier_page(
+                folder, ' '.join(about), root, classifier.classes, found, labels
+            )
+        else:
+            notes = [NOTHING_HELD_OUT, ' '.join(about)]
+            page = html_page('Your classifier', *(f'<p>{text(note)}</p>' for note in notes))
+            (folder / 'index.html').write_text(page, encoding='utf-8')
         write_report(folder, notes)
         console.print(*notes, sep='\n', markup=False)
 

@@ -4,6 +4,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from mmengine.dist import get_world_size
+
 from ..datasets.sampling import number_of_windows
 from ..options import RANDOM, Options
 from .folder import INIT, INPUTS
@@ -152,6 +154,7 @@ def _fill_template(
         lr_why=why('Learning rate', 'lr'),
         log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
         checkpoints=max(1, steps // CHECKPOINTS),
+        total=plan['batch_size'] * get_world_size(),
         wrapper='OptimWrapper' if plan['precision'] == 'float32' else 'AutocastOptimWrapper',
     )
     template = Path(__file__).with_name(name).read_text(encoding='utf-8')

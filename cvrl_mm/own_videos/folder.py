@@ -29,7 +29,7 @@ from ..evaluation.features import (
     tracked,
 )
 from ..io import claim_folder, differing, made_from, read_json, replacing
-from ..options import Options
+from ..options import NONE, Options
 from .plan import Network
 from .predict import NUM_CLIPS
 
@@ -120,7 +120,8 @@ def claim(
 
 def files_of(videos: Sequence[str], options: Options) -> list[str | Path]:
     """Return the files that a training is made from: the videos, the lists and the encoder."""
-    sources = [*videos, *filter(None, [getattr(options, 'val', None)])]
+    val = getattr(options, 'val', None)
+    sources = [*videos, *([] if val in (None, NONE) else [val])]
     files = [*sources, *(Path(source).with_name('classes.txt') for source in sources)]
     if options.init is not None:
         files += [options.init, *(Path(options.init, name) for name in NAMES)]
@@ -212,6 +213,11 @@ class Trained:
             ValueError: A file is damaged.
         """
         folder = Path(folder)
+        if folder.is_file():
+            raise FileNotFoundError(
+                f'{folder} is a file, and not the output folder (--out) of a cvrl pretrain; labels '
+                f'are given as cvrl probe OUT --labels {folder}.'
+            )
         if not (folder / FEATURES).is_file():
             raise FileNotFoundError(
                 f'There is no {folder / FEATURES}: this is not the output folder (--out) of a '

@@ -29,6 +29,7 @@ from ..encoder.encoder import load_encoder
 from ..evaluation.features import describe_lost
 from ..evaluation.labelled import find_copies, groups_of
 from ..evaluation.measures import nearest_neighbours
+from ..evaluation.protocols import intervals
 from ..text import printable
 from .folder import Trained, encode_videos, video_root
 from .predict import Prediction, plain
@@ -129,7 +130,7 @@ def show_neighbours(
     rows: int = 12,
     neighbours: int = 5,
     groups: str | None = None,
-) -> tuple[Path, list[str]]:
+) -> tuple[Path, list[str], list[tuple]]:
     """Write a page with videos and their nearest neighbours among the videos of a training.
 
     Args:
@@ -141,7 +142,8 @@ def show_neighbours(
         groups: See :func:`.groups_of`. Neighbours are then of other groups than their query.
 
     Returns:
-        Path of the page, ``OUT/neighbours/index.html``, and lines about unreadable videos.
+        Path of the page, ``OUT/neighbours/index.html``; lines about unreadable videos; and a row
+        per neighbour: video, its class, rank, neighbour, its class, cosine similarity.
 
     Raises:
         FileNotFoundError: ``out`` does not hold a finished training, or the folder of its videos
@@ -167,7 +169,8 @@ def show_neighbours(
     if groups is not None:
         asked = groups_of(groups, [relpath(path, trained.root) for path, _ in queries])
         apart = asked, groups_of(groups, trained.names)
-    content, agreeing, unreadable = neighbour_rows(trained, queries, feats, neighbours, apart)
+    content, found_rows, unreadable = neighbour_rows(trained, queries, feats, neighbours, apart)
+    agreeing = [x[1] == x[4] for x in found_rows if None not in (x[1], x[4])]
     count = 'There are no labels to compare.'
     if agreeing:
         count = f'{sum(agreeing)} of {len(agreeing)} neighbours are of the class of their query.'
@@ -177,7 +180,8 @@ def show_neighbours(
     page.parent.mkdir(exist_ok=True)
     parts = f'<p>{text(about)}</p>', content
     page.write_text(html_page('Nearest neighbours', *parts), encoding='utf-8')
-    return page, [f'Cannot be read: {printable(line)}' for line in [*lost, *unreadable]]
+    notes = [f'Cannot be read: {printable(line)}' for line in [*lost, *unreadable]]
+    return page, notes, found_rows
 
 
 def neighbour_rows(
@@ -186,7 +190,7 @@ def neighbour_rows(
     feats: Tensor,
     number: int,
     groups: tuple[Sequence[str], Sequence[str]] | None = None,
-) -> tuple[str, list[bool], list[str]]:
+) -> tuple[str, list[tuple], list[str]]:
     """Show videos beside their nearest neighbours among the videos of a training.
 
     Exact copies of a query are not among its neighbours.
@@ -200,14 +204,14 @@ def neighbour_rows(
             other groups than their query.
 
     Returns:
-        A row of HTML per query; for each neighbour whether its class is that of the query, where
-        both are known; and the paths of the videos that cannot be read.
+        A row of HTML per query; the rows of :func:`show_neighbours`; and the paths of the videos
+        that cannot be read.
     """
     k = len(trained.names)
     if groups is None:
         k = min(number + SPARE_NEIGHBOURS, k)
     sims, indices = nearest_neighbours(feats, trained.feats, k)
-    rows, agreeing, shown = [], [], {}
+    rows, listed, shown = [], [], {}
 
     def figure(path: str, label: str | None, kind: str, below: str = '') -> str:
         if path not in shown:
@@ -223,16 +227,15 @@ def neighbour_rows(
             if (groups is None or groups[0][q] != groups[1][i])
             and not _same_file(path, trained.path(i))
         )
-        for similarity, i in islice(others, number):
+        for rank, (similarity, i) in enumerate(islice(others, number), 1):
             own = trained.class_of(i)
             agrees = None if label is None or own is None else label == own
-            if agrees is not None:
-                agreeing.append(agrees)
+            listed.append((path, label, rank, trained.path(i), own, similarity))
             kind, mark = MARKS[agrees]
             below = f'<span class="mark">{mark}</span>{similarity:.3f}'
             cells.append(figure(trained.path(i), own, kind, below))
         rows.append(f'<div class="row">{"".join(cells)}</div>')
-    return '\n'.join(rows), agreeing, [path for path, (strip, _) in shown.items() if not strip]
+    return '\n'.join(rows), listed, [path for path, (strip, _) in shown.items() if not strip]
 
 
 def _same_file(first: str, second: str) -> bool:
@@ -286,10 +289,12 @@ def write_classifier_page(
     ks = (1, 5) if len(classes) > 5 else (1,)
     accuracy = dict(zip(ks, top_k_accuracy(probs.numpy(), true, ks), strict=True))
     chance = max(Counter(true).values()) / len(true)
+    hits = torch.tensor(predicted) == torch.tensor(true)
+    around = 100 * intervals({'': hits}).get('', 1)  # one video says nothing
     shown = ', '.join(f'top-{k} {100 * share:.1f} %' for k, share in accuracy.items())
     notes = [
-        f'{shown} on {len(true)} held-out videos of {len(classes)} classes; always the most '
-        f'frequent class: {100 * chance:.1f} %.',
+        f'{shown} on {len(true)} held-out videos of {len(classes)} classes (top-1 within about '
+        f'±{around:.0f} % by chance); always the most frequent class: {100 * chance:.1f} %.',
         training,
         *lost,
     ]

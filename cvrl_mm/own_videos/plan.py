@@ -247,6 +247,8 @@ def choose(
     chosen['fps'] = Setting(rate, f'frames per second, the median of {spread}')
     take('size', *_size(train, min(network.size, recipe.max_size)))
     chosen['colours'] = _colours(train, options)
+    mirrored = 'half of the clips are mirrored; where left and right matter: --no-flip'
+    chosen['flip'] = Setting(options.flip, mirrored if options.flip else GIVEN)
     total = machine.ranks * take('batch_size', *_batch_size(samples, machine.ranks, recipe))
     if total > samples:
         raise ValueError(

@@ -259,7 +259,7 @@ def print_predictions(
 
     Raises:
         OSError: The classifier or a source does not exist.
-        ValueError: This is no classifier, or no video could be read.
+        ValueError: This is no classifier, or, after all others, that a video could not be read.
     """
     classifier = load_classifier(path).to(get_device())
     paths, listed = gather_videos(videos), []
@@ -294,5 +294,5 @@ def print_predictions(
             print(f'The classes over time: {printable(picture)}', file=sys.stderr)
     if form == 'json':
         print(json.dumps(listed, indent=2))
-    if lost == len(paths):
-        raise ValueError('None of the videos could be classified.')
+    if lost:
+        raise ValueError(f'{lost} of {len(paths)} videos could not be classified.')

@@ -17,7 +17,15 @@ from torch import Tensor
 from ..datasets.lists import read_video_list
 from ..datasets.sampling import evenly_spaced
 from ..evaluation.features import Features, describe_lost
-from ..evaluation.labelled import Folds, groups_of, lost_classes, read_split, split, split_in_folds
+from ..evaluation.labelled import (
+    Folds,
+    find_copies,
+    groups_of,
+    lost_classes,
+    read_split,
+    split,
+    split_in_folds,
+)
 from ..evaluation.measures import effective_rank, voters
 from ..evaluation.protocols import across_folds, chance
 from ..io import read_json, replacing
@@ -130,19 +138,19 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     table = [['', *measures, 'chance']]
     for title, *values in rows:
         table.append([title, *('' if x is None else f'{x:.1f}' for x in values)])
-    headline = _headline(trained, cfg, measures, groups, rows)
+    said = headline(trained, cfg, measures, groups, rows)
     notes = [_about_training(cfg, trained), RANK_ME.format(ranks_before.value, ranks_after.value)]
     if labels:
         notes.insert(1, _about_labels(trained, groups, given is not None))
     notes += lost
-    write_feature_page(folder / 'index.html', headline, notes, table, trained)
+    write_feature_page(folder / 'index.html', said, notes, table, trained)
     numbers = {
         when: [dict(title=m.title, value=m.value, chance=m.chance) for m in found]
         for when, found in measures.items()
     }
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
-    write_report(folder, [headline, _markdown(table), *notes])
-    with_path = headline.replace(' OUT ', f' {shlex.quote(str(folder))} ')
+    write_report(folder, [said, _markdown(table), *notes])
+    with_path = said.replace(' OUT ', f' {shlex.quote(str(folder))} ')
     console.print(with_path, *lost, sep='\n', markup=False)
 
 
@@ -335,6 +343,9 @@ def probe(
         print_warnings_only()
         feats, found = encode_videos(read_encoders(trained.folder), [x.path for x in videos])
         notes += [f'{known.count(None)} videos are not of the training: all are encoded']
+        own, others = [*places], [files[x] for x, i in zip(videos, known, strict=True) if i is None]
+        if copies := find_copies(Path(), [*own, *others]).keys() & {*others}:
+            notes += [f'{len(copies)} of them are copies of its videos that have other names']
         notes += describe_lost({videos[i].name: why for i, why in found.errors.items()})
         read = found.indices.tolist()
     else:
@@ -390,7 +401,7 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure], groups: str | N
     return f'{text} {EASY}' if is_easy else text
 
 
-def _headline(
+def headline(
     trained: Trained,
     cfg: Config,
     measures: Mapping[str, Sequence[Measure]],

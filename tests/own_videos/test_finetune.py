@@ -143,6 +143,15 @@ def test_bad_lists_are_refused(root: Path, tmp_path: Path, train: str, val: str,
         cvrl_mm.finetune(root / 'encoder.safetensors', paths['train'], tmp_path / 'out', **given)
 
 
+def test_all_videos_are_trained_on_if_none_is_held_out(root: Path, tmp_path: Path, capfd):
+    start = root / 'encoder.safetensors', root / 'videos'
+    out = cvrl_mm.finetune(*start, tmp_path / 'out', val='none', **QUICK)
+    assert len((out / 'lists/train.txt').read_text().splitlines()) == 12
+    assert len(cvrl_mm.load_classifier(out).classes) == 2
+    assert (out / 'report.md').is_file() and (out / 'index.html').is_file()
+    assert cvrl_mm.finetune(out=out) == out  # it is finished
+
+
 def test_whole_groups_are_held_out(root: Path, tmp_path: Path):
     """Here by the number of a file modulo 3, in names that links give."""
     for i in range(12):

@@ -1,4 +1,5 @@
 import base64
+import csv
 import io
 import re
 import shutil
@@ -89,16 +90,16 @@ def test_neighbours_are_marked_and_no_copies_of_the_query(tmp_path: Path):
     shutil.copy(tmp_path / names[0], tmp_path / names[1])
     labels, feats = [0, 0, 1, 0, -1, 0], torch.tensor([[1, 0.1 * i] for i in range(6)])
     trained = Trained(tmp_path, tmp_path, names, labels, ['a', 'a < b'], [], feats, feats)
-    rows, agreeing, lost = neighbour_rows(trained, [(trained.path(0), 'a')], feats[:1], 4)
+    rows, listed, lost = neighbour_rows(trained, [(trained.path(0), 'a')], feats[:1], 4)
     cells = re.findall(r'<figure class="(\w*)">(.*?)</figure>', rows)
     assert [kind for kind, _ in cells] == ['query', 'wrong', 'right', '', 'right']
     assert ['cannot be read' in cell for _, cell in cells] == [False] * 4 + [True]
-    assert agreeing == [False, True, True] and lost == [trained.path(5)]
+    assert [row[4] for row in listed] == ['a < b', 'a', None, 'a'] and lost == [trained.path(5)]
     assert f'{F.cosine_similarity(feats[0], feats[2], dim=0):.3f}' in rows
     assert '<small>a &lt; b/1.mp4</small>' in rows and 'a < b' not in rows
     groups = ['p'], ['p', 'p', 'p', 'q', 'p', 'q']
-    _, agreeing, lost = neighbour_rows(trained, [(trained.path(0), 'a')], feats[:1], 4, groups)
-    assert agreeing == [True, True] and lost == [trained.path(5)]  # of q
+    _, listed, lost = neighbour_rows(trained, [(trained.path(0), 'a')], feats[:1], 4, groups)
+    assert [row[3] for row in listed] == [trained.path(3), trained.path(5)]  # of q
     shown = re.findall(r'(?:src|data-tip)="([^"]+)"', rows)
     assert len(shown) == 8 and all(source.startswith('data:') for source in shown)
 
@@ -123,13 +124,22 @@ def test_held_out_videos_beside_their_class(out: Path, capsys):
     assert '4 of 4 neighbours are of the class of their query' in text
 
 
+def test_neighbours_are_printed_as_csv(out: Path, capsys):
+    cvrl_cli.main(['neighbours', str(out), '--neighbours', '2', '--csv'])
+    head, *rows = csv.reader(capsys.readouterr().out.splitlines())
+    assert len(rows) == 4 and [row[2] for row in rows] == ['1', '2', '1', '2']
+    for row in map(dict, (zip(head, row, strict=True) for row in rows)):
+        assert row['class'] == row['neighbour_class'] == Path(row['neighbour']).parent.name
+        assert 0 < float(row['similarity']) <= 1.001
+
+
 def test_other_videos(out: Path, tmp_path: Path):
     for name in ("it's <b>.mp4", 'plain.mkv'):
         encode(tmp_path / name, num_frames=8)
     with pytest.raises(ValueError, match='--groups'):  # not in the names of the others
         show_neighbours(out, [tmp_path], groups='^([ab])/')
     (tmp_path / 'broken.mp4').write_bytes(b'no video')
-    page, (note,) = show_neighbours(out, [tmp_path], neighbours=3)
+    page, (note,), _ = show_neighbours(out, [tmp_path], neighbours=3)
     text = page.read_text()
     assert '2 other videos among the 6 videos' in text and '<b>' not in text
     assert str(tmp_path / 'broken.mp4') in note

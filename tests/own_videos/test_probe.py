@@ -10,7 +10,7 @@ import cvrl_cli
 from cvrl_mm.evaluation.labelled import read_labelled
 from cvrl_mm.own_videos.folder import AFTER, FEATURES, Trained
 from cvrl_mm.own_videos.report import probe
-from tests.own_videos.folder import write_folder
+from tests.own_videos.folder import small_encoder, write_folder
 
 NAMES = [f'{"ab"[i % 2]}/{i}.mp4' for i in range(16)]
 
@@ -69,6 +69,20 @@ def test_names_relative_to_the_list(out: Path, tmp_path: Path):
     found = read_labelled([labels], Trained.read(out).root).values()
     assert [(x.name, x.label) for x in found] == [(NAMES[0], 'x'), (NAMES[1], 'y')]
     assert [x.path.startswith(str(tmp_path)) for x in found] == [True, False]
+
+
+def test_a_list_and_copies_under_other_names_are_named(out: Path, tmp_path: Path):
+    root = Trained.read(out).root
+    for i, name in enumerate(NAMES[:12]):
+        (tmp_path / 'new' / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / name, tmp_path / 'new' / name.replace('.mp4', f'_{i}.mp4'))
+    folder = Path(shutil.copytree(out, tmp_path / 'out'))
+    small_encoder().save(folder / 'start.safetensors')
+    _, notes = probe(folder, tmp_path / 'new')
+    assert any('12 of them are copies' in note for note in notes)
+    labels = _write(tmp_path / 'labels.txt', {0: 0, 1: 1})
+    with pytest.raises(FileNotFoundError, match=f'OUT --labels {labels}'):
+        probe(labels)
 
 
 def test_copies_and_links_are_not_tested(out: Path, tmp_path: Path, monkeypatch):

@@ -3,8 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from mmengine.config import Config
 
-from cvrl_mm.own_videos.folder import NUM_CLIPS, encode_videos
+from cvrl_mm.own_videos.folder import AFTER, BEFORE, NUM_CLIPS, Trained, encode_videos
 from cvrl_mm.own_videos.report import (
     APART,
     AT_RANDOM,
@@ -13,7 +14,9 @@ from cvrl_mm.own_videos.report import (
     Measure,
     accuracies,
     divide,
+    headline,
     measure,
+    name_groups,
     verdict,
 )
 from tests import videos
@@ -114,6 +117,22 @@ def test_accuracy_on_other_groups_comes_first():
     folds = divide(labels, [*range(20)], groups, held_apart=True)
     assert [*folds] == [APART] and folds[APART][0][1].tolist() == [*range(20)]
     assert len(divide(labels, [], groups, held_apart=True)[APART]) == 3  # nothing is held out
+
+
+def test_few_cameras_are_named(tmp_path: Path):
+    """Whose videos are alike whatever happens in them, with and without labels."""
+    names = [f'{"ab"[i % 2]}/cam{i // 20}_{i}.mp4' for i in range(100)]
+    feats = torch.eye(5).repeat_interleave(20, 0) + 0.01 * torch.randn(100, 5)
+    cfg = Config(dict(model=dict(backbone={}), train_cfg=dict(max_iters=10)))
+    for labels in ([i % 2 for i in range(100)], []):
+        given = tmp_path, tmp_path, names, labels, ['a', 'b'], [*range(0, 100, 5)]
+        trained = Trained(*given, feats=feats, untrained=feats)
+        groups = name_groups(trained, None)
+        assert groups[0] == '/cam([0-9]+)'
+        measures = measure(feats, labels, divide(labels, trained.held_out, groups[1]))
+        text = headline(trained, cfg, {BEFORE: measures, AFTER: measures}, groups, [])
+        assert text.startswith(UNCLEAR) and groups[0] in text and '--init' in text
+        assert '--steps' not in text
 
 
 def test_chance_is_that_of_the_test_videos():
