@@ -67,9 +67,9 @@ def make_small(node: ConfigDict) -> None:
 
 
 def make_thin(model: ConfigDict, start: Path) -> None:
-    """An eighth of the width, and initial weights where the config has some."""
+    """An eighth of the width, a block per stage, and initial weights where the config has some."""
     init_cfg = model.backbone.pop('init_cfg', None)
-    model.backbone.width = 0.125
+    model.backbone.update(width=0.125, stage_blocks=(1, 1, 1, 1))
     backbone = MODELS.build(model.backbone)
     if init_cfg:
         state = {f'backbone.{key}': value for key, value in backbone.state_dict().items()}

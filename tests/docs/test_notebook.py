@@ -29,6 +29,7 @@ def with_settings(folder: Path) -> list:
     return cells
 
 
+@pytest.mark.long
 def test_it_runs_and_its_encoder_is_shared(tmp_path, monkeypatch):
     monkeypatch.setenv('PYTHONPATH', str(ROOT))
     monkeypatch.setenv('IPYTHONDIR', str(tmp_path / 'ipython'))

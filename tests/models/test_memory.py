@@ -32,10 +32,13 @@ def one_of_eight_ranks():
     dist.destroy_process_group()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(torch.__version__ < '2.11', reason='is not compiled')
 def test_the_compiled_step_at_full_size(memory: ModuleType, one_of_eight_ranks: None):
+    """The graphs of torch 2.15; another version may make others, if they keep what is said here."""
     graphs = memory.compiled_graphs(Config.fromfile(CONFIGS / 'pretrain_k400.py'))
     assert len(graphs) == 2  # one per direction
+    # Fits an 80 GB card beside weights and workspace; with less, the graphs lack activations
     kept = memory.kept_tensors(graphs[0])
     assert 50 * memory.GIB < sum(x.nbytes for x in kept) <= 66 * memory.GIB
     assert all(x.nbytes < memory.GIB / 100 for x in kept if x.dtype == torch.float32)
@@ -47,5 +50,5 @@ def test_the_compiled_step_at_full_size(memory: ModuleType, one_of_eight_ranks: 
             read = node.args[:2] if 'backward' in name else node.args[:1]
             for x in (arg.meta['val'] for arg in read if arg.meta['val'].shape[2:].numel() > 1):
                 layouts.append(x.is_contiguous(memory_format=torch.channels_last_3d))
-    assert len(layouts) >= 3 * 53 and all(layouts)
-    assert exchanges == 2 * 53  # one per norm and direction
+    assert len(layouts) >= 3 * 53 and all(layouts)  # no convolution copies what it reads
+    assert exchanges == 2 * 53  # one per norm and direction: no rank waits more often

@@ -21,6 +21,7 @@ def report() -> ModuleType:
         yield importlib.import_module('gpu_report')
 
 
+@pytest.mark.long
 def test_every_row_runs(report: ModuleType, tmp_path: Path):
     (tmp_path / 'real videos').mkdir()
     encode(tmp_path / 'real videos/a.mp4', num_frames=30, options=X264)
