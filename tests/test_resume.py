@@ -85,6 +85,7 @@ def test_two_ranks_signalled(alone: Path, motion_set: Path, tmp_path: Path):
     assert_same(alone / 'ranks' / 'epoch_3.pth', tmp_path / 'epoch_3.pth')
 
 
+@pytest.mark.long
 def test_two_nodes_restarted_by_torchrun(alone: Path, motion_set: Path, tmp_path: Path):
     cfg = small_config(motion_set, tmp_path / 'b', launcher='pytorch')
     cfg.custom_imports.imports.append('tests.pretraining')

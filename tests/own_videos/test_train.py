@@ -1,4 +1,5 @@
 import json
+import multiprocessing as mp
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from cvrl_mm.options import FinetuneOptions, Options
 from cvrl_mm.own_videos import train
 from cvrl_mm.own_videos.folder import claim
 from cvrl_mm.own_videos.report import probe
+from cvrl_mm.preparation import check
 from cvrl_mm.synthetic.motion import write_motion_videos
 from tests.own_videos.folder import small_encoder
 from tests.processes import exit_codes
@@ -262,6 +264,7 @@ def test_changed_videos_lists_and_encoders_are_noticed(tmp_path: Path, new_logge
 
 def pretrain_quickly(videos: Path, out: Path) -> None:
     mmengine.config.config.FormatCode = lambda text, **kwargs: (text, False)  # takes seconds
+    check.CONTEXT = mp.get_context('fork')  # the processes that open videos start faster
     cvrl_mm.pretrain(videos, out, **QUICK)
 
 
