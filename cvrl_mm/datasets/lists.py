@@ -18,6 +18,7 @@ from ..io import replacing
 from ..text import printable
 from .frame_folder import is_frame_folder
 
+SPLITS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing')
 VIDEO_SUFFIXES = (
     *('.3g2', '.3gp', '.asf', '.avi', '.divx', '.dv', '.f4v', '.flv', '.m2ts', '.m2v', '.m4v'),
     *('.mkv', '.mod', '.mov', '.mp4', '.mpeg', '.mpg', '.mts', '.mxf', '.ogm', '.ogv', '.qt'),
@@ -404,3 +405,14 @@ def write_lists(lists: Mapping[Path, Sequence[str]]) -> None:
     for path, content in contents.items():
         with replacing(path) as part:
             part.write_bytes(content)
+
+
+def class_folders(names: Sequence[str]) -> list[str]:
+    """Return the first folder of each name; '' if there is none.
+
+    If the first folders are all splits such as train, the folders below them count, if any.
+    """
+    folders = [name.split('/')[:-1] for name in names]
+    if all(x[0].lower() in SPLITS for x in folders if x) and any(len(x) > 1 for x in folders):
+        folders = [x[1:] for x in folders]
+    return [x[0] if x else '' for x in folders]

@@ -23,7 +23,14 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from torch import Tensor
 
 from ..datasets.frame_folder import FrameFolder
-from ..datasets.lists import check_labels, check_numbering, find_videos, read_labels, video_list
+from ..datasets.lists import (
+    check_labels,
+    check_numbering,
+    class_folders,
+    find_videos,
+    read_labels,
+    video_list,
+)
 from ..datasets.reader import UnreadableVideoError
 from ..encoder.encoder import Encoder
 from ..io import file_sha256, made_from, read_json
@@ -33,7 +40,6 @@ from .clips import ListClips
 from .features import Features, FeatureStore, describe_lost, described
 
 MIN_CLASS_VIDEOS = 5
-SPLITS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing')
 FOLDS = 5
 TRAINED = 'lists/all.txt'  # in the folder of a training by cvrl pretrain
 Folds = Sequence[tuple[Tensor, Tensor]]
@@ -101,17 +107,6 @@ def _folder_labels(source: Path) -> list[tuple[str, str]]:
         raise ValueError(f'{source} holds {both}; name each of them (--val or --test).')
     own = '' if any(folders) else source.absolute().name  # beside class folders, it has none
     return [(name, folder or own) for name, folder in zip(names, folders, strict=True)]
-
-
-def class_folders(names: Sequence[str]) -> list[str]:
-    """Return the first folder of each name; '' if there is none.
-
-    If the first folders are all splits such as train, the folders below them count, if any.
-    """
-    folders = [name.split('/')[:-1] for name in names]
-    if all(x[0].lower() in SPLITS for x in folders if x) and any(len(x) > 1 for x in folders):
-        folders = [x[1:] for x in folders]
-    return [x[0] if x else '' for x in folders]
 
 
 def read_split(

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ..datasets.frame_folder import open_video
-from ..datasets.lists import gather_videos
+from ..datasets.lists import class_folders, gather_videos
 from ..datasets.reader import UnreadableVideoError
-from ..evaluation.labelled import MIN_CLASS_VIDEOS, class_folders, find_copies, lost_classes
+from ..evaluation.labelled import MIN_CLASS_VIDEOS, find_copies, lost_classes
 from ..preparation.check import find_faults
 from ..text import printable
 

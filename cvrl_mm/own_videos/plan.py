@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..datasets.lists import class_folders
 from ..datasets.sampling import evenly_spaced, number_of_windows
 from ..encoder.files import SHIPPED
 from ..engine.knn_monitor import MIN_VIDEOS
 from ..evaluation.labelled import hold_out_groups
 from ..options import MIN_SIZE, RANDOM, Options
-from .inspect import Inspection, Video, class_folders
+from .inspect import Inspection, Video
 
 PAPER_SPAN_SECONDS = 32 / 30  # 16 frames with stride 2 at 30 frames per second (Sec. 4.1)
 MIN_TRAIN_VIDEOS = 8

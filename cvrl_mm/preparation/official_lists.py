@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..datasets.lists import VIDEO_SUFFIXES, draw_subset, find_videos, video_stem
-from ..evaluation.labelled import class_folders
+from ..datasets.lists import VIDEO_SUFFIXES, class_folders, draw_subset, find_videos, video_stem
 from ..text import printable
 
 T = TypeVar('T')
