@@ -252,7 +252,7 @@ def places_of(config: Config, name: str, rest: str = '') -> list[str]:
         if isinstance(variable, str) and isinstance(value, str) and variable and variable in value:
             found.append(key)
         if isinstance(value, dict):
-            if isinstance(variable, dict) and variable and variable.items() <= value.items():
+            if isinstance(variable, dict) and _is_copy(value, variable):
                 found.append(f'{key}.{rest}' if rest else key)
             for k, x in value.items():
                 visit(f'{key}.{k}', x)
@@ -265,6 +265,17 @@ def places_of(config: Config, name: str, rest: str = '') -> list[str]:
     for key in KEYS & values.keys():
         visit(key, values[key])
     return sorted(found)
+
+
+def _is_copy(value: dict, variable: dict) -> bool:
+    """Return whether a value may be a copy of a variable, to which keys have been added.
+
+    A variable of a base may have been added to as well, after it was copied.
+    """
+    if 'type' in variable:
+        shared = variable.keys() & value.keys()
+        return 'type' in shared and all(variable[key] == value[key] for key in shared)
+    return bool(variable) and variable.items() <= value.items()
 
 
 def _starts(values: Sequence, part: Sequence) -> list[int]:

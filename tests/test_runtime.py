@@ -128,6 +128,12 @@ def test_options_on_a_variable_name_the_keys_that_work():
         assert changed.train_dataloader != config.train_dataloader, key
 
 
+def test_a_variable_that_a_leaf_has_changed_names_its_copy():
+    config = Config.fromfile(CONFIGS / 'miniature/cvrl_motion.py')  # the base's has fps
+    with pytest.raises(ValueError, match=r'train_dataloader\.dataset\.pipeline\.1\.clip_len'):
+        read_options(config, ['sample.clip_len=4'])
+
+
 def test_no_variable_of_a_base_is_an_option():
     """As its name alone, or within it; what is a key of a run may not be one by chance."""
     for path in sorted((CONFIGS / '_base_').rglob('*.py')):

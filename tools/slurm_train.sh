@@ -31,7 +31,8 @@ export PYTHONPATH="$tools/..${PYTHONPATH:+:$PYTHONPATH}"
 # As in dist_train.sh
 export TORCHINDUCTOR_COMPILE_THREADS="${TORCHINDUCTOR_COMPILE_THREADS:-4}"
 export PYTORCH_CUDA_ALLOC_CONF="${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
-python -c 'import sys; from cvrl_mm.runtime import check_run; check_run(sys.argv[1:])' "$3" "${@:5}"
+python -c 'import sys; from cvrl_mm.runtime import check_run; sys.argv[0] = "slurm_train.sh"; check_run(sys.argv[1:])' \
+  "$3" "${@:5}"
 mkdir -p "$4"
 options=() taking=
 for argument in "${@:5}"; do # those of the config, for the test
