@@ -6,7 +6,7 @@ neighbours and a map), report.md and curves.png. The same command continues afte
 interruption.
 
 Examples:
-    cvrl pretrain my_videos/ --out work_dirs/mine --hours 2
+    cvrl pretrain my_videos/ --out work_dirs/mine
     cvrl pretrain --out work_dirs/mine
 
 Several GPUs:

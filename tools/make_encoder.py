@@ -28,7 +28,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--out', type=Path, required=True, help='output folder')
     parser.add_argument('--videos', type=int, default=7000, help='generated videos (%(default)s)')
-    parser.add_argument('--steps', type=int, default=8000, help='training steps (%(default)s)')
+    parser.add_argument('--steps', type=int, default=6000, help='training steps (%(default)s)')
     return parser.parse_args()
 
 

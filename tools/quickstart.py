@@ -161,7 +161,8 @@ def report(
     )
     if sys.prefix != sys.base_prefix:  # a virtual environment
         console.print(f'  source {sys.prefix}/bin/activate', soft_wrap=True)
-    console.print('  cvrl pretrain VIDEOS --out work_dirs/mine --hours 2')
+    console.print('  cvrl pretrain VIDEOS --out work_dirs/mine')
+    console.print('  cvrl features tiny VIDEOS -o feats.npz  # without a training')
 
 
 if __name__ == '__main__':
