@@ -1,5 +1,6 @@
 """Fine-tune an encoder on labelled videos (``cvrl finetune``)."""
 
+import shlex
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from ..progress import progress
 from ..text import printable
 from .config import render_finetuning
 from .folder import COMMAND, INIT, replace_lists, video_root, write_report
+from .groups import find_groups
 from .inspect import Inspection, Video
 from .plan import Machine, Network, Plan, Setting, choose, too_short
 from .predict import load_classifier, predict, save_classifier
@@ -39,6 +41,8 @@ AT_RANDOM = (
     'holds out whole groups.'
 )
 NOTHING_HELD_OUT = 'No video is held out, so that the accuracy on other videos is unknown.'
+PARTS = 'Parts of the names may be persons or recordings: --groups {}.'
+MOST_PATTERNS = 3
 OTHER_GROUPS = 'The held-out videos are of other groups than the rest, by the pattern {}.'
 
 
@@ -147,6 +151,10 @@ class FineTuning(Task):
             about.append(OTHER_GROUPS.format(command['groups']))
         elif command['val'] is None:
             about.append(AT_RANDOM)
+            listed = [*read_video_list(str(folder / 'lists/train.txt')), *videos]
+            groups = find_groups([name for name, _ in listed], [label for _, label in listed])
+            if patterns := [*map(shlex.quote, groups)][:MOST_PATTERNS]:
+                about.append(PARTS.format(' or '.join(patterns)))
         labels = [label for _, label in videos]
         if videos:
             notes = write_classifier_page(

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..datasets.lists import SPLITS
 from ..datasets.sampling import evenly_spaced
 from ..evaluation.labelled import split_in_folds
 
@@ -47,6 +48,8 @@ def find_groups(names: Sequence[str], labels: Sequence[int] = ()) -> dict[str, l
     for pattern, is_usual in _patterns(names):
         matches = [re.search(pattern, name) for name in names]
         groups = [match[1] for match in matches if match]
+        if {group.lower() for group in groups} <= {*SPLITS}:
+            continue
         places = {group: n for n, group in reversed([*enumerate(groups)])}
         division = tuple(places[group] for group in groups)
         if len(groups) < len(names) or division in divisions:

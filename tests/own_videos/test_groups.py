@@ -62,6 +62,11 @@ def test_names_without_groups(form: str):
     assert not find_groups(names, classes_of(names))
 
 
+def test_splits_are_no_groups():
+    names = [name for split in ('train', 'val', 'test') for name in made(split + '/c{c}/{n}.mp4')]
+    assert not find_groups(names, classes_of(names))
+
+
 def test_one_video_of_a_person_and_class_needs_a_word():
     for form, is_group in (('c{c}/person{g}.mp4', True), ('c{c}/{g}.mp4', False)):
         names = made(form, each=1)
