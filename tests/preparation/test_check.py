@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
+from cvrl_mm.datasets.lists import gather_videos
 from cvrl_mm.preparation import check as module
 from cvrl_mm.preparation.check import check_list, find_fault, find_faults
 from tests.datasets.test_reader import COUNTED, TIMED
@@ -117,6 +118,8 @@ def test_what_training_cannot_read_is_a_fault(strict: bool, tmp_path: Path):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    tmp_path /= 'videos'
+    tmp_path.mkdir()
     for name in ('a.mp4', 'ä 馬.mp4', 'c.mp4'):
         encode(tmp_path / name)
     (tmp_path / 'bad.mp4').write_text('no video')
@@ -160,3 +163,6 @@ def test_the_command(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     assert len((folder / 'list.bad_videos.txt').read_text().splitlines()) == 4
     with pytest.raises(SystemExit, match='checked list itself'):
         run('--out', folder / 'list.txt')
+    run_cvrl(monkeypatch, 'check', folder, '--workers', 1)
+    clean = folder.with_name(f'{folder.name}.clean.txt')
+    assert gather_videos([clean]) == [str(folder / name) for name in ('a.mp4', 'c.mp4', 'ä 馬.mp4')]
