@@ -1,4 +1,4 @@
-r"""Compare what ``cvrl pretrain`` learns from a list of videos with an untrained encoder.
+r"""Compare an encoder before and after ``cvrl pretrain`` on a list of videos.
 
 Example:
     python tools/benchmarks/own_videos.py train.txt test.txt --out work_dirs/own --steps 1700
@@ -50,12 +50,12 @@ def main() -> None:
         before, after = measured.values()
         for old, new in zip(before, after, strict=True):
             found[new.title].append((old.value, new.value))
-            print(f'seed {seed}: {new.title} {old.value:.1f} untrained, {new.value:.1f} trained')
+            print(f'seed {seed}: {new.title} {old.value:.1f} before, {new.value:.1f} after')
     for title, pairs in found.items():
         gains = [new - old for old, new in pairs]
         old, new = map(mean, zip(*pairs, strict=True))
         print(
-            f'{title}: {old:.1f} untrained, {new:.1f} trained, '
+            f'{title}: {old:.1f} before, {new:.1f} after, '
             f'gain {mean(gains):.1f} ({min(gains):.1f} to {max(gains):.1f})'
         )
 
