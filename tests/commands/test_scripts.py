@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -104,10 +105,10 @@ SLURM = {
 }
 
 
-def slurm(folder: Path, behaviour: str) -> dict[str, str]:
-    """Stand-ins for Slurm's programs; the environment in which they are found."""
+def slurm(folder: Path, behaviour: str, python: str = 'exit 0') -> dict[str, str]:
+    """Stand-ins for Slurm's programs and the checks; the environment in which they are found."""
     (folder / 'bin').mkdir(exist_ok=True)
-    for name, program in SLURM.items():
+    for name, program in {**SLURM, 'python': python}.items():
         stub = folder / 'bin' / name
         stub.write_text('#!/usr/bin/env bash\n' + program.replace('{behaviour}', behaviour))
         stub.chmod(0o755)
@@ -153,11 +154,11 @@ def test_a_slurm_job_tests_its_last_checkpoint(tmp_path: Path):
 
 
 def test_a_slurm_job_with_a_mistake_is_not_submitted(tmp_path: Path):
+    """The checks are those of a training; see test_runtime.py."""
     (tmp_path / 'a.py').write_text("model = dict()\nload_from = 'gone.pth'\n")
-    for config, options in (('b.py', []), ('a.py', []), ('a.py', ['--cfg-options', 'modl.x=1'])):
-        command = [TOOLS / 'slurm_train.sh', 'gpu', 'cvrl', tmp_path / config, tmp_path / 'work']
-        done = run_program([*command, *options], env=slurm(tmp_path, 'exit 0'))
-        assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    command = [TOOLS / 'slurm_train.sh', 'gpu', 'cvrl', tmp_path / 'a.py', tmp_path / 'work']
+    done = run_program(command, env=slurm(tmp_path, 'exit 0', f'exec {sys.executable} "$@"'))
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert not (tmp_path / 'calls').exists() and not (tmp_path / 'work').exists()
 
 
