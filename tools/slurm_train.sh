@@ -50,7 +50,8 @@ exec sbatch \
   --requeue --signal="USR1@${GRACE_SECONDS:-300}" \
   --output="$4/slurm-%j.out" --open-mode=append ${SBATCH_ARGS:-} <<JOB
 #!/usr/bin/env bash
-trap : TERM  # the tasks of the job get this signal as well and write a checkpoint
+told=
+trap told=1 TERM  # the tasks of the job get this signal as well and write a checkpoint
 srun --cpus-per-task="${CPUS_PER_TASK:-12}" --kill-on-bad-exit=1 $train &
 task=\$!
 wait "\$task"; code=\$?
@@ -60,6 +61,10 @@ if [ "\$code" = 0 ] && [ -n "${THEN_TEST:-}" ]; then
     $tester $folder/"\$(basename "\$(cat $folder/last_checkpoint)")" $test
   code=\$?
 fi
-if [ "\$code" = 75 ]; then scontrol requeue "\$SLURM_JOB_ID"; fi
+# After SIGTERM, Slurm itself puts a preempted job back, unless it cancels such jobs, and scancel ends it
+if [ "\$code" = 75 ] && { [ -z "\$told" ] ||
+  scontrol show partition "\$SLURM_JOB_PARTITION" | grep -q PreemptMode=CANCEL; }; then
+  scontrol requeue "\$SLURM_JOB_ID"
+fi
 exit "\$code"
 JOB

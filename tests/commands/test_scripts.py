@@ -101,7 +101,7 @@ def test_an_ablation_is_pre_trained_and_evaluated_linearly(run):
 SLURM = {
     'sbatch': 'echo "sbatch $*" >> "$CALLS"; exec env SLURM_JOB_ID=7 bash',  # a job at once
     'srun': 'printf "%s\\n" "$@" > "$CALLS.srun"; {behaviour}',
-    'scontrol': 'echo "scontrol $*" >> "$CALLS"',
+    'scontrol': '[ "$1" = show ] && echo "PreemptMode=$MODE" || echo "scontrol $*" >> "$CALLS"',
 }
 
 
@@ -117,13 +117,18 @@ def slurm(folder: Path, behaviour: str, python: str = 'exit 0') -> dict[str, str
 
 
 @pytest.mark.parametrize(
-    ('behaviour', 'code', 'requeued'),
-    [('exit 75', 75, True), ('exit 1', 1, False), ('kill -TERM $PPID; sleep 1; exit 75', 75, True)],
+    ('behaviour', 'code', 'mode', 'requeued'),
+    [
+        ('exit 75', 75, 'REQUEUE', True),  # at the time limit
+        ('exit 1', 1, 'REQUEUE', False),
+        ('kill -TERM $PPID; sleep 1; exit 75', 75, 'CANCEL', True),  # preempted
+        ('kill -TERM $PPID; sleep 1; exit 75', 75, 'REQUEUE', False),  # then by Slurm itself
+    ],
 )
 def test_a_preempted_slurm_job_is_put_back_into_the_queue(
-    behaviour: str, code: int, requeued: bool, tmp_path: Path
+    behaviour: str, code: int, mode: str, requeued: bool, tmp_path: Path
 ):
-    env = slurm(tmp_path, behaviour)
+    env = slurm(tmp_path, behaviour) | dict(MODE=mode, SLURM_JOB_PARTITION='gpu')
     option = "model.note='a b'"
     (tmp_path / 'a.py').write_text('model = dict()\n')
     config = tmp_path / 'a.py'
