@@ -192,7 +192,7 @@ class Trained:
         classes: Names of the classes.
         held_out: Indices of the videos that were not trained on.
         feats: Features of the trained encoder, (V, C).
-        untrained: Features of the encoder before the training, (V, C).
+        before: Features of the encoder before the training, (V, C).
     """
 
     folder: Path
@@ -202,7 +202,7 @@ class Trained:
     classes: list[str]
     held_out: list[int]
     feats: Tensor
-    untrained: Tensor
+    before: Tensor
 
     @classmethod
     def read(cls, folder: str | Path) -> 'Trained':
@@ -225,7 +225,7 @@ class Trained:
             )
         with np.load(folder / FEATURES, allow_pickle=False) as data:
             names = data['names'].tolist()
-            feats, untrained = (torch.from_numpy(data[k]) for k in ('feats', 'feats_untrained'))
+            feats, before = (torch.from_numpy(data[k]) for k in ('feats', 'feats_before'))
         classes = [name for name in read_lines(str(folder / 'lists/classes.txt')) if name]
         label_of = dict(read_video_list(str(folder / 'lists/all.txt')))
         labels = [label_of.get(name, -1) for name in names]
@@ -238,7 +238,7 @@ class Trained:
             classes=classes,
             held_out=[i for i, name in enumerate(names) if name not in fitted],
             feats=feats,
-            untrained=untrained,
+            before=before,
         )
 
     def path(self, index: int) -> str:

@@ -120,7 +120,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
         raise ValueError(f'{lost[0]}. No report was written; give the same command again.')
     with replacing(folder / FEATURES) as part:
         after, before = feats[AFTER].numpy(), feats[BEFORE].numpy()
-        np.savez(part, names=np.array(names)[found.indices], feats=after, feats_untrained=before)
+        np.savez(part, names=np.array(names)[found.indices], feats=after, feats_before=before)
     trained = Trained.read(folder)
     curves = read_curves(cfg.work_dir)
     plot_curves({'training': curves}, folder / 'curves.png')
@@ -173,7 +173,7 @@ def name_groups(trained: Trained, given: str | None) -> tuple[str, list[str]] | 
     labels = [trained.labels[i] for i in chosen] if trained.labels else []
     found, pattern = find_groups(names, labels), None
     if labels:
-        pattern = hardest(found, trained.untrained[chosen], labels)
+        pattern = hardest(found, trained.before[chosen], labels)
     elif found:
         pattern = max(found, key=lambda key: np.subtract(*same_group(trained.feats, found[key])))
     return None if pattern is None else (pattern, found[pattern])
@@ -350,7 +350,7 @@ def probe(
         read = found.indices.tolist()
     else:
         read = [*range(len(videos))]
-        feats = {BEFORE: trained.untrained[known], AFTER: trained.feats[known]}
+        feats = {BEFORE: trained.before[known], AFTER: trained.feats[known]}
     num_train = num_train and sum(i < num_train for i in read)
     notes += lost_classes((x.label for x in files), (videos[i].label for i in read))
     targets, folds, note = split([videos[i] for i in read], num_train, groups)

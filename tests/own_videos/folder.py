@@ -35,8 +35,8 @@ def write_folder(folder: Path, names: list[str], classes: list[str], held_out: i
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         encode(root / name, num_frames=5 + i)
         feats[i, labels[i]] += 1
-    untrained = rng.standard_normal(feats.shape).astype(np.float32)
-    np.savez(out / 'features.npz', names=names, feats=feats, feats_untrained=untrained)
+    before = rng.standard_normal(feats.shape).astype(np.float32)
+    np.savez(out / 'features.npz', names=names, feats=feats, feats_before=before)
     lines = [f'{name} {label}\n' for name, label in zip(names, labels, strict=True)]
     (out / 'lists/all.txt').write_text(''.join(lines))
     (out / 'lists/train.txt').write_text(''.join(f'{name} 0\n' for name in names[held_out:]))

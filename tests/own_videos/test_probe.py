@@ -124,7 +124,7 @@ def test_groups_are_kept_apart(out: Path, tmp_path: Path):
     names = {name: f'p{i // 2}_{name.replace("/", "_")}' for i, name in enumerate(NAMES)}
     labels.write_text(''.join(f'{names[n]} {i // 2 % 2}\n' for i, n in enumerate(NAMES)))
     feats = torch.eye(8).repeat_interleave(2, 0) + 0.01 * torch.eye(16)[:, :8]
-    arrays = dict(names=[*names.values()], feats=feats, feats_untrained=feats)
+    arrays = dict(names=[*names.values()], feats=feats, feats_before=feats)
     folder = shutil.copytree(trained.folder, tmp_path / 'copy')
     np.savez(folder / FEATURES, **arrays)
     nearest = [probe(folder, labels, groups=g)[0][AFTER][-1] for g in (None, 'p([0-9]+)')]

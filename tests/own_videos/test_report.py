@@ -126,7 +126,7 @@ def test_few_cameras_are_named(tmp_path: Path):
     cfg = Config(dict(model=dict(backbone={}), train_cfg=dict(max_iters=10)))
     for labels in ([i % 2 for i in range(100)], []):
         given = tmp_path, tmp_path, names, labels, ['a', 'b'], [*range(0, 100, 5)]
-        trained = Trained(*given, feats=feats, untrained=feats)
+        trained = Trained(*given, feats=feats, before=feats)
         groups = name_groups(trained, None)
         assert groups[0] == '/cam([0-9]+)'
         measures = measure(feats, labels, divide(labels, trained.held_out, groups[1]))

@@ -61,9 +61,9 @@ def test_everything_is_written(out: Path, videos: Path):
     assert encoder.features(clips).shape == (10, 128)
     saved = np.load(out / 'features.npz')
     assert saved['feats'].shape == (24, 128) and len(set(saved['names'])) == 24
-    assert not np.allclose(saved['feats_untrained'], saved['feats'])
+    assert not np.allclose(saved['feats_before'], saved['feats'])
     numbers = json.loads((out / 'report.json').read_text())
-    for when, key in (('before training', 'feats_untrained'), ('after training', 'feats')):
+    for when, key in (('before training', 'feats_before'), ('after training', 'feats')):
         assert numbers[when][-1]['value'] == pytest.approx(
             effective_rank(torch.from_numpy(saved[key]), centred=False), rel=1e-4
         )
@@ -327,7 +327,7 @@ def test_a_training_that_learns_nothing_is_not_called_better(videos: Path, tmp_p
     out = cvrl_mm.pretrain(videos, tmp_path / 'out', **{**QUICK, 'hours': None}, steps=10, lr=1e-9)
     assert (out / 'report.md').read_text().startswith('# Report\n\nNot clear yet.')
     saved = np.load(out / 'features.npz')
-    np.testing.assert_allclose(saved['feats'], saved['feats_untrained'], atol=1e-4)
+    np.testing.assert_allclose(saved['feats'], saved['feats_before'], atol=1e-4)
     paths = train.last_checkpoint(Config.fromfile(out / 'config.py'))[1], out / 'start.safetensors'
     states = [cvrl_mm.load_encoder(path).backbone.state_dict() for path in paths]
     assert not torch.allclose(*(state['conv1.bn.running_mean'] for state in states))
