@@ -100,6 +100,14 @@ def test_what_the_model_draws_survives_a_restart(tmp_path: Path):
         assert torch.equal(value, resumed.model.state_dict()[name]), name
 
 
+def test_a_finished_training_says_so(tmp_path: Path):
+    runner(tmp_path, 1).train()
+    resumed = runner(tmp_path, 1, resume=True, log_level='INFO')
+    resumed.train()
+    (log,) = Path(resumed.log_dir).glob('*.log')
+    assert 'is finished' in log.read_text()
+
+
 class Counting(ToyData):
     loaded: list[int] = []  # by all copies
 
