@@ -54,6 +54,7 @@ def test_a_damaged_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         load_encoder('tiny')
 
 
+@pytest.mark.long
 def test_the_command_that_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run_script(monkeypatch, 'make_encoder.py', '--out', tmp_path, '--videos=24', '--steps=2')
     made, shipped = load_encoder(tmp_path / 'tiny.safetensors'), load_encoder('tiny')
