@@ -37,16 +37,18 @@ class FrameFolder(VideoFile):
 
     def __init__(self, folder: str | Path) -> None:
         self.name = str(folder)
-        found = [match for name in os.listdir(folder) if (match := FRAME.fullmatch(name))]
+        with self._errors():
+            files = os.listdir(folder)
+        found = [match for name in files if (match := FRAME.fullmatch(name))]
         names = {match[1] for match in found}
         if USUAL in names:
             found = [match for match in found if match[1] == USUAL]
         elif len(names) != 1:
-            raise UnreadableVideoError(self.name, f'it has {len(names)} kinds of numbered images')
-        try:
+            kinds = ''.join(f', {name}…' for name in sorted(names)[:3])
+            reason = f'it has {len(names)} kinds of numbered images{kinds}'
+            raise UnreadableVideoError(self.name, reason)
+        with self._errors():
             self.stated_rate = frame_rate(folder)
-        except ValueError as error:
-            raise UnreadableVideoError(self.name, str(error)) from None
         numbers, self.files = zip(*sorted((int(m[2]), m[0]) for m in found), strict=True)
         for i in range(1, len(numbers)):
             if numbers[i] == numbers[i - 1]:
