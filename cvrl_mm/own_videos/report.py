@@ -76,8 +76,9 @@ HELD_APART = (
 )
 ALIKE = (
     'The nearest neighbour of {:.0f} % of the videos has the same part of its name as they have, '
-    'by the pattern {} (chance: {:.0f} %): the features tell cameras, persons or recordings apart '
-    'more than what happens. Start from an encoder that was trained on more: --init.'
+    'by the pattern {} (chance: {:.0f} %). If that is a camera, a person or a recording, the '
+    'features tell these apart more than what happens: start from an encoder that was trained on '
+    'more (--init).'
 )
 EASY = (
     'The videos were told apart before this training, so that this test says little: a harder one '
@@ -420,7 +421,9 @@ def headline(
     if found and not text.startswith('Better'):
         share, level = same_group(trained.feats[_known(trained) or slice(None)], found)
         if share > ALIKE_SHARE and share > 2 * level:
-            return f'{text} {ALIKE.format(100 * share, pattern, 100 * level)}'
+            text += f' {ALIKE.format(100 * share, pattern, 100 * level)}'
+            if trained.labels:  # or the pattern may be of what happens
+                return text
     least = least_steps('init_cfg' in cfg.model.backbone)
     for short in too_short(cfg.train_cfg.max_iters, least):
         text += f' {short[:-1]}: cvrl pretrain --out OUT --steps {least}'
