@@ -110,7 +110,7 @@ install_once() {
       python -m pip uninstall --yes --quiet mmcv # of an earlier version of these scripts, for another torch
     fi
     echo "Installing into $VIRTUAL_ENV, which takes minutes; all output goes to $VIRTUAL_ENV/install.log."
-    if [ "$(uname -s)" = Linux ] && ! python -m pip config list | grep -Eq 'index|links'; then
+    if [ "$(uname -s)" = Linux ] && ! grep -Eq 'index|links' <<<"$(python -m pip config list)"; then
       echo "PyPI's torch for Linux contains CUDA, so that 6 GB are needed."
     fi
     [ ! -e "$made" ] || echo installing >"$made"
