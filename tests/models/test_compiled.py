@@ -24,6 +24,8 @@ from tests.ranks import run_ranks
 pytestmark = pytest.mark.skipif(torch.__version__ < '2.11', reason='is not compiled')
 TRACED = dict(backend='aot_eager_decomp_partition')  # compiles no code
 STRIDES = 'spatial_strides', 'temporal_strides', 'dilations'
+SMALL: dict = dict(depth=18, num_stages=1, stage_blocks=(1,), out_indices=(0,), inflate=(0,))
+SMALL |= dict.fromkeys(STRIDES, (1,))
 RECOMPUTED = dict(stem=1, layer1='last', layer2=1)
 
 
@@ -157,18 +159,18 @@ def count_compiled_calls(net: nn.Module, *batches: Tensor) -> int:
 
 
 def test_only_training_on_the_first_shape_is_compiled():
-    net, x = network(), clips()
+    net, x = network(**SMALL), clips()
     assert count_compiled_calls(net, x, x[:2], x) == 2
     assert count_compiled_calls(net.eval(), x) == 0
     with torch.no_grad():
         assert count_compiled_calls(net.train(), x) == 0
-    assert count_compiled_calls(network(compiled=False), x) == 0
-    frozen = network(frozen_stages=2)
+    assert count_compiled_calls(network(**SMALL, compiled=False), x) == 0
+    frozen = network(**SMALL, frozen_stages=1)
     assert count_compiled_calls(frozen, x) == 0
 
 
 def test_copies_of_a_compiled_network_train():
-    net = network()
+    net = network(**SMALL)
     names = list(net.state_dict())
     assert count_compiled_calls(net, clips()) == 1
     for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
@@ -186,9 +188,9 @@ FAILS_BACKWARD = dict(backend=aot_autograd(**KEEPS_GRAPH, bw_compiler=no_space))
 
 @pytest.mark.parametrize('how', [dict(backend=no_space), FAILS_BACKWARD], ids=['all', 'backward'])
 def test_a_compiler_that_fails_is_named_and_not_needed(how: dict, new_logger: None, capsys):
-    expected = steps(network(), clips())
+    expected = steps(network(**SMALL), clips())
     compile_on_cpu(**how)
-    assert_equal(steps(network(), clips()), expected, 0)
+    assert_equal(steps(network(**SMALL), clips()), expected, 0)
     assert capsys.readouterr().out.count('read-only') == 1
 
 
@@ -198,8 +200,6 @@ def slow(graph: torch.fx.GraphModule, inputs: list) -> Callable:
 
 
 GROUP_SECONDS = 3
-SMALL: dict = dict(num_stages=1, stage_blocks=(1,), out_indices=(0,), inflate=(0,))
-SMALL |= dict.fromkeys(STRIDES, (1,))
 # What the compilers of the last and of the first rank do
 CASES = dict(
     first_fails=(TRACED, dict(backend=no_space)),
@@ -215,7 +215,7 @@ def gradients_by_ddp() -> dict[str, Tensor]:
         if case != 'eager':
             compile_on_cpu(**CASES[case][dist.get_rank() == 0])
         group = dist.new_group(timeout=timedelta(seconds=GROUP_SECONDS))
-        net = nn.SyncBatchNorm.convert_sync_batchnorm(network(depth=18, **SMALL), group).train()
+        net = nn.SyncBatchNorm.convert_sync_batchnorm(network(**SMALL), group).train()
         buckets: dict = dict(bucket_cap_mb=0.02, process_group=group, broadcast_buffers=False)
         ddp = MMDistributedDataParallel(module=net, **buckets)
         for _ in range(3):
@@ -247,7 +247,7 @@ def test_max_pooling_and_its_gradient(size: tuple, kernel: tuple, stride: tuple,
 
 
 def test_any_number_of_networks_is_compiled():
-    nets = [network(depth=18, width=width / 64, **SMALL) for width in range(8, 18)]
+    nets = [network(width=width / 64, **SMALL) for width in range(8, 18)]
     compile_on_cpu(backend=lambda graph, inputs: graph)
     torch._dynamo.utils.counters.clear()
     for net in nets:
@@ -257,7 +257,7 @@ def test_any_number_of_networks_is_compiled():
 
 def test_the_shape_of_a_short_first_batch_is_replaced():
     x = clips()
-    assert count_compiled_calls(network(), x[:2], x, x, x[:2], x) == 3
+    assert count_compiled_calls(network(**SMALL), x[:2], x, x, x[:2], x) == 3
 
 
 def pretrain_compiled(data: Path, folder: Path, **options: object) -> None:
