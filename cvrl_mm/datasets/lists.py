@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from mmengine.fileio import get
 
-from ..io import replacing
+from ..io import RATE_FILE, replacing
 from ..text import printable
-from .frame_folder import is_frame_folder
+from .frame_folder import FRAME, is_frame_folder
 
 SPLITS = ('train', 'training', 'val', 'valid', 'validation', 'test', 'testing')
 VIDEO_SUFFIXES = (
@@ -293,6 +293,8 @@ def find_videos(folder: Path) -> list[Path]:
     if others:
         kinds = ', '.join(f'{suffix} ({count})' for suffix, count in others.most_common(5))
         what = f'{others.total()} files that are no videos are left out: {kinds}'
+        if any(FRAME.fullmatch(f'1{suffix}') for suffix in others):
+            what += f'; a folder of numbered images is a video if {RATE_FILE} states its rate'
         warnings.warn(f'{osp.abspath(folder)}: {what}', stacklevel=2)
     return sorted(found)
 

@@ -25,7 +25,7 @@ from ..options import NONE, RANDOM, FinetuneOptions, Options
 from ..progress import progress
 from ..text import printable
 from .config import render_finetuning
-from .folder import COMMAND, INIT, replace_lists, video_root, write_report
+from .folder import COMMAND, INIT, name_folder, replace_lists, video_root, write_report
 from .groups import find_groups
 from .inspect import Inspection, Video
 from .plan import Machine, Network, Plan, Setting, choose, too_short
@@ -167,7 +167,7 @@ class FineTuning(Task):
             page = html_page('Your classifier', *(f'<p>{text(note)}</p>' for note in notes))
             (folder / 'index.html').write_text(page, encoding='utf-8')
         write_report(folder, notes)
-        console.print(*notes, sep='\n', markup=False)
+        console.print(*(name_folder(folder, note) for note in notes), sep='\n', markup=False)
 
 
 def _untrained(

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from os.path import abspath, isfile
@@ -163,6 +164,11 @@ def write_report(folder: Path, paragraphs: Sequence[str]) -> None:
     """Write ``report.md``, which marks a finished training."""
     with replacing(folder / 'report.md') as part:
         part.write_text('\n\n'.join(['# Report', *paragraphs]) + '\n', encoding='utf-8')
+
+
+def name_folder(folder: Path, text: str) -> str:
+    """Put a folder in place of OUT in commands of a text; files say OUT, as it may be moved."""
+    return text.replace(' OUT ', f' {shlex.quote(str(folder))} ')
 
 
 def video_root(folder: Path) -> Path:

@@ -41,6 +41,7 @@ from .folder import (
     NUM_CLIPS,
     Trained,
     encode_videos,
+    name_folder,
     read_encoders,
     video_root,
     write_encoders,
@@ -151,8 +152,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     }
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     write_report(folder, [said, _markdown(table), *notes])
-    with_path = said.replace(' OUT ', f' {shlex.quote(str(folder))} ')
-    console.print(with_path, *lost, sep='\n', markup=False)
+    console.print(name_folder(folder, said), *lost, sep='\n', markup=False)
 
 
 def name_groups(trained: Trained, given: str | None) -> tuple[str, list[str]] | None:
