@@ -310,8 +310,10 @@ def time_step(config_file: Path) -> float:
         seconds = float(np.mean(runner.message_hub.get_scalar('train/time').data[0][-timed:]))
         del runner
         gc.collect()  # ends the workers
-        for handler in MMLogger.get_current_instance().handlers:
-            handler.close()  # the log file is deleted with the folder
+        logger = MMLogger.get_current_instance()
+        for handler in [x for x in logger.handlers if isinstance(x, logging.FileHandler)]:
+            handler.close()  # its file is deleted with the folder
+            logger.removeHandler(handler)
     return seconds
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from mmaction.registry import MODELS
 from mmengine.config import Config
-from mmengine.logging import MessageHub
+from mmengine.logging import MessageHub, print_log
 
 import cvrl_mm
 from cvrl_mm.evaluation.measures import effective_rank
@@ -320,6 +320,11 @@ def test_slow_loading_gets_advice_once(share: float, cache: dict | None, capsys)
 def test_names_from_outside_do_not_control_the_terminal(capsys):
     train._say('\x1b[2J.mp4', 'next \udcff')
     assert capsys.readouterr().err == '\\x1b[2J.mp4\nnext \\udcff\n'
+
+
+def test_one_program_can_go_on_after_the_time_per_step_was_measured(out: Path):
+    assert train.time_step(out / 'config.py') > 0
+    print_log('the log file of the measurement is gone', 'current')
 
 
 def test_a_training_that_learns_nothing_is_not_called_better(videos: Path, tmp_path: Path):
