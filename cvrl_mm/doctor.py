@@ -222,7 +222,7 @@ def check_files(config: Config) -> list[Finding]:
 
 
 def check_card(config: Config) -> Iterator[Finding]:
-    """Check that there is a GPU for a config in bfloat16 or float16, as those of the paper."""
+    """Check that there is a GPU if a config trains in bfloat16 or float16."""
     kind = type_name(config.optim_wrapper)
     if kind.startswith(('Autocast', 'Amp')) and not torch.cuda.is_available():
         advice = 'run it on a machine with a GPU; a CPU would take months'

@@ -18,7 +18,7 @@ def option(text: str, default: Any = None, **more: Any) -> Any:
     """Make a field with the help of its option.
 
     Args:
-        text: The help. What stands in parentheses at its end is true of ``cvrl pretrain`` alone.
+        text: The help. The text in parentheses at its end applies to ``cvrl pretrain`` only.
         default: The default value.
         **more: ``least``, the least valid integer; ``choices``; ``group``, the group of options in
             the help of a training.

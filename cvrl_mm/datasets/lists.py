@@ -26,7 +26,8 @@ VIDEO_SUFFIXES = (
 )
 TEXT_SUFFIXES = ('', '.csv', '.json', '.txt', '.xml')  # no warning says that these are left out
 # A line "path label" of which the label may be words
-LABELLED = re.compile(rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.I)
+VIDEO = rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))'
+LABELLED = re.compile(rf'{VIDEO}\s+(\S.*)', re.I)
 # Words of a line that describes the others
 HEADERS = {
     *('path', 'paths', 'file', 'files', 'filename', 'name', 'video', 'videos'),
@@ -125,9 +126,7 @@ def _lines_of_videos(path: str, root: str | Path) -> list[str]:
     """
     lines = read_lines(path)
     first = lines[0].strip() if lines else ''
-    with_comma = re.fullmatch(
-        rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))})),.*', first, re.I
-    )
+    with_comma = re.fullmatch(rf'{VIDEO},.*', first, re.I)
     if {*re.split(r'[\s,;]+', first.lower())} <= HEADERS and not osp.exists(osp.join(root, first)):
         raise ValueError(f'{path}: its first line, {first!r}, is a header; remove it.')
     if with_comma and not osp.exists(osp.join(root, first)):

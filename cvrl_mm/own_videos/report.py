@@ -167,7 +167,7 @@ def name_groups(trained: Trained, given: str | None) -> tuple[str, list[str]] | 
     Returns:
         The pattern and the group of each video; None if there are no groups.
     """
-    chosen = _known(trained) if trained.labels else [*range(len(trained.names))]
+    chosen = _known(trained.labels) if trained.labels else [*range(len(trained.names))]
     names = [trained.names[i] for i in chosen]
     if given is not None:
         return given, groups_of(given, names)
@@ -180,8 +180,8 @@ def name_groups(trained: Trained, given: str | None) -> tuple[str, list[str]] | 
     return None if pattern is None else (pattern, found[pattern])
 
 
-def _known(trained: Trained) -> list[int]:
-    return [i for i, label in enumerate(trained.labels) if label >= 0]
+def _known(labels: Sequence[int]) -> list[int]:
+    return [i for i, label in enumerate(labels) if label >= 0]
 
 
 def divide(
@@ -204,7 +204,7 @@ def divide(
     """
     if not labels:
         return {}
-    known = torch.tensor([i for i, label in enumerate(labels) if label >= 0])
+    known = torch.tensor(_known(labels))
     targets = torch.tensor(labels)[known]
     is_test = torch.isin(known, torch.tensor(held_out, dtype=torch.long))
     held: Folds = [(torch.nonzero(~is_test)[:, 0], torch.nonzero(is_test)[:, 0])]
@@ -251,7 +251,8 @@ def measure(feats: Tensor, labels: Sequence[int], folds: Mapping[str, Folds]) ->
     targets, found = torch.tensor(labels), []
     for what, parts in folds.items():
         found += accuracies(feats, targets, parts, what)[:2]
-    for what, parts in [*folds.items()][:1]:
+    if folds:
+        what, parts = next(iter(folds.items()))
         found += with_few_labels(feats, targets, parts, what)
     return [*found, Measure('RankMe (number of directions)', effective_rank(chosen, centred=False))]
 
@@ -419,7 +420,7 @@ def headline(
     if EASY in text:
         return text
     if found and not text.startswith('Better'):
-        share, level = same_group(trained.feats[_known(trained) or slice(None)], found)
+        share, level = same_group(trained.feats[_known(trained.labels) or slice(None)], found)
         if share > ALIKE_SHARE and share > 2 * level:
             text += f' {ALIKE.format(100 * share, pattern, 100 * level)}'
             if trained.labels:  # or the pattern may be of what happens
@@ -440,7 +441,7 @@ def _about_labels(trained: Trained, groups: tuple[str, list[str]] | None, held_a
     pattern, found = groups
     if held_apart:
         return f'{text} {HELD_APART.format(pattern=pattern)}'
-    name, number = trained.names[_known(trained)[0]], len({*found})
+    name, number = trained.names[_known(trained.labels)[0]], len({*found})
     about = dict(number=number, pattern=pattern, group=repr(found[0]), name=name)
     return f'{text} {LEFT_OUT.format(**about)}'
 
