@@ -9,7 +9,7 @@ array, each process encodes its share of the videos, and the last one writes OUT
 Examples:
     cvrl features r3d50_k400_released.pth videos/ -o feats.npz
     cvrl features epoch_800.pth val.txt --root data/videos -o feats.parquet
-    cvrl features untrained videos/ -o random.npz --config CONFIG
+    cvrl features random videos/ -o random.npz --config CONFIG
     cvrl features encoder.safetensors videos/ -o over_time/ --every 0.5
     torchrun --nproc_per_node 8 --no-python cvrl features encoder.safetensors list.txt -o feats.npz
     sbatch --array=0-7 --wrap "cvrl features encoder.pth list.txt -o feats.npz"
@@ -26,7 +26,7 @@ from typing import Any
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    checkpoint = 'a weights file, a checkpoint of a run, or "untrained" (with --config)'
+    checkpoint = 'a weights file, a checkpoint of a run, or "random" (with --config)'
     parser.add_argument('checkpoint', help=checkpoint)
     config = 'config of the clips, and of an architecture that is not in the checkpoint'
     parser.add_argument('videos', nargs='+', help='videos, folders, or lists (.txt)')

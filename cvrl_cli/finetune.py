@@ -7,7 +7,7 @@ worst mistakes) and report.md. The same command continues after an interruption.
 Examples:
     cvrl finetune work_dirs/mine my_classes/ --out work_dirs/classifier
     cvrl finetune encoder.safetensors train.txt --val test.txt --frozen --out work_dirs/frozen
-    cvrl finetune untrained my_classes/ --out work_dirs/random    # random weights, to compare
+    cvrl finetune random my_classes/ --out work_dirs/random  # random weights, to compare
     cvrl finetune --out work_dirs/classifier
 """
 
@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments."""
     not_here = ('init', 'encoder', 'segment_seconds')
     add_training(parser, 'FinetuneOptions', '50 epochs and at least 300', not_here)
-    encoder = 'folder of a training by cvrl pretrain, a weights file, "tiny" or "untrained"'
+    encoder = 'folder of a training by cvrl pretrain, a weights file, "tiny" or "random"'
     parser.add_argument('encoder', nargs='?', default=None, help=encoder)
     parser.add_argument('videos', nargs='*', default=[], help='folders of class folders, or lists')
     parser.add_argument('--config-only', action='store_true', help='print the config, do not train')

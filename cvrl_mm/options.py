@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 MIN_SIZE = 32  # pixels; the encoder reduces frames by a factor of 32
-RANDOM = 'random'  # value of ``init`` for random weights
+RANDOM = 'random'  # instead of an encoder: random weights
 NONE = 'none'  # value of ``val``: no video is held out
 ENCODERS = ('tiny', 'small', 'r3d18', 'r3d50')
 

@@ -24,6 +24,7 @@ from mmengine.dist import init_dist, is_distributed
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
 
+from .options import RANDOM
 from .text import printable, type_name
 
 INTERRUPTED = 130  # exit status after Ctrl-C
@@ -325,5 +326,5 @@ def start_evaluation(args: argparse.Namespace, *needed: str) -> tuple[Config, Pa
         init_dist(args.launcher, timeout=24 * 3600)  # for the last rank to finish its features
     path = Path(args.checkpoint)
     name = f'{path.stem}_{Path(args.config).stem}'
-    is_local = args.checkpoint != 'untrained' and '://' not in args.checkpoint
+    is_local = args.checkpoint != RANDOM and '://' not in args.checkpoint
     return config, args.out or (path.with_name(name) if is_local else Path('work_dirs', name))

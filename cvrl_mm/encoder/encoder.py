@@ -24,10 +24,11 @@ from ..datasets.frame_folder import open_video
 from ..datasets.reader import UnreadableVideoError, VideoFile
 from ..datasets.sampling import ClipSample, varying_times
 from ..models.backbone import global_average_pool
+from ..options import RANDOM
 from ..text import one_line
 from .description import INFLATED, PREFIX, ClipInput, architecture_of, build_backbone
 from .files import extract_backbone, locate_weights, save_weights
-from .recognizers import UNTRAINED, build_recognizer
+from .recognizers import build_recognizer
 
 
 class CropFrames:
@@ -336,7 +337,7 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
             folder with ``encoder.safetensors`` or ``encoder.pth``, an ``https://`` address,
             or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub with such a file.
             ``'tiny'`` is the encoder of this package (``tiny.md``).
-            ``'untrained'`` builds the encoder of the config with random weights and the batch norm
+            ``'random'`` builds the encoder of the config with random weights and the batch norm
             statistics of its initialisation (mean 0, variance 1). Training replaces these even if
             it changes no weight; :func:`calibrate` sets them from training clips.
         config: A config, or its path, from which the normalisation (``model.data_preprocessor``)
@@ -352,11 +353,11 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
             architecture, or does not describe its architecture and there is no config.
     """
     cfg: Any = Config.fromfile(config) if isinstance(config, str | Path) else config
-    if str(checkpoint) == UNTRAINED:
+    if str(checkpoint) == RANDOM:
         if cfg is None:
             raise ValueError('An untrained encoder needs a config that defines its architecture.')
-        meta = dict(source=UNTRAINED, backbone=architecture_of(cfg.model.backbone.to_dict()))
-        backbone = build_recognizer(cfg, UNTRAINED).backbone
+        meta = dict(source=RANDOM, backbone=architecture_of(cfg.model.backbone.to_dict()))
+        backbone = build_recognizer(cfg, RANDOM).backbone
         return Encoder(backbone, ClipInput.from_config(cfg), meta).eval()
     path = locate_weights(checkpoint)
     found = extract_backbone(path)

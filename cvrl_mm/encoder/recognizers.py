@@ -16,10 +16,10 @@ from torch import nn
 from torch.optim.swa_utils import update_bn
 
 from ..datasets.seeding import SeededBatches
+from ..options import RANDOM
 from .description import ClipInput, load_backbone
 from .files import extract_backbone, locate_weights
 
-UNTRAINED = 'untrained'  # instead of a checkpoint: random weights with the config's seed
 CALIBRATION_STEPS = 20  # about as many as a running average with momentum 0.1 remembers
 
 
@@ -61,7 +61,7 @@ def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> Ba
     Args:
         config: Config with ``model`` and, for untrained weights, ``randomness.seed``.
         checkpoint: A checkpoint, as for :func:`load_encoder`, whose ``backbone.…`` weights replace
-            the config's ``init_cfg``, or ``'untrained'`` for random weights. All other
+            the config's ``init_cfg``, or ``'random'`` for random weights. All other
             weights are initialised randomly.
 
     Returns:
@@ -79,7 +79,7 @@ def build_recognizer(config: Config, checkpoint: str | Path | None = None) -> Ba
     weights = None
     if checkpoint is not None:
         # read before the network is built, so that a wrong file is reported immediately
-        if str(checkpoint) != UNTRAINED:
+        if str(checkpoint) != RANDOM:
             weights = extract_backbone(locate_weights(checkpoint))
         weights_of = {'init_cfg', 'pretrained'} & parts.backbone.keys()
         parts.backbone.update(dict.fromkeys(weights_of))

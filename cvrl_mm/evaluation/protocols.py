@@ -287,7 +287,7 @@ def evaluate_config(
     Args:
         protocol: Name of the protocol.
         cfg: A config of linear evaluation, with any backbone of MMAction2.
-        checkpoint: A file with ``backbone.…`` weights, or ``'untrained'``.
+        checkpoint: A file with ``backbone.…`` weights, or ``'random'``.
         out: Folder for the features and the result, ``PROTOCOL.json``.
         train_views: Number of augmented clips per training video.
 

@@ -61,7 +61,7 @@ def finetune(
     A second call with the same folder continues the training where it stopped.
 
     Args:
-        encoder: As for :func:`cvrl_mm.load_encoder`, or ``'untrained'`` for random weights. Leave
+        encoder: As for :func:`cvrl_mm.load_encoder`, or ``'random'`` for random weights. Leave
             it and ``videos`` empty to continue.
         videos: Folders with one folder per class, or lists with lines ``path label``, in which the
             label is a name or a number.

@@ -18,7 +18,6 @@ from ..datasets.lists import read_video_list
 from ..encoder.description import ClipInput
 from ..encoder.encoder import Encoder, load_encoder
 from ..encoder.files import CLASSIFIER
-from ..encoder.recognizers import UNTRAINED
 from ..evaluation.labelled import LabelledVideo, hold_out_groups, lost_classes, read_labelled, split
 from ..io import read_json
 from ..options import NONE, RANDOM, FinetuneOptions, Options
@@ -52,7 +51,6 @@ class FineTuning(Task):
     options = FinetuneOptions
     usage = 'classifier = cvrl_mm.load_classifier({!r})'
     folders_are_classes = False  # the labels may come from a list
-    random = UNTRAINED
     epochs, min_steps = 50, 300
     render = staticmethod(render_finetuning)
 

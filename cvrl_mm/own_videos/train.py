@@ -59,7 +59,6 @@ class Task:
     options: type[Options] = Options
     usage = 'encoder = cvrl_mm.load_encoder({!r})'
     folders_are_classes = True
-    random = RANDOM  # value of ``init`` for random weights
     epochs = EPOCHS
     min_steps: int | None = None  # by the plan
     render: Callable[[Inspection, Plan, Any], str] = staticmethod(render)
@@ -103,7 +102,7 @@ def run(
     if not str(out):
         raise ValueError('out must be the path of the output folder.')
     init = options.get('init')
-    if init not in (None, task.random, *SHIPPED) and '://' not in str(init):
+    if init not in (None, RANDOM, *SHIPPED) and '://' not in str(init):
         options['init'] = abspath(init)  # the command may be continued from another folder
     folder, chosen = Path(out).resolve(), task.options(**options)
     register_all_modules()
@@ -140,7 +139,7 @@ def _inspect(
 ) -> tuple[Inspection, Network | None]:
     """Open the encoder to start from, if there is one, and all videos."""
     start = None
-    if options.init not in (None, task.random):  # fails early, before videos are opened
+    if options.init not in (None, RANDOM):  # fails early, before videos are opened
         start = copy_start(load_encoder(str(options.init)), folder)
     with progress('Opening videos', console) as on_progress:
         found = inspect(task.videos(videos, options), usable_cores(), on_progress)

@@ -19,12 +19,12 @@ def test_results_are_printed(tmp_path: Path, monkeypatch, capsys):
     result = {'checkpoint': 'x', 'R@1': 0.25, 'lr': 8.0, 'interval95': {'R@1': 0.125}}
     evaluate = create_autospec(evaluate_config, return_value=result)
     monkeypatch.setattr('cvrl_mm.evaluation.protocols.evaluate_config', evaluate)
-    given = ['few_shot', 'untrained', '--config', CONFIG]
+    given = ['few_shot', 'random', '--config', CONFIG]
     cvrl_cli.main(['evaluate', *given, '--train-views', '3', '--out', str(tmp_path)])
     shown = capsys.readouterr().out
     assert 'R@1 25.00% ± 12.50\nlr 8\n' in shown
     assert evaluate.call_args.args[0] == 'few_shot'
-    assert evaluate.call_args.args[2:] == ('untrained', tmp_path, 3)
+    assert evaluate.call_args.args[2:] == ('random', tmp_path, 3)
 
 
 def test_labelled_folders_are_evaluated(motion_set: Path, tmp_path: Path, monkeypatch, capsys):
@@ -47,7 +47,7 @@ def test_labelled_folders_are_evaluated(motion_set: Path, tmp_path: Path, monkey
     ('checkpoint', 'out'),
     [
         ('runs/a/epoch_1.pth', 'runs/a/epoch_1_linear_motion'),
-        ('untrained', 'work_dirs/untrained_linear_motion'),
+        ('random', 'work_dirs/random_linear_motion'),
         ('https://x.org/a/enc.pth', 'work_dirs/enc_linear_motion'),
         ('hf://owner/enc', 'work_dirs/enc_linear_motion'),
     ],

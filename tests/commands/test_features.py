@@ -71,7 +71,7 @@ def test_mistakes_are_one_line(tmp_path, extract, checkpoint, motion_set):
         (checkpoint, tmp_path / 'nowhere', npz, 'nowhere'),
         (checkpoint, tmp_path / 'text.mp4', npz, r'text\.mp4'),
         (checkpoint, motion_set / 'videos', csv, r'feats\.csv'),
-        ('untrained', motion_set / 'videos', npz, 'config'),
+        ('random', motion_set / 'videos', npz, 'config'),
     ):
         with pytest.raises(SystemExit, match=message):
             extract(weights, video, '-o', out, *CLIPS)
@@ -96,8 +96,8 @@ def test_two_processes_share_the_videos_of_an_untrained_encoder(
     for rank in '10':
         assert not out.exists()
         monkeypatch.setenv('RANK', rank)
-        extract('untrained', *videos, '-o', out, '--config', tmp_path / 'config.py', '--workers=0')
-    data, encoder = np.load(out), load_encoder('untrained', tmp_path / 'config.py')
+        extract('random', *videos, '-o', out, '--config', tmp_path / 'config.py', '--workers=0')
+    data, encoder = np.load(out), load_encoder('random', tmp_path / 'config.py')
     assert data['names'].tolist() == videos and encoder.clip_input.clip_len == 3
     expected = [encoder.features(encoder.transform(video)).mean(0) for video in videos]
     np.testing.assert_allclose(data['feats'], torch.stack(expected), rtol=1e-4, atol=1e-5)

@@ -278,7 +278,7 @@ def test_an_encoder_of_a_recognizer_normalises_as_it_does():
         Encoder.of(model)
 
 
-@pytest.mark.parametrize('checkpoint', [None, 'untrained'])
+@pytest.mark.parametrize('checkpoint', [None, 'random'])
 def test_the_seed_decides_the_untrained_weights(checkpoint: str | None):
     configs = [recognizer_config(seed) for seed in (3, 3, 4)]
     if checkpoint is not None:  # is then not looked for

@@ -122,7 +122,7 @@ def test_features_of_other_pixels_videos_or_weights_are_not_mixed_in(
     with pytest.raises(ValueError, match='clips'):
         run(std=[1, 1, 1])
     with pytest.raises(ValueError, match='weights_sha256'):
-        run('untrained')
+        run('random')
     first, *rest = (own / 'train.txt').read_text().splitlines()
     (own / 'train.txt').write_text('\n'.join([*rest, first]))
     with pytest.raises(ValueError, match='list_sha256'):
@@ -204,7 +204,7 @@ def test_labelled_videos(motion_set: Path, tmp_path: Path):
                 f'{motion_set}/{x.split()[0]} {int(x.split()[1]) % 2}\n' for x in text.splitlines()
             )
         )
-    encoder = load_encoder('untrained', linear_config(str(motion_set), str(tmp_path)))
+    encoder = load_encoder('random', linear_config(str(motion_set), str(tmp_path)))
     given = 'logistic', encoder, tmp_path / 'train.txt'
     values, notes = evaluate_labels(*given, num_clips=1)
     assert len(values['top1']) == len(lines)

@@ -195,7 +195,7 @@ def test_random_weights_are_a_start_and_one_process_trains_several(root: Path, t
 
     options = QUICK | dict(size=32, clip_len=4)
     outs = [
-        finetune('untrained', root / 'videos', tmp_path / str(seed), seed=seed, **options)
+        finetune('random', root / 'videos', tmp_path / str(seed), seed=seed, **options)
         for seed in (0, 1)
     ]
     weights = [cvrl_mm.load_encoder(out / 'init.pth').backbone.conv1.conv.weight for out in outs]
