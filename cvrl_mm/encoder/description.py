@@ -54,9 +54,6 @@ NOT_LAYERS = re.compile('_scope_|padding_mode|init_cfg|pretrain.*')
 
 # Names of the first convolution in files of SlowFast and of 2D ResNets
 SLOWFAST_STEM, RESNET_STEM = 's1.pathway0_stem.conv.weight', 'conv1.weight'
-LITERAL = re.compile(r"""\\.|(['"])((?:\\.|(?!\1)[^\\\n])*)\1""")
-# Everything before the last part of an absolute path (Linux or Windows); no escape is cut in half
-FOLDERS = re.compile(r'^(?:/|[A-Za-z]:(?=\\))(?:\\.|[^\\])*(?:/|\\\\|\\(?=\w))')
 
 
 @dataclass(frozen=True)
@@ -251,20 +248,6 @@ class _DictCalls(ast.NodeTransformer):
             return node.args[0] if len(node.args) == 1 and not node.keywords else node
         keys: list[Any] = [k.arg and ast.Constant(k.arg) for k in node.keywords]  # None: **
         return ast.copy_location(ast.Dict(keys, [k.value for k in node.keywords]), node)
-
-
-def without_folders(text: str) -> str:
-    """Reduce each absolute path in the text of a config to its last part.
-
-    This removes the names of users and machines from checkpoints that are published.
-
-    >>> without_folders("data_root = '/home/me/videos/train.txt'")
-    "data_root = 'train.txt'"
-    """
-    return LITERAL.sub(
-        lambda found: f'{found[1]}{FOLDERS.sub("", found[2])}{found[1]}' if found[1] else found[0],
-        text,
-    )
 
 
 def architecture_of(backbone: Mapping[str, Any]) -> dict[str, Any]:

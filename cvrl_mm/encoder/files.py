@@ -19,9 +19,9 @@ from ..io import replacing
 from ..models.weights import load_checkpoint
 from ..storage import web_files
 from ..text import one_line
-from .description import PREFIX, conversion_of, describe, without_folders
+from .description import PREFIX, conversion_of, describe
 
-KEPT = ('origin', 'license', 'epoch', 'iter', 'cfg', 'inflated')  # keys of meta
+KEPT = ('origin', 'license', 'epoch', 'iter', 'inflated')  # keys of meta
 SAFETENSORS = '.safetensors'
 METADATA_KEY = 'cvrl_mm'  # key in the metadata of a safetensors file; the value is ``meta`` as JSON
 STATE_KEYS = ('state_dict', 'model_state')  # used by mmengine and most projects; by SlowFast
@@ -194,8 +194,7 @@ def extract_backbone(path: str | Path) -> dict[str, Any]:
         A checkpoint: ``state_dict`` with names ``backbone.…``, and ``meta`` with ``source``, the
         file's name. ``meta`` also has the following keys, as far as they are known: ``origin``,
         the first file in a chain of conversions; ``backbone`` and ``input``, see
-        :func:`describe`; ``cfg``, the text of the training config, with absolute paths reduced to
-        their last parts; ``epoch``, ``iter``, ``license`` and ``inflated``.
+        :func:`describe`; ``epoch``, ``iter``, ``license`` and ``inflated``.
 
     Raises:
         ValueError: The file contains more than weights, has the layout of another project, or
@@ -214,8 +213,6 @@ def extract_backbone(path: str | Path) -> dict[str, Any]:
     if not weights:
         raise ValueError(f'{path} has no weights {PREFIX}…; it has {", ".join([*state][:5]):.500}.')
     kept = {k: old[k] for k in KEPT if k in old}
-    if isinstance(kept.get('cfg'), str):
-        kept['cfg'] = without_folders(kept['cfg'])
     if 'source' in old:
         kept.setdefault('origin', old['source'])
     try:

@@ -276,7 +276,6 @@ def write_encoders(folder: Path, cfg: Config, checkpoint: Path) -> None:
         data.cache = None
     calibrate(cfg, *models)
     trained = load_encoder(checkpoint)  # its clips: the config may have been edited since
-    trained.meta.pop('cfg', None)  # it is beside the encoder, and has the user's paths
     metas = dict(backbone=trained.meta['backbone']), trained.meta
     for model, meta, name in zip(models, metas, ENCODERS.values(), strict=True):
         Encoder(model.backbone, trained.clip_input, meta).save(folder / name)

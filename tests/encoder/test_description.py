@@ -16,7 +16,6 @@ from cvrl_mm.encoder.description import (
     conversion_of,
     describe,
     read_config_text,
-    without_folders,
 )
 from cvrl_mm.models import R3DSlow
 
@@ -191,22 +190,6 @@ j = __import__('os').mkdir('x')
 """
     assert read_config_text(text) == dict(d=dict(e=dict(f=1)))
     assert not (tmp_path / 'x').exists()
-
-
-def test_folders_of_absolute_paths_are_left_out():
-    paths = {
-        '/home/me/train.txt': 'train.txt',
-        '/data/my videos': 'my videos',
-        '/data/x/': '',
-        'C:\\Users\\me\\x.pth': 'x.pth',
-        'https://host/x.pth': 'https://host/x.pth',
-        'data/k400/x.txt': 'data/k400/x.txt',
-        'a / b': 'a / b',
-    }
-    text = without_folders(Config(dict(x=list(paths), y=dict(z=4 / 2))).pretty_text)
-    found = read_config_text(text)['x']
-    assert 'home' not in text and 'Users' not in text
-    assert found == list(paths.values())
 
 
 @pytest.mark.parametrize(('depth', 'width'), [(18, 0.25), (34, 0.125), (50, 0.125), (101, 0.125)])

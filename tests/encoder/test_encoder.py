@@ -96,7 +96,7 @@ def test_a_checkpoint_of_a_run_needs_no_config(tmp_path, net):
     encoder = load_encoder(path)
     assert (encoder.clip_len, encoder.frame_interval, encoder.size) == (4, 3, 48)
     assert encoder.mean.flatten().tolist() == [1, 2, 3]
-    assert encoder.meta['cfg'] == config.pretty_text
+    assert 'cfg' not in encoder.meta  # which has paths of the machine
     assert (encoder.meta['epoch'], encoder.meta['license']) == (3, 'MIT')
     assert 'init_cfg' not in encoder.meta['backbone']
 

@@ -40,7 +40,7 @@ def test_backbone_alone(tmp_path, prefix):
     meta = loaded['meta']
     assert meta.pop('input')['clip_len'] == 32
     backbone = dict(type='R3DSlow', depth=18, padding='tf_same')
-    assert meta == dict(source='epoch_3.pth', epoch=3, iter=12, cfg=cfg, backbone=backbone)
+    assert meta == dict(source='epoch_3.pth', epoch=3, iter=12, backbone=backbone)
     assert list(loaded['state_dict']) == [f'backbone.{k}' for k in net.state_dict()]
     for key, tensor in net.state_dict().items():
         assert torch.equal(loaded['state_dict'][f'backbone.{key}'], tensor), key
