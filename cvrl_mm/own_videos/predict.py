@@ -8,10 +8,11 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -109,9 +110,10 @@ class _UnitLength(nn.Module):
 
 
 def save_classifier(checkpoint: Path, out: Path) -> None:
-    """Write the weights, class names, clips and config of a checkpoint, without the optimizer."""
+    """Write the weights, class names, clips and head of a checkpoint, without the optimizer."""
     loaded, described = load_weights(checkpoint), extract_backbone(checkpoint)
     names = dict(dataset_meta=dict(classes=list(loaded['meta']['dataset_meta']['classes'])))
+    names['cls_head'] = _head_of(loaded['meta'])
     save_weights(dict(state_dict=loaded['state_dict'], meta=described['meta'] | names), out)
 
 
@@ -143,7 +145,7 @@ def load_classifier(path: str | Path) -> Classifier:
     try:
         names = meta['dataset_meta']
         classes = [str(name) for name in names.get('classes', names.get('CLASSES'))]
-        head = read_config_text(meta['cfg'])['model']['cls_head']
+        head = _head_of(meta)
         if head['type'] not in HEADS or state[WEIGHT].shape[0] != len(classes):
             raise ValueError(f'a head of type {head["type"]:.80} for {len(classes)} classes')
         layer = nn.Linear(*reversed(state[WEIGHT].shape))
@@ -159,6 +161,11 @@ def load_classifier(path: str | Path) -> Classifier:
     is_unit = head['type'] == 'LinearProbeHead' and head.get('l2_normalize', True)
     encoder = Encoder(network, clip_input, described['meta']).eval()
     return Classifier(encoder, layer, classes, bool(is_unit))
+
+
+def _head_of(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config of the head, of a classifier's file or of a checkpoint."""
+    return meta.get('cls_head') or read_config_text(meta['cfg'])['model']['cls_head']
 
 
 def is_classifier(path: str | Path) -> bool:
