@@ -43,10 +43,10 @@ KEYS = {
 def plain_errors(only_own: bool = False) -> Iterator[None]:
     """End the program with the message of an expected error instead of a traceback.
 
-    Expected are errors that this package raises, those whose class it defines and, unless
-    ``only_own``, all errors of inputs: ``OSError``, ``ValueError``, ``ImportError`` and
-    ``UnpicklingError``. Where these can come from other code, as in a training by a config, use
-    ``only_own``. A process group is destroyed at the end, if all went well.
+    Expected are errors that this package raises, those whose class it defines, wrong keys of a
+    class in a config and, unless ``only_own``, all errors of inputs: ``OSError``, ``ValueError``,
+    ``ImportError`` and ``UnpicklingError``. Where these can come from other code, as in a training
+    by a config, use ``only_own``. A process group is destroyed at the end, if all went well.
 
     Raises:
         SystemExit: An expected error; or (status 130) Ctrl-C.
@@ -62,10 +62,13 @@ def plain_errors(only_own: bool = False) -> Iterator[None]:
         print('\nInterrupted.', file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        *frames, last = traceback.extract_tb(error.__traceback__)
         own_raise = PACKAGE in Path(last.filename).parents and str(last.line).startswith('raise ')
         own_class = type(error).__module__.startswith(f'{PACKAGE.name}.')
-        if not own_raise and not own_class and (only_own or not isinstance(error, INPUT_ERRORS)):
+        in_config = 'build_from_cfg' in [frame.name for frame in frames]  # mmengine's
+        wrong_key = in_config and isinstance(error, TypeError) and ' argument' in str(error)
+        is_input = isinstance(error, INPUT_ERRORS) and not only_own
+        if not (own_raise or own_class or wrong_key or is_input):
             raise
         raise SystemExit(_sentence(error)) from error
 
@@ -180,22 +183,24 @@ def missing_files(config: Config) -> list[tuple[str, str]]:
         is_local = isinstance(path, str) and path and '://' not in path
         return bool(is_local and not os.path.exists(os.path.join(root, path)))
 
-    def visit(key: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for name, x in value.items():
-                is_file = name.endswith('_file') or (name, type_name(value)) == PRETRAINED
-                if is_file and is_missing(x, value.get('data_root') or ''):
-                    found.append((f'{key}.{name}', x))
-                visit(f'{key}.{name}', x)
-        elif isinstance(value, list | tuple):
-            for i, x in enumerate(value):
-                visit(f'{key}.{i}', x)
-
-    for key in sorted(KEYS & config.keys()):
-        visit(key, config[key])
+    for key, part in walk(config.to_dict()):
+        if not isinstance(part, dict) or key.partition('.')[0] not in KEYS:
+            continue
+        for name, x in part.items():
+            is_file = name.endswith('_file') or (name, type_name(part)) == PRETRAINED
+            if is_file and is_missing(x, part.get('data_root') or ''):
+                found.append((f'{key}.{name}', x))
     if is_missing(start := config.get('load_from')):
         found.append(('load_from', start))
     return found
+
+
+def walk(values: dict | Sequence, key: str = '') -> Iterator[tuple[str, Any]]:
+    """Yield each value within others, at any depth, with its dotted key."""
+    for name, value in values.items() if isinstance(values, dict) else enumerate(values):
+        yield f'{key}{name}', value
+        if isinstance(value, dict | list | tuple):
+            yield from walk(value, f'{key}{name}.')
 
 
 def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
@@ -218,11 +223,11 @@ def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
     parser.add_argument('--cfg-options', nargs='*', action=DictAction, default={})
     options = parser.parse_args(['--cfg-options', *given]).cfg_options
     for key in options:
-        name, _, rest = key.partition('.')
+        name = key.partition('.')[0]
         if name in KEYS:
             continue
         if name in config:
-            found = places_of(config, name, rest)
+            found = places_of(config, key)
             hint = f'; the run reads copies of it, so give {" or ".join(found)}' if found else ''
             raise ValueError(
                 f'--cfg-options {key} would change nothing: {name} is a variable of the config '
@@ -234,62 +239,38 @@ def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def places_of(config: Config, name: str, rest: str = '') -> list[str]:
-    """Find the keys that a run reads and into which a config has copied a variable.
+def places_of(config: Config, option: str) -> list[str]:
+    """Find the keys that a run reads and into which a config has copied what an option changes.
 
     Args:
         config: The config.
-        name: Name of the variable: text, a list such as the last steps of a pipeline, or a dict,
-            such as one step, to which the copy may have added keys.
-        rest: Key within the variable.
+        option: The dotted key of a variable, which may be text, or of a value in a dict within it,
+            such as a step of a pipeline.
 
     Returns:
-        The keys of the copies, each with ``rest``.
+        The keys in the copies of the text or of the dict.
     """
-    values, found = config.to_dict(), []
-    variable = values[name]
-
-    def visit(key: str, value: Any) -> None:
-        if isinstance(variable, str) and isinstance(value, str) and variable and variable in value:
-            found.append(key)
-        if isinstance(value, dict):
-            if isinstance(variable, dict) and _is_copy(value, variable):
-                found.append(f'{key}.{rest}' if rest else key)
-            for k, x in value.items():
-                visit(f'{key}.{k}', x)
-        elif isinstance(value, list | tuple):
-            if isinstance(variable, list) and variable:
-                found.extend(_shifted(key, rest, i) for i in _starts(value, variable))
-            for i, x in enumerate(value):
-                visit(f'{key}.{i}', x)
-
-    for key in KEYS & values.keys():
-        visit(key, values[key])
-    return sorted(found)
+    parts, place = dict(walk(config.to_dict())), option
+    while '.' in place and not isinstance(parts.get(place), dict):
+        place = place.rpartition('.')[0]
+    rest = option.removeprefix(place)
+    read = {key: value for key, value in parts.items() if key.partition('.')[0] in KEYS}
+    return sorted(f'{key}{rest}' for key, value in read.items() if _is_copy(value, parts[place]))
 
 
-def _is_copy(value: dict, variable: dict) -> bool:
-    """Return whether a value may be a copy of a variable, to which keys have been added.
+def _is_copy(value: Any, part: Any) -> bool:
+    """Return whether a value may be a copy of a part of a config, to which keys have been added.
 
-    A variable of a base may have been added to as well, after it was copied.
+    A part of a base may have been added to as well, after it was copied.
     """
-    if 'type' in variable:
-        shared = variable.keys() & value.keys()
-        return 'type' in shared and all(variable[key] == value[key] for key in shared)
-    return bool(variable) and variable.items() <= value.items()
-
-
-def _starts(values: Sequence, part: Sequence) -> list[int]:
-    """Return where a part begins in a sequence."""
-    number = len(part)
-    places = range(len(values) - number + 1)
-    return [i for i in places if list(values[i : i + number]) == list(part)]
-
-
-def _shifted(key: str, rest: str, start: int) -> str:
-    """Return the key of a part of a list whose first value is another one's ``start``-th."""
-    place, _, deeper = rest.partition('.')
-    return '.'.join(filter(None, (key, str(start + int(place)) if place.isdigit() else '', deeper)))
+    if isinstance(part, str) and isinstance(value, str):
+        return part != '' and part in value
+    if not (isinstance(part, dict) and isinstance(value, dict)):
+        return False
+    if 'type' in part:
+        shared = part.keys() & value.keys()
+        return 'type' in shared and all(part[key] == value[key] for key in shared)
+    return bool(part) and part.items() <= value.items()
 
 
 def pass_on_randomness() -> None:

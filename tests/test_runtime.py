@@ -5,6 +5,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 
 import pytest
+from mmaction.registry import MODELS
 from mmengine.config import Config
 
 from cvrl_mm.runtime import (
@@ -79,6 +80,8 @@ def test_other_errors_keep_their_traceback():
         raise ZeroDivisionError
     with pytest.raises(SystemExit, match='xyz'), plain_errors(only_own=True):
         read_options(CONFIG, ['xyz=1'])
+    with pytest.raises(SystemExit, match='dept'), plain_errors(only_own=True):  # of a config
+        MODELS.build(dict(type='R3DSlow', dept=18))
     with pytest.raises(ValueError, match='abc'), plain_errors(only_own=True):
         int('abc')
 
