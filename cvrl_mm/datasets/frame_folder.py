@@ -87,7 +87,7 @@ class FrameFolder(VideoFile):
     def close(self) -> None:
         """Do nothing."""
 
-    def _read_by_count(self, wanted: list[int]) -> dict[int, np.ndarray]:
+    def _read_from_start(self, wanted: list[int]) -> dict[int, np.ndarray]:
         return {n: self.to_image(self.files[n]) for n in wanted}
 
 

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, dropwhile, islice, pairwise
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import av
 import numpy as np
@@ -176,7 +176,7 @@ class VideoFile(AbstractContextManager):
             if isinstance(self._index, FrameIndex):
                 found = self._read_by_time(self._index, wanted)
             else:
-                found = self._read_by_count(wanted)
+                found = self._read_from_start(wanted)
         if missing := [n for n in wanted if n not in found]:
             raise UnreadableVideoError(
                 self.name,
@@ -218,8 +218,8 @@ class VideoFile(AbstractContextManager):
             )
         return images
 
-    def end_at_most(self, seconds: float) -> float:
-        """Return the end of the video in seconds, or ``seconds`` if it does not end earlier.
+    def end_seconds(self) -> float:
+        """Return the end of the last frame in seconds since the start of the video.
 
         A file that is not complete ends before its header states. Only the last packets are read,
         unless the file has none there, and nothing is decoded.
@@ -228,14 +228,16 @@ class VideoFile(AbstractContextManager):
             UnreadableVideoError: The file cannot be read.
         """
         start, unit = self.stream.start_time or 0, self.stream.time_base
+        stated = (self.container.duration or 0) / av.time_base
         ends: list[float] = []
         with self._errors():
-            for begin in (max(0, seconds - SEEK_SECONDS[-1]), 0):
+            for begin in (max(0, stated - SEEK_SECONDS[-1]), 0):
                 if not ends:
                     self._seek(start + int(begin / unit))
-                    shown = ((p.dts if p.pts is None else p.pts, p) for p in self._demux())
-                    ends = [float((t - start + (p.duration or 0)) * unit) for t, p in shown if t]
-        return min(max(ends, default=seconds), seconds)
+                    packets = self._demux()
+                    shown = ((p.dts if p.pts is None else p.pts, p.duration or 0) for p in packets)
+                    ends = [float((t - start + d) * unit) for t, d in shown if t is not None]
+        return max(ends, default=0.0)
 
     def frames(self) -> Generator[av.VideoFrame, None, None]:
         """Decode the whole video.
@@ -329,11 +331,16 @@ class VideoFile(AbstractContextManager):
         steps[again] = np.median(steps) if len(steps) else 0
         return np.append(0, np.cumsum(steps)) * float(self.stream.time_base)
 
-    def _read_by_count(self, wanted: list[int]) -> dict[int, np.ndarray]:
-        """Decode frames from the start; return the decoded ones by frame number."""
+    def _read_from_start(self, wanted: list[int]) -> dict[int, np.ndarray]:
+        """Decode the video up to the last wanted frame; return the decoded ones by their number."""
         places = set(wanted)
-        frames = islice(self.frames(), wanted[-1] + 1)
-        return {n: self.to_image(frame) for n, frame in enumerate(frames) if n in places}
+        found: dict[int, np.ndarray] = {}
+        for n, frame in self.numbered_frames():
+            if n in places:
+                found[n] = self.to_image(frame)
+            if n >= wanted[-1]:
+                break
+        return found
 
     def _read_by_time(self, index: FrameIndex, wanted: list[int]) -> dict[int, np.ndarray]:
         """Decode frames from their key frames; return the decoded ones."""
@@ -346,14 +353,42 @@ class VideoFile(AbstractContextManager):
                 spans.append([first, last])
         found: dict[int, np.ndarray] = {}
         for first, last in spans:
-            found |= self._read_span(index, *self._packets_from(index, first), last, by_pts)
+            found |= self._read_span(index, first, last, by_pts)
         if len(found) < len(wanted):  # for example, a packet is wrongly marked as a key frame
-            self._rewind()
-            found |= self._read_span(index, 0, self._demux(), spans[-1][1], by_pts)
+            found |= self._read_from_start(wanted)
         return found
 
-    def _packets_from(self, index: FrameIndex, first: int) -> tuple[int, Iterator[av.Packet]]:
-        """Return the packets from packet ``first`` or a key frame before it, and its number."""
+    def _read_span(
+        self, index: FrameIndex, first: int, last: int, by_pts: dict[int | None, int]
+    ) -> dict[int, np.ndarray]:
+        """Decode packets, from the key frame ``first`` to ``last``; return the requested frames.
+
+        There are none if no seek finds the key frame, or if its packet only claims to hold one, as
+        by an H.264 encoder that refreshes the picture gradually.
+        """
+        context = self.stream.codec_context
+        can_skip = context.codec.canonical_name in SKIPPING_DECODERS
+        packets = self._packets_from(index, first)
+        if (key := next(packets, None)) is None:
+            return {}
+
+        def needed() -> Iterator[av.Packet]:
+            for packet in chain([key], packets):
+                if can_skip:
+                    context.skip_frame = 'DEFAULT' if packet.pts in by_pts else 'NONREF'
+                yield packet
+                if packet.pts == index.pts[last]:
+                    return
+
+        has_key, found = False, {}
+        for frame in self._decode(needed()):
+            has_key |= frame.pts == key.pts and self._is_key(frame)
+            if frame.pts in by_pts:
+                found[by_pts[frame.pts]] = self.to_image(frame)
+        return found if has_key else {}
+
+    def _packets_from(self, index: FrameIndex, first: int) -> Iterator[av.Packet]:
+        """Read packets from packet ``first`` or a key frame before it, if a seek finds one."""
         for earlier in (0, *SEEK_SECONDS):  # only in an MPEG-TS, a seek may find a later packet
             with suppress(av.FFmpegError):
                 self._seek(int(index.pts[first] - earlier / self.stream.time_base))
@@ -362,68 +397,34 @@ class VideoFile(AbstractContextManager):
                     if place > first or index.pts[place] != packet.pts:
                         break
                     if index.is_key[place]:
-                        return place, chain([packet], packets)
-        self._rewind()
-        return 0, self._demux()
-
-    def _read_span(
-        self,
-        index: FrameIndex,
-        first: int,
-        packets: Iterable[av.Packet],
-        last: int,
-        by_pts: dict[int | None, int],
-    ) -> dict[int, np.ndarray]:
-        """Decode packets, numbered from ``first`` to ``last``; return the requested frames.
-
-        There are none if the first packet only claims to hold a key frame, as by an
-        H.264 encoder that refreshes the picture gradually.
-        """
-        context = self.stream.codec_context
-        can_skip = context.codec.canonical_name in SKIPPING_DECODERS
-
-        def needed() -> Iterator[av.Packet]:
-            for place, packet in enumerate(packets, first):
-                if packet.pts != index.pts[place]:  # than in the first reading
-                    return
-                if can_skip:
-                    context.skip_frame = 'DEFAULT' if packet.pts in by_pts else 'NONREF'
-                yield packet
-                if place == last:
-                    return
-
-        has_key, found = first == 0, {}
-        for frame in self._decode(needed()):
-            has_key |= frame.pts == index.pts[first] and self._is_key(frame)
-            if frame.pts in by_pts:
-                found[by_pts[frame.pts]] = self.to_image(frame)
-        return found if has_key else {}
+                        return chain([packet], packets)
+        return iter(())
 
     def _decode_at(self, times: np.ndarray, latest: float = np.inf) -> list[np.ndarray]:
         """Decode the frames at times (N,) from the current position; return up to N images.
 
-        Frames before the first key frame may be damaged. There are none if this one is shown only
-        after ``latest``.
+        With ``latest``, frames before the first key frame are left out, as they may be damaged.
+        There are none if this one is shown only after ``latest``.
         """
         start, unit = self.stream.start_time or 0, float(self.stream.time_base)
+
+        def time(frame: av.VideoFrame) -> float:
+            if frame.pts is None:
+                raise ValueError('a frame has no time; convert the file with ffmpeg')
+            return (frame.pts - start) * unit
+
+        frames: Iterator[Any] = self._decode(self._demux())
+        if latest < np.inf:
+            frames = dropwhile(lambda frame: not self._is_key(frame), frames)
         images: list[np.ndarray] = []
-        shown = None  # the previous frame
-        for frame in chain(self._decode(self._demux()), [None]):  # None: the end of the video
-            num_shown = len(times)
-            if frame is not None:
-                if frame.pts is None:
-                    raise ValueError('a frame has no time; convert the file with ffmpeg')
-                time = (frame.pts - start) * unit
-                if shown is None and time > latest:
-                    return []
-                if shown is None and latest < np.inf and not self._is_key(frame):
-                    continue
-                num_shown = int(np.searchsorted(times, time))
-            if shown is not None:
-                images += [self.to_image(shown) for _ in range(num_shown - len(images))]
+        for frame, following in pairwise(chain(frames, [None])):  # None: the end of the video
+            if not images and time(frame) > latest:
+                break
+            end = np.inf if following is None else time(following)
+            num_shown = int(np.searchsorted(times, end))
+            images += [self.to_image(frame) for _ in range(num_shown - len(images))]
             if len(images) == len(times):
                 break
-            shown = frame
         return images
 
     def _is_key(self, frame: av.VideoFrame) -> bool:

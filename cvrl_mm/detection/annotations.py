@@ -17,7 +17,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-import cv2
 import numpy as np
 from mmengine.fileio import exists, list_dir_or_file
 
@@ -221,12 +220,10 @@ def probe_video(path: str | None) -> Source | None:
     """Read the numbers of frames and seconds without decoding; return None if it is not a video."""
     if path is None:
         return None
-    capture = cv2.VideoCapture(path)
-    frames, fps = int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), capture.get(cv2.CAP_PROP_FPS)
-    capture.release()
     try:
         with VideoFile(path) as video:
-            seconds = video.end_at_most(frames / fps)
-    except (UnreadableVideoError, ZeroDivisionError):
+            seconds = video.end_seconds()
+            frames = round(seconds * float(video.stream.average_rate or 0))
+    except UnreadableVideoError:
         return None
     return Source(path, frames, seconds) if frames > 0 else None
