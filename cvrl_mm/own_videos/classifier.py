@@ -144,9 +144,8 @@ class FineTuning(Task):
             f'Trained on {len(read_video_list(str(folder / "lists/train.txt")))} videos: '
             f'{steps:,} steps of {cfg.train_dataloader.batch_size} videos per device.'
         )
-        command_for_more = f'cvrl finetune --out OUT --steps {self.min_steps}'
-        about = [training]
-        about += [f'{x[:-1]}: {command_for_more}.' for x in too_short(steps, self.min_steps)]
+        remedy = f'cvrl finetune --out OUT --steps {self.min_steps}.'
+        about = [training, *too_short(steps, self.min_steps, remedy)]
         if command['groups'] is not None:
             about.append(OTHER_GROUPS.format(command['groups']))
         elif command['val'] is None:

@@ -333,11 +333,11 @@ def remarks(plan: Plan, advised_steps: int) -> list[str]:
     return found + too_short(plan['steps'], advised_steps)
 
 
-def too_short(steps: int, advised_steps: int) -> list[str]:
+def too_short(steps: int, advised_steps: int, remedy: str = 'train for longer.') -> list[str]:
     """Return a sentence on a training of few steps; [] on a longer one."""
     if steps >= advised_steps:
         return []
-    return [f'{steps:,} of at least {advised_steps:,} steps: train for longer.']
+    return [f'{steps:,} of at least {advised_steps:,} steps: {remedy}']
 
 
 def _start(encoder: str) -> Setting:

@@ -85,11 +85,12 @@ EASY = (
     'The videos were told apart before this training, so that this test says little: a harder one '
     'is needed, such as other persons or days (--groups, or your own --labels and --test).'
 )
+FIND_OTHER = 'clips that find the other clip of their video (%)'
 SHARED = (
     'Videos that are split at random may share persons or recordings, which makes all numbers '
     'higher or lower; cvrl probe {} --groups {} keeps these apart.'
 )
-UNCLEAR = 'Not clear yet'
+BETTER, WORSE, UNCLEAR = 'Better', 'Worse', 'Not clear yet'
 APART, AT_RANDOM = ', groups apart', ', drawn at random'  # in titles
 EASY_SHARE = 0.8  # of the way from chance to 100 %
 ALIKE_SHARE = 0.8
@@ -127,29 +128,29 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     curves = read_curves(cfg.work_dir)
     plot_curves({'training': curves}, folder / 'curves.png')
     console.print('Measuring and drawing …')
-    labels, given = trained.labels, read_json(folder / COMMAND).get('groups')
+    given = read_json(folder / COMMAND).get('groups')
     groups = name_groups(trained, given)
-    folds = divide(labels, trained.held_out, groups and groups[1], given is not None)
-    measures = {when: measure(x, labels, folds) for when, x in feats.items()}
-    *shown, (ranks_before, ranks_after) = zip(*measures.values(), strict=True)
-    rows = [(new.title, old.value, new.value, new.chance) for old, new in shown]
+    folds = divide(trained.labels, trained.held_out, groups and groups[1], given is not None)
+    measures = {when: measure(x, trained.labels, folds) for when, x in feats.items()}
+    ranks = {when: rank_me(x) for when, x in feats.items()}
+    rows = [
+        (new.title, old.value, new.value, new.chance)
+        for old, new in zip(*measures.values(), strict=True)
+    ]
     batch, found_other = cfg.train_dataloader.batch_size, [*curves.get('accuracy', {}).values()]
     if found_other:
-        title = 'clips that find the other clip of their video (%)'
-        rows.append((title, None, 100 * found_other[-1], 100 / batch))
+        rows.append((FIND_OTHER, None, 100 * found_other[-1], 100 / batch))
     table = [['', *measures, 'chance']]
     for title, *values in rows:
         table.append([title, *('' if x is None else f'{x:.1f}' for x in values)])
     said = headline(trained, cfg, measures, groups, rows)
-    notes = [_about_training(cfg, trained), RANK_ME.format(ranks_before.value, ranks_after.value)]
-    if labels:
+    notes = [_about_training(cfg, trained), RANK_ME.format(*ranks.values())]
+    if trained.labels:
         notes.insert(1, _about_labels(trained, groups, given is not None))
     notes += lost
     write_feature_page(folder / 'index.html', said, notes, table, trained)
-    numbers = {
-        when: [dict(title=m.title, value=m.value, chance=m.chance) for m in found]
-        for when, found in measures.items()
-    }
+    rows.append(('RankMe (number of directions)', *ranks.values(), None))
+    numbers = [dict(zip(('title', *measures, 'chance'), row, strict=True)) for row in rows]
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     write_report(folder, [said, _markdown(table), *notes])
     console.print(name_folder(folder, said), *lost, sep='\n', markup=False)
@@ -208,30 +209,33 @@ def divide(
     targets = torch.tensor(labels)[known]
     is_test = torch.isin(known, torch.tensor(held_out, dtype=torch.long))
     held: Folds = [(torch.nonzero(~is_test)[:, 0], torch.nonzero(is_test)[:, 0])]
-    is_held = bool(is_test.any()) and len(targets[~is_test].unique()) > 1
-    folds = {'': held if is_held else split_in_folds(targets)}
-    if held_apart and is_held:
-        folds = {APART: held}
-    elif groups is not None:
-        others = {} if held_apart else {AT_RANDOM: folds['']}
-        folds = {APART: split_in_folds(targets, groups)} | others
+    if not is_test.any() or len(targets[~is_test].unique()) < 2:
+        held = []
+    if groups is None:
+        folds = {'': held or split_in_folds(targets)}
+    elif held_apart:
+        folds = {APART: held or split_in_folds(targets, groups)}
+    else:
+        at_random = held or split_in_folds(targets)
+        folds = {APART: split_in_folds(targets, groups), AT_RANDOM: at_random}
     return {what: [(known[x], known[y]) for x, y in parts] for what, parts in folds.items()}
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One result of an evaluation.
+    """An accuracy.
 
     Attributes:
         title: Title in the report, with the unit.
-        value: The result.
-        chance: Level of chance; None if there is none.
-        hits: Of an accuracy, 1 for each test video that is classified rightly, else 0, (N,).
+        value: The accuracy in percent.
+        chance: Level of chance in percent.
+        hits: 1 for each test video that is classified rightly, else 0, (N,); empty if several
+            draws are averaged.
     """
 
     title: str
     value: float
-    chance: float | None = None
+    chance: float
     hits: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
@@ -244,17 +248,21 @@ def measure(feats: Tensor, labels: Sequence[int], folds: Mapping[str, Folds]) ->
         folds: See :func:`divide`.
 
     Returns:
-        Linear and k-NN accuracy for each division; the accuracy with 5 labelled videos per class
-        for the first one, if there are enough; and RankMe.
+        Linear and k-NN accuracy for each division; and the accuracy with 5 labelled videos per
+        class for the first one, if there are enough.
     """
-    chosen = feats[evenly_spaced(len(feats), MAX_RANKED)]
     targets, found = torch.tensor(labels), []
     for what, parts in folds.items():
         found += accuracies(feats, targets, parts, what)[:2]
     if folds:
         what, parts = next(iter(folds.items()))
         found += with_few_labels(feats, targets, parts, what)
-    return [*found, Measure('RankMe (number of directions)', effective_rank(chosen, centred=False))]
+    return found
+
+
+def rank_me(feats: Tensor) -> float:
+    """Return in how many directions features vary, (V, C); see :func:`effective_rank`."""
+    return effective_rank(feats[evenly_spaced(len(feats), MAX_RANKED)], centred=False)
 
 
 def with_few_labels(feats: Tensor, labels: Tensor, folds: Folds, what: str = '') -> list[Measure]:
@@ -365,8 +373,8 @@ def probe(
     return results, [*notes, note, verdict(results[BEFORE], results[AFTER], groups)]
 
 
-def verdict(before: Sequence[Measure], after: Sequence[Measure], groups: str | None = None) -> str:
-    """Say whether a training has made an encoder better.
+def compare(before: Sequence[Measure], after: Sequence[Measure]) -> str:
+    """Decide whether a training has made an encoder better.
 
     It has if the first accuracy is higher on almost all random halves of the test videos, and the
     second one is not lower. The results on such halves vary about as much as those on other samples
@@ -374,33 +382,47 @@ def verdict(before: Sequence[Measure], after: Sequence[Measure], groups: str | N
     (docs/own_videos_measured.md).
 
     Args:
-        before: Results before the training.
-        after: Results after it, for the same videos.
-        groups: The pattern by which groups of videos were kept apart.
+        before: Accuracies before the training.
+        after: Accuracies after it, for the same videos.
 
     Returns:
-        The verdict and the most important numbers.
+        ``BETTER``, ``WORSE`` or ``UNCLEAR``.
     """
-    pairs = [(x, y) for x, y in zip(before, after, strict=True) if len(y.hits)]
-    if not pairs:
-        return f'{UNCLEAR}. Only labels can tell: cvrl probe OUT --labels LIST.'
-    (old, new), (old_knn, new_knn) = pairs[0], pairs[min(1, len(pairs) - 1)]
-    rng, number = np.random.default_rng(0), len(new.hits)
-    gain = new.hits - old.hits
-    gains = [rng.permutation(gain)[: (number + 1) // 2].sum() for _ in range(HALVES)]
-    found, other = UNCLEAR, new_knn.value - old_knn.value
-    if np.greater(gains, 0).mean() >= SURE and other >= 0:
-        found = 'Better'
-    elif np.less(gains, 0).mean() >= SURE and other <= 0:
-        found = 'Worse'
+    if not after:
+        return UNCLEAR
+    (old, old_other, *_), (new, new_other, *_) = before, after
+    rng, gain = np.random.default_rng(0), new.hits - old.hits
+    gains = [rng.permutation(gain)[: (len(gain) + 1) // 2].sum() for _ in range(HALVES)]
+    if np.greater(gains, 0).mean() >= SURE and new_other.value >= old_other.value:
+        return BETTER
+    if np.less(gains, 0).mean() >= SURE and new_other.value <= old_other.value:
+        return WORSE
+    return UNCLEAR
+
+
+def is_easy(before: Sequence[Measure]) -> bool:
+    """Return whether the videos were told apart before the training."""
+    return any(x.value > x.chance + EASY_SHARE * (100 - x.chance) for x in before[:1])
+
+
+def verdict(before: Sequence[Measure], after: Sequence[Measure], groups: str | None = None) -> str:
+    """Say whether a training has made an encoder better (:func:`compare`), and by which numbers.
+
+    Args:
+        before: Accuracies before the training.
+        after: Accuracies after it, for the same videos.
+        groups: The pattern by which groups of videos were kept apart.
+    """
+    found = compare(before, after)
+    if not after:
+        return f'{found}. Only labels can tell: cvrl probe OUT --labels LIST.'
+    old, new = before[0], after[0]
     whose = '' if groups is None else f', each with its group left out, by the pattern {groups}'
     text = (
-        f'{found}. {number} test videos{whose}: {new.value:.1f} % right, {old.value:.1f} % before '
-        f'the training, {new.chance:.1f} % by chance.'
+        f'{found}. {len(new.hits)} test videos{whose}: {new.value:.1f} % right, {old.value:.1f} % '
+        f'before the training, {new.chance:.1f} % by chance.'
     )
-    level = new.chance or 0
-    is_easy = old.value > level + EASY_SHARE * (100 - level)
-    return f'{text} {EASY}' if is_easy else text
+    return f'{text} {EASY}' if is_easy(before) else text
 
 
 def headline(
@@ -412,23 +434,23 @@ def headline(
 ) -> str:
     """Return the verdict and what to do next, without paths: the page may be shared."""
     pattern, found = groups or (None, [])
-    text = verdict(measures[BEFORE], measures[AFTER], pattern)
+    before, after = measures[BEFORE], measures[AFTER]
+    text = verdict(before, after, pattern)
     if not trained.labels and rows:
         _, _, share, level = rows[-1]
         text += f' {share:.0f} % of the clips find the other clip of their video'
         text += f' (chance: {level:.1f} %).'
-    if EASY in text:
+    if is_easy(before):
         return text
-    if found and not text.startswith('Better'):
+    if found and compare(before, after) != BETTER:
         share, level = same_group(trained.feats[_known(trained.labels) or slice(None)], found)
         if share > ALIKE_SHARE and share > 2 * level:
             text += f' {ALIKE.format(100 * share, pattern, 100 * level)}'
             if trained.labels:  # or the pattern may be of what happens
                 return text
     least = least_steps('init_cfg' in cfg.model.backbone)
-    for short in too_short(cfg.train_cfg.max_iters, least):
-        text += f' {short[:-1]}: cvrl pretrain --out OUT --steps {least}'
-    return text
+    remedy = f'cvrl pretrain --out OUT --steps {least}'
+    return ' '.join([text, *too_short(cfg.train_cfg.max_iters, least, remedy)])
 
 
 def _about_labels(trained: Trained, groups: tuple[str, list[str]] | None, held_apart: bool) -> str:
