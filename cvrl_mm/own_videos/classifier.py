@@ -27,7 +27,7 @@ from .config import render_finetuning
 from .folder import COMMAND, INIT, name_folder, replace_lists, video_root, write_report
 from .groups import find_groups
 from .inspect import Inspection, Video
-from .plan import Machine, Network, Plan, Setting, choose, too_short
+from .plan import GIVEN, Machine, Network, Plan, Setting, choose, too_short
 from .predict import load_classifier, predict, save_classifier
 from .train import Task, copy_start
 
@@ -96,28 +96,22 @@ class FineTuning(Task):
         if start is None:
             start = copy_start(_untrained(found, whole, machine, (train, val)), folder)
         clips = load_encoder(folder / INIT).clip_input
-        from_encoder = {
+        defaults = {
             name: Setting(getattr(clips, name), "the encoder's")
-            for name in ('clip_len', 'frame_interval', 'size')
+            for name in ('clip_len', 'frame_interval', 'fps', 'size')
         }
         batch = max(2, min(BATCH_SIZE, len(train) // 4 // machine.ranks))
         reason = f'at most {BATCH_SIZE} and a quarter of the {len(train)} videos in all'
+        defaults['batch_size'] = Setting(batch, reason)
         lr, layers = (FROZEN_LR, 'the head') if options.frozen else (LR, 'all layers')
-        defaults = from_encoder | dict(
-            batch_size=Setting(batch, reason), lr=Setting(lr, f'for {layers}, with AdamW')
-        )
-        defaults = {k: x for k, x in defaults.items() if getattr(options, k) is None}
-        given = replace(whole, **{k: x.value for k, x in defaults.items()})
-        plan = choose(found, given, machine, start, (train, val))
-
+        defaults['lr'] = Setting(lr, f'for {layers}, with AdamW')
+        plan = choose(found, whole, machine, start, (train, val), defaults)
         count = Counter(labels[video.name] for video in train)
         classes = sorted(count, key=int if all(map(str.isdecimal, count)) else None)
         listed = ', '.join(f'{name} {count[name]}' for name in classes)
-        plan.settings.update(
-            defaults,
-            fps=Setting(clips.fps, "the encoder's"),
-            classes=Setting(len(classes), f'training videos: {listed:.200}'),
-        )
+        trained = 'the linear layer' if options.frozen else 'all layers'
+        plan.settings['trained'] = Setting(trained, GIVEN if options.frozen else 'or --frozen')
+        plan.settings['classes'] = Setting(len(classes), f'training videos: {listed:.200}')
         lists = {
             name: [f'{v.name} {classes.index(labels[v.name])}' for v in videos]
             for name, videos in (('train', train), ('val', val))

@@ -108,14 +108,12 @@ def render_finetuning(inspection: Inspection, plan: Plan, options: Any) -> str:
         ranges = f'brightness=(0.6, 1.4), contrast=(0.6, 1.4), {FINETUNING_RANGES[plan["colours"]]}'
         transforms.append(f"dict(type='ClipColorJitter', {ranges}, prob=0.8)")
     warmup = f"dict(type='LinearLR', start_factor=0.01, by_epoch=False, end={warmup_steps}),\n    "
-    trained = 'the linear layer alone' if options.frozen else 'all layers'
     return _fill_template(
         'finetune.template',
         inspection,
         plan,
         options,
         init=INIT,
-        encoder_why=comment(f'Encoder: given to the command; {trained} are trained'),
         frozen='frozen_stages=4, norm_eval=True, ' if options.frozen else '',
         dropout=0.0 if options.frozen else 0.5,
         scale=plan.network.preprocessor,
@@ -129,11 +127,10 @@ def _fill_template(
     name: str, inspection: Inspection, plan: Plan, options: Options, **fields: Any
 ) -> str:
     """Fill a template with the fields that are common to both and others."""
-
-    def why(title: str, *names: str) -> str:
-        settings = (plan.settings[name] for name in names)
-        return comment(f'{title}: {"; ".join(f"{x.value} ({x.reason})" for x in settings)}')
-
+    reasons = {}
+    for setting, x in plan.settings.items():
+        title = setting.replace('_', ' ').capitalize()
+        reasons[f'{setting}_why'] = comment(f'{title}: {x.value} ({x.reason})')
     steps, cache = plan['steps'], None
     if plan['cache']:
         cache = f"dict(folder=folder + 'frames', short_side={plan['cache']})"
@@ -142,23 +139,14 @@ def _fill_template(
         options=options,
         inputs=INPUTS,
         videos=len(inspection.videos),
-        encoder_why=why('Encoder and weights to start from', 'encoder', 'init'),
-        clip_why=why('Clips', 'clip_len', 'frame_interval', 'fps'),
-        size_why=why('Frames', 'size'),
-        augment_why=why('Augmentation: colours', 'colours'),
-        batch_why=why('Batch', 'batch_size'),
-        workers_why=why('Workers', 'workers'),
-        cache_why=why('Stored frames', 'cache'),
         cache=cache,
-        length_why=why('Steps', 'steps'),
-        lr_why=why('Learning rate', 'lr'),
         log=max(1, min(MAX_LOG_INTERVAL, steps // 20)),
         checkpoints=max(1, steps // CHECKPOINTS),
         total=plan['batch_size'] * get_world_size(),
         wrapper='OptimWrapper' if plan['precision'] == 'float32' else 'AutocastOptimWrapper',
     )
     template = Path(__file__).with_name(name).read_text(encoding='utf-8')
-    return template.format(**shared | fields)
+    return template.format(**reasons | shared | fields)
 
 
 def comment(text: str) -> str:

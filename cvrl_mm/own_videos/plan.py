@@ -1,6 +1,7 @@
 """The settings of a training, which follow from the options, the videos and the machine."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -202,6 +203,7 @@ def choose(
     machine: Machine,
     start: Network | None = None,
     split: tuple[list[Video], list[Video]] | None = None,
+    defaults: Mapping[str, Setting] | None = None,
 ) -> Plan:
     """Choose all settings except ``steps``, for which :func:`choose_steps` needs the time per step.
 
@@ -211,6 +213,7 @@ def choose(
         machine: The machine of the training.
         start: Architecture of the encoder that ``options.init`` names.
         split: Training and held-out videos. Default: by :func:`split_watched`.
+        defaults: Settings in place of those that are chosen here, unless the user has given them.
 
     Raises:
         ValueError: There are too few videos for the training or for a batch.
@@ -231,7 +234,8 @@ def choose(
 
     def take(name: str, value: object, reason: str) -> Any:
         given = getattr(options, name, None)
-        chosen[name] = Setting(value, reason) if given is None else Setting(given, GIVEN)
+        default = (defaults or {}).get(name, Setting(value, reason))
+        chosen[name] = default if given is None else Setting(given, GIVEN)
         return chosen[name].value
 
     if start is None:
@@ -245,7 +249,7 @@ def choose(
     frames = take('clip_len', recipe.clip_len, f"{kind}; the paper's are 16")
     take('frame_interval', *_frame_interval(train, rate, frames, recipe))
     spread = f'{min(rates):.3g} to {max(rates):.3g}'
-    chosen['fps'] = Setting(rate, f'frames per second, the median of {spread}')
+    take('fps', rate, f'frames per second, the median of {spread}')
     take('size', *_size(train, min(network.size, recipe.max_size)))
     chosen['colours'] = _colours(train, options)
     mirrored = 'half of the clips are mirrored; where left and right matter: --no-flip'

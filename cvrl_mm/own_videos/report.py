@@ -133,7 +133,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     folds = divide(trained.labels, trained.held_out, groups and groups[1], given is not None)
     measures = {when: measure(x, trained.labels, folds) for when, x in feats.items()}
     ranks = {when: rank_me(x) for when, x in feats.items()}
-    rows = [
+    rows: list[tuple] = [
         (new.title, old.value, new.value, new.chance)
         for old, new in zip(*measures.values(), strict=True)
     ]

@@ -59,7 +59,7 @@ def test_the_config_builds(tmp_path: Path):
     assert (cfg.train_dataloader.num_workers, cfg.train_dataloader.persistent_workers) == (1, True)
     assert ClipInput.from_config(cfg) == ClipInput(8, 6, 48, fps=30)
     text = (tmp_path / 'config.py').read_text()
-    assert '# Batch: 10 (' in text and '# Learning rate: 0.0018 (' in text
+    assert '# Batch size: 10 (' in text and '# Lr: 0.0018 (' in text
     short = config(tmp_path, steps=14).param_scheduler  # a warm-up of one step would never end
     assert [part.type for part in short] == ['CosineAnnealingLR']
 
