@@ -67,10 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if name in WITH_CONFIG:
         command.run()
         return
-    kind = RawDescriptionHelpFormatter
-    parser = ArgumentParser(
-        f'cvrl {name}', description=command.__doc__, formatter_class=kind, allow_abbrev=False
-    )
+    parser = make_parser(command.__doc__, f'cvrl {name}')
     command.add_arguments(parser)
     args = parser.parse_args(given)
     note = Path(args.out, 'command.json') if name in OWN_TRAININGS else Path()
@@ -83,6 +80,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             hint = f'To continue: {parser.prog} --out {args.out}'
             print(hint if note.is_file() else 'Nothing is written yet.', file=sys.stderr)
         raise
+
+
+def make_parser(text: str | None, program: str | None = None) -> ArgumentParser:
+    """Make the parser of a command or a tool, whose help begins with a docstring as it is.
+
+    Args:
+        text: The docstring.
+        program: Name of the program. Default: that of the script.
+    """
+    kind = RawDescriptionHelpFormatter
+    return ArgumentParser(program, description=text, formatter_class=kind, allow_abbrev=False)
 
 
 def run_tool(run: Callable[[Namespace], None], args: Namespace) -> None:

@@ -7,12 +7,13 @@ OUT/tiny.safetensors is the encoder in half precision, and OUT/training the trai
 pretrain``. Started again, the command continues.
 """
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 
 from rich.console import Console
 
 import cvrl_mm
+from cvrl_cli import make_parser
 from cvrl_mm.processes import usable_cores
 from cvrl_mm.progress import progress
 from cvrl_mm.runtime import plain_errors
@@ -21,11 +22,9 @@ from cvrl_mm.synthetic.motion import SETS, write_motion_videos
 SEED = 100  # of the videos; quickstart and miniature use others
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args() -> Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('--out', type=Path, required=True, help='output folder')
     parser.add_argument('--videos', type=int, default=7000, help='generated videos (%(default)s)')
     parser.add_argument('--steps', type=int, default=6000, help='training steps (%(default)s)')

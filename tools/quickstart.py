@@ -4,11 +4,11 @@ Example:
     python tools/quickstart.py --out quickstart
 """
 
-import argparse
 import json
 import os
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from cvrl_cli import make_parser
 from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.encoder.recognizers import build_recognizer, calibrate
 from cvrl_mm.evaluation.clips import ListClips, batches_of
@@ -37,11 +38,9 @@ CORES = usable_cores()
 console = Console()
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args() -> Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument(
         '--out', type=Path, default=Path('quickstart'), help='output folder (%(default)s)'
     )
@@ -88,7 +87,7 @@ def timed_step(title: str, seconds: dict[str, float]) -> Iterator[None]:
     seconds[title] = round(time.perf_counter() - start, 1)
 
 
-def write_videos(args: argparse.Namespace) -> Path:
+def write_videos(args: Namespace) -> Path:
     """Write the videos, unless they exist, and return their folder."""
     root = args.out / f'videos_seed{args.seed}_{args.train}_{args.test}'
     with progress('H.264 videos', console) as on_progress:
@@ -98,7 +97,7 @@ def write_videos(args: argparse.Namespace) -> Path:
     return root
 
 
-def make_config(args: argparse.Namespace, data: Path) -> Config:
+def make_config(args: Namespace, data: Path) -> Config:
     """Set the paths of the videos and the options of the command line in the config."""
     config = Config.fromfile(CONFIG)
     config.work_dir = str(args.out / 'runs' / time.strftime('%Y%m%d_%H%M%S'))
@@ -138,7 +137,7 @@ def evaluate(config: Config, checkpoint: str) -> dict[str, dict[str, float]]:
 
 
 def report(
-    args: argparse.Namespace,
+    args: Namespace,
     config: Config,
     accuracy: dict[str, dict[str, float]],
     seconds: dict[str, float],

@@ -7,9 +7,9 @@ Example:
     python tools/show_augmentations.py --video video.mp4 --config configs/cvrl/pretrain_k400.py
 """
 
-import argparse
 import random
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from mmaction.utils import register_all_modules
 from mmengine.config import Config
 
 import cvrl_mm
+from cvrl_cli import make_parser
 from cvrl_mm.augmentation import ConsistentAugment
 from cvrl_mm.datasets.sampling import evenly_spaced
 from cvrl_mm.runtime import plain_errors, print_warnings_only, read_config
@@ -29,11 +30,9 @@ CONFIG = Path(cvrl_mm.__file__).parent / '.mim/configs/cvrl/pretrain_k400.py'
 COLUMNS = 8  # frames per row
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args() -> Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('--video', type=Path, help='a video file; default: a generated one')
     parser.add_argument('--config', default=CONFIG, help='pre-training config (pretrain_k400.py)')
     parser.add_argument('--seed', type=int, default=0, help='seed of all draws (%(default)s)')

@@ -4,11 +4,10 @@ Example:
     python tools/show_intervals.py --frames 250 --out intervals.png
 """
 
-import argparse
-
 import numpy as np
 from matplotlib.figure import Figure
 
+from cvrl_cli import make_parser
 from cvrl_mm.datasets import TemporalIntervalSample
 from cvrl_mm.runtime import plain_errors
 
@@ -53,9 +52,7 @@ def plot_intervals(num_frames: int, draws: int, path: str) -> None:
 @plain_errors()
 def main() -> None:
     """Plot the densities."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('--frames', type=int, default=250, help='frames of the video (%(default)s)')
     parser.add_argument('--draws', type=int, default=20_000, help='draws per panel (%(default)s)')
     parser.add_argument('--out', default='intervals.png', help='image file to write (%(default)s)')

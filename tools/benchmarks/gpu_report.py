@@ -10,7 +10,6 @@ are measured again. Without a GPU, all rows run with small inputs on the CPU. Th
 script; the figures are meaningless.
 """
 
-import argparse
 import json
 import math
 import multiprocessing
@@ -36,6 +35,8 @@ from unittest.mock import patch
 import torch
 import torch.distributed as dist
 from rich.console import Console
+
+from cvrl_cli import make_parser
 
 ROOT = Path(__file__).parents[2]
 K400 = 'cvrl/pretrain_k400.py'
@@ -647,9 +648,7 @@ def write(out: Path, machine: dict[str, Any], results: dict[str, dict[str, Any]]
 
 def main() -> None:
     """Run the rows until the time limit."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('--minutes', type=float, default=8, help='time for everything')
     parser.add_argument('--out', type=Path, required=True, help='folder of the results')
     parser.add_argument('--videos', type=Path, help='folder of real videos (default: generated)')

@@ -7,7 +7,6 @@ Example:
 The peak of the memory does not include the imports.
 """
 
-import argparse
 import resource
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from mmaction.datasets import VideoDataset
 
+from cvrl_cli import make_parser
 from cvrl_mm.datasets import VideoListDataset
 
 NAME = 'some_class_{0:03d}/dQw4w9WgXcQ_{1:08d}.mp4'
@@ -36,9 +36,7 @@ class Unchecked(VideoListDataset):
 
 def main() -> None:
     """Write a list like Kinetics', build a dataset, and print what it took."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('--lines', type=int, default=10_000_000, help='(%(default)s)')
     parser.add_argument('--stock', action='store_true', help="measure MMAction2's VideoDataset")
     args = parser.parse_args()

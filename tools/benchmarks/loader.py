@@ -11,7 +11,6 @@ processor time of all threads of the process, which is bound to one core, to red
 other processes. This benchmark needs decord.
 """
 
-import argparse
 import os
 import random
 import tempfile
@@ -28,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 import cvrl_mm
+from cvrl_cli import make_parser
 from cvrl_mm.augmentation import ClipTransform, ConsistentAugment
 from cvrl_mm.datasets.frame_store import FrameStore, open_store
 from cvrl_mm.options import RepackSettings
@@ -105,9 +105,7 @@ def result_table(title: str, times: dict[str, np.ndarray]) -> Table:
 @plain_errors()
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('videos', nargs='+', help='encoded videos')
     parser.add_argument('--rounds', type=int, default=20, help='samples per video (%(default)s)')
     parser.add_argument('--config', default=CONFIG, help='a config with train_pipeline')

@@ -9,7 +9,6 @@ Example:
     python tools/benchmarks/memory.py configs/cvrl/pretrain_k400.py
 """
 
-import argparse
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -31,6 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
 import cvrl_mm  # noqa: F401  registers the models
+from cvrl_cli import make_parser
 from cvrl_mm.models.backbone import global_average_pool
 from cvrl_mm.models.compiled import COMPILERS
 
@@ -233,9 +233,7 @@ class _LiveStorages(TorchDispatchMode):
 
 def main() -> None:
     """Read the command line and print the memory."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('config', help='training config')
     parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
     args = parser.parse_args()

@@ -9,26 +9,23 @@ are as by ``cvrl probe``: a logistic regression and the nearest neighbours are f
 videos of the first list and tested on the second list.
 """
 
-import argparse
 import subprocess
 import sys
+from argparse import Namespace
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
 
+from cvrl_cli import make_parser
 from cvrl_mm.own_videos.report import probe
 from cvrl_mm.runtime import plain_errors
 
 PRETRAIN = (sys.executable, '-c', 'import cvrl_cli; cvrl_cli.main()', 'pretrain')
 
 
-def parse_args() -> tuple[argparse.Namespace, list[str]]:
+def parse_args() -> tuple[Namespace, list[str]]:
     """Read the command line; the second value is the options of ``cvrl pretrain``."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('train', type=Path, help='list of the videos to train on')
     parser.add_argument('test', type=Path, help='list of the videos to test on')
     parser.add_argument('--out', type=Path, required=True, help='folder for the trainings')

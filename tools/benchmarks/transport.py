@@ -8,7 +8,6 @@ are processor time of the training process: receiving a batch, making it one ten
 and releasing it. The clips are random bytes of the size of pre-training; nothing is decoded.
 """
 
-import argparse
 import time
 from itertools import pairwise
 from statistics import median
@@ -21,6 +20,7 @@ from mmengine.model import stack_batch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from cvrl_cli import make_parser
 from cvrl_mm.datasets import stack_collate
 from cvrl_mm.models import ClipDataPreprocessor
 
@@ -68,9 +68,7 @@ def receive(batches: object, preprocessor: ClipDataPreprocessor) -> list[float]:
 
 def main() -> None:
     """Measure and print the medians."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('--videos', type=int, default=128, help='per batch (%(default)s)')
     videos = parser.parse_args().videos
     torch.set_num_threads(1)  # as mmengine sets it for trainings on several GPUs

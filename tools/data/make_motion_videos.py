@@ -4,9 +4,9 @@ Example:
     python tools/data/make_motion_videos.py data/motion --train 960 --test 480
 """
 
-import argparse
 from pathlib import Path
 
+from cvrl_cli import make_parser
 from cvrl_mm.processes import usable_cores
 from cvrl_mm.progress import progress
 from cvrl_mm.runtime import plain_errors
@@ -16,9 +16,7 @@ from cvrl_mm.synthetic.motion import SETS, write_motion_videos
 @plain_errors()
 def main() -> None:
     """Parse the arguments and write the set."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('root', type=Path, help='folder to write')
     parser.add_argument('--train', type=int, default=960, help='training videos (%(default)s)')
     parser.add_argument('--test', type=int, default=480, help='test videos (%(default)s)')

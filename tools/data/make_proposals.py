@@ -11,12 +11,12 @@ Example:
 
 from __future__ import annotations
 
-import argparse
 import shutil
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cvrl_cli import run_tool
+from cvrl_cli import make_parser, run_tool
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 MIN_SCORE = 0.05  # of the boxes that are kept
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args() -> Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('videos', help='folder of video files')
     parser.add_argument('out', type=Path, help='file to write')
     parser.add_argument('config', help='config of a detector of mmdet')
@@ -49,7 +47,7 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Namespace) -> None:
     """Detect and write."""
     import numpy as np
 

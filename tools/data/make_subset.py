@@ -5,9 +5,9 @@ Example:
         data/kinetics400/kinetics400_train_1pct_list_videos.txt --percent 1
 """
 
-import argparse
 from pathlib import Path
 
+from cvrl_cli import make_parser
 from cvrl_mm.datasets.lists import draw_subset, read_lines, write_lists
 from cvrl_mm.runtime import plain_errors
 
@@ -19,9 +19,7 @@ def main() -> None:
     Raises:
         ValueError: The list is malformed, or another file would be replaced.
     """
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('list', help='list with lines "path label"')
     parser.add_argument('out', type=Path, help='list to write')
     parser.add_argument(

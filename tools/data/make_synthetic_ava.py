@@ -7,7 +7,6 @@ Example:
     python tools/data/make_synthetic_ava.py data/synthetic_ava
 """
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
+from cvrl_cli import make_parser
 from cvrl_mm.detection.annotations import save_proposals
 from cvrl_mm.runtime import plain_errors
 from cvrl_mm.synthetic.motion import encode
@@ -138,9 +138,7 @@ def write_movie(root: Path, movie: str, frames: np.ndarray) -> None:
 @plain_errors()
 def main() -> None:
     """Parse the arguments and write the data set."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument('root', type=Path, help='new folder to write to')
     root = parser.parse_args().root
     write_synthetic_ava(root)

@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from cvrl_cli import make_parser
 from cvrl_mm.datasets.lists import draw_subset
 from cvrl_mm.processes import usable_cores
 from cvrl_mm.progress import progress
@@ -36,9 +37,7 @@ console = Console()
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument(
         '--out', type=Path, default=Path('work_dirs/miniature'), help='output folder (%(default)s)'
     )
