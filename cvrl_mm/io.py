@@ -58,6 +58,12 @@ def replacing(path: str | Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def replace_text(path: str | Path, text: str) -> None:
+    """Write a text file in UTF-8, as by :func:`replacing`."""
+    with replacing(path) as part:
+        part.write_text(text, encoding='utf-8')
+
+
 def check_target(path: Path) -> None:
     """Refuse to replace a folder or a device, such as /dev/null, by a file.
 
@@ -182,8 +188,7 @@ def claim_folder(folder: Path, note: str, about: Mapping[str, Any]) -> None:
     if not path.is_file():
         if is_used:
             raise ValueError(f'{folder} holds other files; choose a new folder.')
-        with replacing(path) as part:
-            part.write_text(json.dumps(about, indent=2) + '\n', encoding='utf-8')
+        replace_text(path, json.dumps(about, indent=2) + '\n')
     if others := differing(read_json(path), about):
         raise ValueError(
             f'{folder} was started with other {", ".join(others)}; choose another folder.'

@@ -25,7 +25,7 @@ from torch import Tensor
 from ..encoder.description import architecture_of
 from ..encoder.encoder import Encoder
 from ..encoder.recognizers import build_recognizer
-from ..io import replacing
+from ..io import replace_text
 from .clips import VideoClips, batches_of
 from .features import (
     Features,
@@ -333,6 +333,5 @@ def evaluate_config(
     values = PROTOCOLS[protocol](train, test, **settings.get(protocol, {}))
     result |= means(values) | dict(interval95=intervals(values))
     if is_main_process():
-        with replacing(out / f'{protocol}.json') as part:
-            part.write_text(json.dumps(result, indent=2) + '\n')
+        replace_text(out / f'{protocol}.json', json.dumps(result, indent=2) + '\n')
     return result

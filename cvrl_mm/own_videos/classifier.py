@@ -109,8 +109,8 @@ class FineTuning(Task):
         count = Counter(labels[video.name] for video in train)
         classes = sorted(count, key=int if all(map(str.isdecimal, count)) else None)
         listed = ', '.join(f'{name} {count[name]}' for name in classes)
-        trained = 'the linear layer' if options.frozen else 'all layers'
-        plan.settings['trained'] = Setting(trained, GIVEN if options.frozen else 'or --frozen')
+        trained = Setting('all layers', 'the linear layer alone: --frozen')
+        plan.settings['trained'] = Setting('the linear layer', GIVEN) if options.frozen else trained
         plan.settings['classes'] = Setting(len(classes), f'training videos: {listed:.200}')
         lists = {
             name: [f'{v.name} {classes.index(labels[v.name])}' for v in videos]

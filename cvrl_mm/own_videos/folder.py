@@ -29,7 +29,7 @@ from ..evaluation.features import (
     no_progress,
     tracked,
 )
-from ..io import claim_folder, differing, made_from, read_json, replacing
+from ..io import claim_folder, differing, made_from, read_json, replace_text
 from ..options import NONE, Options
 from .plan import Network
 from .predict import NUM_CLIPS
@@ -114,8 +114,7 @@ def claim(
         if config.is_file():
             config.replace(folder / 'config.py.old')
             print_log('Settings are chosen anew; the former ones are in config.py.old.', 'current')
-        with replacing(note) as part:
-            part.write_text(json.dumps(command, indent=2), encoding='utf-8')
+        replace_text(note, json.dumps(command, indent=2))
     return videos, options, config.is_file()
 
 
@@ -156,14 +155,12 @@ def write_inputs(folder: Path, root: Path, network: Network) -> None:
             f'The path of the videos has {{{{, or {folder} has one of {" ".join(REFUSED)}; '
             'rename this folder.'
         )
-    with replacing(folder / INPUTS) as part:
-        part.write_text(text, encoding='utf-8')
+    replace_text(folder / INPUTS, text)
 
 
 def write_report(folder: Path, paragraphs: Sequence[str]) -> None:
     """Write ``report.md``, which marks a finished training."""
-    with replacing(folder / 'report.md') as part:
-        part.write_text('\n\n'.join(['# Report', *paragraphs]) + '\n', encoding='utf-8')
+    replace_text(folder / 'report.md', '\n\n'.join(['# Report', *paragraphs]) + '\n')
 
 
 def name_folder(folder: Path, text: str) -> str:

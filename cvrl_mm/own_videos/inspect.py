@@ -12,7 +12,7 @@ import numpy as np
 from ..datasets.frame_folder import open_video
 from ..datasets.lists import class_folders, gather_videos
 from ..datasets.reader import UnreadableVideoError
-from ..evaluation.labelled import MIN_CLASS_VIDEOS, find_copies, lost_classes
+from ..evaluation.labelled import MIN_CLASS_VIDEOS, find_copies, groups_of, lost_classes
 from ..preparation.check import find_faults
 from ..text import printable
 
@@ -136,6 +136,7 @@ def inspect(
     sources: Iterable[str | Path],
     num_processes: int,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    groups: str | None = None,
 ) -> Inspection:
     """Find videos, open all of them and find exact copies.
 
@@ -143,10 +144,11 @@ def inspect(
         sources: Videos, folders that are searched recursively, and lists (``.txt``).
         num_processes: Number of processes that open files.
         on_progress: Called with the number of opened files and the number of all files.
+        groups: A pattern that the names must have; see :func:`.groups_of`.
 
     Raises:
         FileNotFoundError: A source does not exist.
-        ValueError: No video was found, or no video can be used.
+        ValueError: No video was found, or no video can be used, or see :func:`.groups_of`.
     """
     # Links are not resolved, so that users see their own names and folders
     sources = [*map(str, sources)]
@@ -158,6 +160,8 @@ def inspect(
     reason = 'its name is not UTF-8, has a line break or begins with white space'
     unreadable = {name: reason for name in names if not _can_be_listed(name)}
     names = sorted(name for name in names if name not in unreadable)
+    if groups is not None:
+        groups_of(groups, names)  # before hours of opening
     videos = []
     found = find_faults([str(root / n) for n in names], num_processes, TIMEOUT_SECONDS, probe)
     for done, (place, result) in enumerate(found, 1):

@@ -276,8 +276,8 @@ def choose_steps(
     options: Options,
     total_batch: int,
     step_seconds: float,
-    epochs: int,
-    min_steps: int,
+    epochs: int = EPOCHS,
+    min_steps: int = MIN_STEPS,
 ) -> Setting:
     """Choose the length of a training.
 

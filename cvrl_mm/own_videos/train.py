@@ -33,7 +33,7 @@ from ..datasets.lists import check_sources, read_lines
 from ..doctor import check_gpus
 from ..encoder.encoder import Encoder, load_encoder
 from ..encoder.files import SHIPPED
-from ..io import locked, read_json, replacing
+from ..io import locked, read_json, replace_text
 from ..models import R3DSlow
 from ..options import RANDOM, Options
 from ..processes import cores_per_process, is_torchrun, usable_cores
@@ -99,8 +99,6 @@ def run(
         options: Fields of the task's options.
     """
     task = task or Task()
-    if not str(out):
-        raise ValueError('out must be the path of the output folder.')
     init = options.get('init')
     if init not in (None, RANDOM, *SHIPPED) and '://' not in str(init):
         options['init'] = abspath(init)  # the command may be continued from another folder
@@ -129,7 +127,7 @@ def run(
         if shared[1]:
             _write_config(folder, found, start, shared[0], task)
         if not config_only:
-            _lengthen(folder, shared[0], task)
+            _lengthen(folder, shared[0])
             _finish(folder, task)
     return folder
 
@@ -142,7 +140,8 @@ def _inspect(
     if options.init not in (None, RANDOM):  # fails early, before videos are opened
         start = copy_start(load_encoder(str(options.init)), folder)
     with progress('Opening videos', console) as on_progress:
-        found = inspect(task.videos(videos, options), usable_cores(), on_progress)
+        sources = task.videos(videos, options)
+        found = inspect(sources, usable_cores(), on_progress, options.groups)
     found.write(folder / 'videos.tsv')
     _say(*found.describe(task.folders_are_classes))
     return found, start
@@ -188,8 +187,7 @@ def _write_config(
         plan.settings['steps'] = choose_steps(
             plan.samples, options, total, seconds, task.epochs, least
         )
-        with replacing(config) as part:
-            part.write_text(task.render(found, plan, options), encoding='utf-8')
+        replace_text(config, task.render(found, plan, options))
         trial.unlink()
         _say(*remarks(plan, least))
         for name, setting in plan.settings.items():
@@ -199,12 +197,13 @@ def _write_config(
     _wait()
 
 
-def _lengthen(folder: Path, options: Options, task: Task) -> None:
+def _lengthen(folder: Path, options: Options) -> None:
     """Write another length of a training into its config, if the command has one."""
     note, config = folder / COMMAND, folder / 'config.py'
     command = read_json(note)
+    _wait()  # before the main process replaces it
     length = {name: getattr(options, name) for name in LENGTH}
-    if not any(length.values()) or all(command.get(name) == x for name, x in length.items()):
+    if not any(length.values()) or command | length == command:
         return
     cfg = read_config(config, 'train_cfg', 'train_dataloader', 'work_dir')
     seconds, former = math.nan, last_checkpoint(cfg)[0]
@@ -214,18 +213,13 @@ def _lengthen(folder: Path, options: Options, task: Task) -> None:
     loader = cfg.train_dataloader
     samples, batch = len(read_lines(loader.dataset.ann_file)), loader.batch_size
     total = batch * dist.get_world_size()
-    steps = choose_steps(samples, options, total, seconds, task.epochs, task.min_steps or 1)
+    steps = choose_steps(samples, options, total, seconds)
     if steps.value < former:
         raise ValueError(f'{steps.value} steps are fewer than the {former} of the training so far.')
     if dist.is_main_process():
         text = config.read_text(encoding='utf-8')
-        new = re.sub(r'(?<=max_iters=)[^,)\n]+', str(steps.value), text)
-        for path, content in (
-            (config, new),
-            (note, json.dumps(command | length, indent=2)),
-        ):
-            with replacing(path) as part:
-                part.write_text(content, encoding='utf-8')
+        replace_text(config, re.sub(r'(?<=max_iters=)[^,)\n]+', str(steps.value), text))
+        replace_text(note, json.dumps(command | length, indent=2))
         _say(
             f'{steps.value} steps ({steps.reason}), of which {former} are done. The learning rate '
             'goes on as in a training of this length: it rises again, and at first the loss, too.'

@@ -19,7 +19,7 @@ import numpy as np
 from ..datasets.frame_folder import open_video
 from ..datasets.lists import find_videos, parse_line, read_lines
 from ..datasets.reader import REMUX, UnreadableVideoError
-from ..io import file_stamp, journal, read_journals, replacing
+from ..io import file_stamp, journal, read_journals, replace_text
 from ..processes import end_with_parent
 from ..text import printable
 
@@ -246,7 +246,6 @@ def check_list(
     good = [line for i, line in enumerate(lines) if i not in bad]
     noted = [f'{printable(files[i])}\t{printable(fault)}' for i, fault in bad.items()]
     for target, content in ((clean, good), (report, noted)):
-        with replacing(target) as part:
-            part.write_text(''.join(f'{line}\n' for line in content), encoding='utf-8')
+        replace_text(target, ''.join(f'{line}\n' for line in content))
     shutil.rmtree(parts.parent, ignore_errors=True)  # another process may do so, too
     return CheckedList(len(files), [(files[i], fault) for i, fault in bad.items()], clean, report)

@@ -68,6 +68,8 @@ def test_nothing_usable_is_an_error(tmp_path: Path):
     (tmp_path / 'a.mp4').write_bytes(b'x')
     with pytest.raises(ValueError, match=r'a\.mp4: '):
         inspect([tmp_path], 1)
+    with pytest.raises(ValueError, match='--groups'):  # before any file is opened
+        inspect([tmp_path], 1, groups='person([0-9])')
 
 
 def test_what_a_list_cannot_hold_is_left_out(tmp_path: Path):
