@@ -34,25 +34,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Check the share of this process, and print the result."""
-    from rich.console import Console
-
     from cvrl_mm.preparation.check import check_list
-    from cvrl_mm.processes import cores_per_process, rank_and_size
-    from cvrl_mm.progress import progress
+    from cvrl_mm.processes import cores_per_process
+    from cvrl_mm.progress import shared_work
 
-    rank, size = rank_and_size()
-    title = 'Checking' if size == 1 else f'Checking part {rank} of {size}'
-    with progress(title, Console(stderr=True)) as on_progress:
+    with shared_work('Checking') as share:
         found = check_list(
             args.list,
             os.path.dirname(args.list) if args.root is None else args.root,
             args.out,
             strict=not args.lenient,
-            num_processes=cores_per_process() if args.workers is None else args.workers,
+            num_workers=args.workers or cores_per_process(),
             timeout_seconds=args.timeout,
-            rank=rank,
-            size=size,
-            on_progress=on_progress,
+            **share,
         )
     if found is None:
         print('This share is finished; the last one writes the lists.')

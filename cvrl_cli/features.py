@@ -21,7 +21,6 @@ In Python:
 import dataclasses
 import os
 from argparse import ArgumentParser, Namespace
-from typing import Any
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,19 +59,16 @@ def default_device() -> str:
 
 def run(args: Namespace) -> None:
     """Extract the share of this process, and list the unreadable videos."""
-    from rich.console import Console
-
     from cvrl_mm.datasets.lists import gather_videos
     from cvrl_mm.encoder.encoder import load_encoder
     from cvrl_mm.evaluation.files import check_features_path, extract_over_time, extract_to_file
-    from cvrl_mm.processes import rank_and_size, usable_cores
-    from cvrl_mm.progress import progress
+    from cvrl_mm.processes import usable_cores
+    from cvrl_mm.progress import shared_work
     from cvrl_mm.runtime import print_warnings_only, read_config
     from cvrl_mm.text import printable
 
     print_warnings_only()
     device = args.device or default_device()
-    rank, size = rank_and_size()
     if args.every is None:
         check_features_path(args.out)  # before the encoder is loaded
     paths = gather_videos(args.videos, args.root)
@@ -81,9 +77,7 @@ def run(args: Namespace) -> None:
     given = {k: getattr(args, k) for k in ('clip_len', 'frame_interval', 'size')}
     given = {k: v for k, v in given.items() if v is not None}
     encoder.clip_input = dataclasses.replace(encoder.clip_input, **given)
-    title = 'videos' if size == 1 else f'videos of process {rank} of {size}'
-    with progress(title, Console(stderr=True)) as on_progress:
-        common: dict[str, Any] = dict(rank=rank, size=size, on_progress=on_progress)
+    with shared_work('Encoding') as share:
         if args.every is None:
             failed = extract_to_file(
                 encoder,
@@ -92,17 +86,16 @@ def run(args: Namespace) -> None:
                 num_clips=args.num_clips,
                 batch_size=args.batch_size,
                 num_workers=min(4, usable_cores()) if args.workers is None else args.workers,
-                **common,
+                **share,
             )
         else:
-            failed = extract_over_time(encoder, paths, args.out, args.every, **common)
-            paths = paths[rank::size]
+            failed = extract_over_time(encoder, paths, args.out, args.every, **share)
+            paths = paths[share['rank'] :: share['size']]
     if failed is None:
-        print(f'Process {rank} of {size} is finished; the last one writes {args.out}.')
+        print(f'This share is finished; the last one writes {args.out}.')
         if 'SLURM_ARRAY_TASK_ID' in os.environ:
             print('All tasks of the Slurm array share these videos; each needs the same -o.')
         return
-    whose = 'videos' if args.every is None else title
-    print(f'{len(paths) - len(failed)} of {len(paths)} {whose}: {args.out}')
+    print(f'{len(paths) - len(failed)} of {len(paths)} videos: {args.out}')
     for path, reason in failed.items():
         print(f'left out: {printable(path)}: {reason}')

@@ -34,22 +34,19 @@ def run(args: Namespace) -> None:
     """Repack the share of this process, and print the failures and the sizes."""
     from cvrl_mm.options import RepackSettings
     from cvrl_mm.preparation.repack import repack
-    from cvrl_mm.processes import cores_per_process, rank_and_size
-    from cvrl_mm.progress import progress
+    from cvrl_mm.processes import cores_per_process
+    from cvrl_mm.progress import shared_work
     from cvrl_mm.text import printable
 
-    rank, size = rank_and_size()
-    with progress('videos' if size == 1 else f'videos of part {rank} of {size}') as on_progress:
+    with shared_work('Repacking') as share:
         report = repack(
             args.source,
             args.target,
             RepackSettings(**{name: getattr(args, name) for name in SETTINGS}),
             args.root,
-            num_workers=cores_per_process() if args.workers is None else args.workers,
+            num_workers=args.workers or cores_per_process(),
             timeout_seconds=args.timeout,
-            rank=rank,
-            size=size,
-            on_progress=on_progress,
+            **share,
         )
     if report is None:
         print('This share is finished. After all shares, the same command alone writes the list.')

@@ -3,10 +3,12 @@
 import html
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from .processes import rank_and_size
 from .text import printable
 
 
@@ -31,6 +33,25 @@ def progress(
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=disable) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def shared_work(title: str) -> Iterator[dict[str, Any]]:
+    """Take the share of the videos that the environment gives to this process; show its progress.
+
+    Args:
+        title: Description of the bar.
+
+    Yields:
+        Arguments of a function that works on a share: ``rank``, ``size`` and ``on_progress``.
+
+    Raises:
+        ValueError: See :func:`.processes.rank_and_size`.
+    """
+    rank, size = rank_and_size()
+    title = title if size == 1 else f'{title}, part {rank} of {size}'
+    with progress(title, Console(stderr=True)) as on_progress:
+        yield dict(rank=rank, size=size, on_progress=on_progress)
 
 
 def notebook_line() -> Callable[[float, str], None] | None:

@@ -134,7 +134,7 @@ class Inspection:
 
 def inspect(
     sources: Iterable[str | Path],
-    num_processes: int,
+    num_workers: int,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     groups: str | None = None,
 ) -> Inspection:
@@ -142,7 +142,7 @@ def inspect(
 
     Args:
         sources: Videos, folders that are searched recursively, and lists (``.txt``).
-        num_processes: Number of processes that open files.
+        num_workers: Number of processes that open files.
         on_progress: Called with the number of opened files and the number of all files.
         groups: A pattern that the names must have; see :func:`.groups_of`.
 
@@ -163,7 +163,7 @@ def inspect(
     if groups is not None:
         groups_of(groups, names)  # before hours of opening
     videos = []
-    found = find_faults([str(root / n) for n in names], num_processes, TIMEOUT_SECONDS, probe)
+    found = find_faults([str(root / n) for n in names], num_workers, TIMEOUT_SECONDS, probe)
     for done, (place, result) in enumerate(found, 1):
         if isinstance(result, str):
             unreadable[names[place]] = result

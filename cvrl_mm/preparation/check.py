@@ -61,7 +61,7 @@ def find_fault(filename: str, strict: bool = True) -> str | None:
 
 def find_faults(
     filenames: Sequence[str],
-    num_processes: int,
+    num_workers: int,
     timeout_seconds: float = TIMEOUT_SECONDS,
     check: Callable[[str], Any] = find_fault,
 ) -> Generator[tuple[int, Any], None, None]:
@@ -71,7 +71,7 @@ def find_faults(
 
     Args:
         filenames: Paths of the videos.
-        num_processes: Number of videos that are checked at a time.
+        num_workers: Number of videos that are checked at a time.
         timeout_seconds: Time limit per video, after which its process is killed. The start of a
             process does not count.
         check: Function of a path; its result is yielded. It must be picklable.
@@ -87,7 +87,7 @@ def find_faults(
     todo = iter(enumerate(filenames))
     checkers: list[_Checker] = []
     try:
-        for place, filename in islice(todo, max(1, num_processes)):
+        for place, filename in islice(todo, max(1, num_workers)):
             checkers.append(_Checker(check, timeout_seconds))
             checkers[-1].begin(place, filename)
         while checkers:
@@ -183,7 +183,7 @@ def check_list(
     prefix: str = '',
     out: str | Path | None = None,
     strict: bool = True,
-    num_processes: int = 1,
+    num_workers: int = 1,
     timeout_seconds: float = TIMEOUT_SECONDS,
     rank: int = 0,
     size: int = 1,
@@ -200,7 +200,7 @@ def check_list(
         out: Path of the list without bad videos. Default: LIST.clean.txt for LIST or LIST.txt,
             beside a folder as well.
         strict: Whether damage that the decoder conceals is a fault.
-        num_processes: Number of videos that are checked at a time.
+        num_workers: Number of videos that are checked at a time.
         timeout_seconds: Time limit per video.
         rank: Rank of this process; it checks every ``size``-th video.
         size: Number of processes that share the list.
@@ -234,7 +234,7 @@ def check_list(
     on_progress(len(share) - len(left), len(share))
     check = partial(find_fault, strict=strict)
     with journal(parts) as note:
-        found = find_faults(left, num_processes, timeout_seconds, check)
+        found = find_faults(left, num_workers, timeout_seconds, check)
         for done, (place, fault) in enumerate(found, len(share) - len(left) + 1):
             note(stamps[left[place]], fault)
             on_progress(done, len(share))

@@ -167,7 +167,7 @@ def repack(
             settings.
         settings: Settings of the encoder.
         root: Folder to which the paths of the list are relative. Default: the folder of the list.
-        num_workers: Number of processes.
+        num_workers: Number of videos that are repacked at a time.
         timeout_seconds: Time limit per video.
         rank: Rank of this job; it repacks every ``size``-th video.
         size: Number of jobs that share the set. They may run at the same time; a last call without
