@@ -64,7 +64,7 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         'blur',
     ]
     watched = f'{len(plan.watched)} held-out videos for evaluation'
-    if not plan.held_out:
+    if plan.watched is plan.train:
         watched = 'the training videos, because there are too few to hold some out'
     return _fill_template(
         'config.template',

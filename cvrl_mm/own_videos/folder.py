@@ -216,11 +216,6 @@ class Trained:
             ValueError: A file is damaged.
         """
         folder = Path(folder)
-        if folder.is_file():
-            raise FileNotFoundError(
-                f'{folder} is a file, and not the output folder (--out) of a cvrl pretrain; labels '
-                f'are given as cvrl probe OUT --labels {folder}.'
-            )
         if not (folder / FEATURES).is_file():
             raise FileNotFoundError(
                 f'There is no {folder / FEATURES}: this is not the output folder (--out) of a '

@@ -55,7 +55,7 @@ def find_groups(names: Sequence[str], labels: Sequence[int] = ()) -> dict[str, l
         if len(groups) < len(names) or division in divisions:
             continue
         divisions.add(division)
-        if _divides(groups, labels or [0] * len(names), is_usual, bool(labels)):
+        if _divides(groups, labels or [0] * len(names), is_usual):
             found[pattern] = groups
     return found
 
@@ -78,9 +78,7 @@ def _patterns(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
         yield f'{start}(?:{PART}[-_. ]){{{place}}}({PART}){END}', False
 
 
-def _divides(
-    groups: Sequence[str], labels: Sequence[int], is_usual: bool, has_classes: bool
-) -> bool:
+def _divides(groups: Sequence[str], labels: Sequence[int], is_usual: bool) -> bool:
     """Return whether groups may be persons or recordings."""
     number, total = Counter(groups), len(groups)
     if not MIN_GROUPS <= len(number) <= MAX_GROUPS or max(number.values()) > LARGEST_SHARE * total:
@@ -88,7 +86,7 @@ def _divides(
     cells = Counter(zip(groups, labels, strict=True))
     if total < MIN_PER_GROUP * len(cells) and not is_usual and all(map(str.isdigit, groups)):
         return False
-    if not has_classes:
+    if len({*labels}) == 1:  # there are no classes
         return True
     classes = defaultdict(set)
     for group, label in cells:

@@ -46,6 +46,7 @@ MOST_WITH_VALUES = 30  # classes of a confusion matrix; the values of 100 take 3
 PREVIEW_FRAMES, STRIP_FRAMES = 16, 3
 STRIP_GAP = 3  # pixels between two frames
 PREVIEW_MS = 100  # display time per frame
+Query = tuple[str, str | None]  # path of a video, and its class if it is known
 MARKS = {True: ('right', '✓ '), False: ('wrong', '✗ '), None: ('', '')}
 
 
@@ -82,9 +83,7 @@ def write_feature_page(
         for i in sorted({label % len(groups) for label in labels})
     ]
     head, *body = table
-    shown = _some_held_out(trained, SHOWN_VIDEOS)
-    queries = [(trained.path(i), trained.class_of(i)) for i in shown]
-    rows, *_ = neighbour_rows(trained, queries, trained.feats[shown], SHOWN_NEIGHBOURS)
+    rows, *_ = neighbour_rows(trained, *_held_out(trained, SHOWN_VIDEOS), SHOWN_NEIGHBOURS)
     content = Template((HERE / 'page.html').read_text(encoding='utf-8')).substitute(
         verdict=text(verdict),
         notes='\n'.join(f'<p>{text(note)}</p>' for note in notes),
@@ -108,10 +107,11 @@ def _row(tag: str, cells: Iterable[str]) -> str:
     return '<tr>' + ''.join(f'<{tag}>{text(cell)}</{tag}>' for cell in cells) + '</tr>'
 
 
-def _some_held_out(trained: Trained, number: int) -> list[int]:
-    """Return some held-out videos of a training, or some of all if there are none."""
+def _held_out(trained: Trained, number: int) -> tuple[list[Query], Tensor]:
+    """Return some held-out videos, or some of all if there are none, and their features."""
     pool = trained.held_out or range(len(trained.names))
-    return [pool[i] for i in evenly_spaced(len(pool), number)]
+    chosen = [pool[i] for i in evenly_spaced(len(pool), number)]
+    return [(trained.path(i), trained.class_of(i)) for i in chosen], trained.feats[chosen]
 
 
 def map_videos(feats: Tensor) -> np.ndarray:
@@ -153,18 +153,16 @@ def show_neighbours(
     trained = Trained.read(out)
     video_root(trained.folder)
     lost: list[str] = []
-    queries: list[tuple[str, str | None]]
     if videos:
         what, paths = 'other videos', gather_videos(videos)
         paths = [str(Path(paths[i]).absolute()) for i in evenly_spaced(len(paths), rows)]
         _, found = encode_videos({'': load_encoder(trained.folder)}, paths)
         lost = [f'{paths[i]}: {reason}' for i, reason in found.errors.items()]
-        queries, feats = [(paths[i], None) for i in found.indices], found.vectors
+        queries: list[Query] = [(paths[i], None) for i in found.indices]
+        feats = found.vectors
     else:
         what = 'held-out videos' if trained.held_out else 'videos'
-        chosen = _some_held_out(trained, rows)
-        queries = [(trained.path(i), trained.class_of(i)) for i in chosen]
-        feats = trained.feats[chosen]
+        queries, feats = _held_out(trained, rows)
     apart = None
     if groups is not None:
         asked = groups_of(groups, [relpath(path, trained.root) for path, _ in queries])
@@ -186,7 +184,7 @@ def show_neighbours(
 
 def neighbour_rows(
     trained: Trained,
-    queries: Sequence[tuple[str, str | None]],
+    queries: Sequence[Query],
     feats: Tensor,
     number: int,
     groups: tuple[Sequence[str], Sequence[str]] | None = None,
@@ -225,7 +223,8 @@ def neighbour_rows(
             (similarity, i)
             for similarity, i in near
             if (groups is None or groups[0][q] != groups[1][i])
-            and not _same_file(path, trained.path(i))
+            and path != trained.path(i)
+            and not find_copies(Path(), [path, trained.path(i)])
         )
         for rank, (similarity, i) in enumerate(islice(others, number), 1):
             own = trained.class_of(i)
@@ -236,14 +235,6 @@ def neighbour_rows(
             cells.append(figure(trained.path(i), own, kind, below))
         rows.append(f'<div class="row">{"".join(cells)}</div>')
     return '\n'.join(rows), listed, [path for path, (strip, _) in shown.items() if not strip]
-
-
-def _same_file(first: str, second: str) -> bool:
-    try:
-        # The content is read only if the sizes are equal
-        return first == second or bool(find_copies(Path(), [first, second]))
-    except OSError:
-        return False
 
 
 def _figure(path: str, label: str | None, kind: str, below: str, strip: str, motion: str) -> str:
@@ -302,10 +293,18 @@ def write_classifier_page(
     _plot_confusion(matrix, classes, folder / 'confusion.png')
     own = probs[range(len(true)), true]
     wrong = [i for i in own.argsort().tolist() if predicted[i] != true[i]][:SHOWN_MISTAKES]
-    figures = [
-        _mistake(pairs[i][0], root, classes, dict(predicted=predicted[i], true=true[i]))
-        for i in wrong
-    ]
+    figures = []
+    for i in wrong:
+        lines = [
+            f'{what}: <b>{text(classes[label])}</b> ({100 * probs[i, label]:.0f}&nbsp;%)'
+            for what, label in (('predicted', predicted[i]), ('true', true[i]))
+        ]
+        video = pairs[i][0].video
+        name = text(relpath(video, root))
+        figures.append(
+            f'<figure><img src="{pictures(video)[1]}" alt="{name}">{"<br>".join(lines)}'
+            f'<small>{name}</small></figure>'
+        )
     picture = base64.b64encode((folder / 'confusion.png').read_bytes()).decode()
     page = html_page(
         'Your classifier',
@@ -339,19 +338,6 @@ def _plot_confusion(matrix: Tensor, classes: Sequence[str], path: Path) -> None:
     figure.axes[0].tick_params(axis='x', rotation=90)
     figure.savefig(path, dpi=100, bbox_inches='tight')
     plt.close(figure)  # or a notebook shows it as well
-
-
-def _mistake(found: Prediction, root: Path, classes: Sequence[str], labels: dict[str, int]) -> str:
-    """Return a video with its classes and their probabilities as HTML."""
-    lines = [
-        f'{what}: <b>{text(classes[label])}</b> ({100 * found.probs[0, label]:.0f}&nbsp;%)'
-        for what, label in labels.items()
-    ]
-    name = text(relpath(found.video, root))
-    return (
-        f'<figure><img src="{pictures(found.video)[1]}" alt="{name}">{"<br>".join(lines)}'
-        f'<small>{name}</small></figure>'
-    )
 
 
 def html_page(title: str, *parts: str) -> str:

@@ -152,11 +152,6 @@ class Plan:
         """Shortest default length."""
         return least_steps(self['init'] != RANDOM)
 
-    @property
-    def held_out(self) -> bool:
-        """Whether the watched videos are not trained on."""
-        return self.watched is not self.train
-
 
 def split_watched(
     videos: list[Video], seed: int, groups: str | None = None

@@ -80,9 +80,6 @@ def test_a_list_and_copies_under_other_names_are_named(out: Path, tmp_path: Path
     small_encoder().save(folder / 'start.safetensors')
     _, notes = probe(folder, tmp_path / 'new')
     assert any('12 of them are copies' in note for note in notes)
-    labels = _write(tmp_path / 'labels.txt', {0: 0, 1: 1})
-    with pytest.raises(FileNotFoundError, match=f'OUT --labels {labels}'):
-        probe(labels)
 
 
 def test_copies_and_links_are_not_tested(out: Path, tmp_path: Path, monkeypatch):
