@@ -59,9 +59,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def replace_text(path: str | Path, text: str) -> None:
-    """Write a text file in UTF-8, as by :func:`replacing`."""
+    """Write a text file in UTF-8, as by :func:`replacing`; names that are not UTF-8 are kept."""
     with replacing(path) as part:
-        part.write_text(text, encoding='utf-8')
+        part.write_text(text, encoding='utf-8', errors='surrogateescape')
 
 
 def check_target(path: Path) -> None:

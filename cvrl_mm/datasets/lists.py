@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from mmengine.fileio import get
 
-from ..io import RATE_FILE, replacing
+from ..io import RATE_FILE, replace_text
 from ..text import printable
 from .frame_folder import FRAME, is_frame_folder
 
@@ -379,13 +379,12 @@ def write_lists(lists: Mapping[Path, Sequence[str]]) -> None:
         ValueError: A file exists with other content; nothing is written then.
         OSError: A file cannot be written.
     """
-    contents = {path: '\n'.join([*lines, '']).encode() for path, lines in lists.items()}
-    for path, content in contents.items():
-        if path.exists() and path.read_bytes() != content:
+    texts = {path: '\n'.join([*lines, '']) for path, lines in lists.items()}
+    for path, text in texts.items():
+        if path.exists() and path.read_bytes() != text.encode(errors='surrogateescape'):
             raise ValueError(f'{path} exists with other lines; rename or remove it first.')
-    for path, content in contents.items():
-        with replacing(path) as part:
-            part.write_bytes(content)
+    for path, text in texts.items():
+        replace_text(path, text)
 
 
 def class_folders(names: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..datasets.lists import find_videos, parse_line, read_lines
 from ..datasets.reader import UnreadableVideoError, VideoFile, upright
-from ..io import claim_folder, file_stamp, is_current, journal, read_journals, replacing
+from ..io import claim_folder, file_stamp, is_current, journal, read_journals, replace_text
 from ..options import RepackSettings
 from ..text import one_line, printable
 from .check import TIMEOUT_SECONDS, find_faults
@@ -221,19 +221,14 @@ def repack(
         names[video] = video if (root / video).is_file() else None
         if names[video]:
             (target / video).parent.mkdir(parents=True, exist_ok=True)
-            with replacing(target / video) as part:
-                shutil.copyfile(root / video, part)
-    _write(target / FAILURES, (f'{video}\t{why}' for video, why in failures.items()))
+            shutil.copyfile(root / video, target / video)
+    noted = ''.join(f'{video}\t{why}\n' for video, why in failures.items())
+    replace_text(target / FAILURES, noted)
     if not source.is_dir():
         new = ((names[os.path.normpath(path)], label) for path, label in entries)
         lines = (f'{name} {label}'.rstrip() for name, label in new if name)
-        _write(target / source.name, lines)
+        replace_text(target / source.name, ''.join(f'{line}\n' for line in lines))
     return RepackReport(root, names, failures, num_skipped)
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    with replacing(path) as part:
-        part.write_text(''.join(f'{line}\n' for line in lines), 'utf-8', 'surrogateescape')
 
 
 def new_name(video: str) -> str:

@@ -632,7 +632,7 @@ def advice(results: dict[str, dict[str, Any]]) -> str:
 
 def write(out: Path, machine: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
     """Write both files; an interruption does not damage existing ones."""
-    from cvrl_mm.io import replacing
+    from cvrl_mm.io import replace_text
 
     lines = ['# Pre-training on this machine', '', text(machine), '']
     if not machine.get('gpu'):
@@ -640,10 +640,9 @@ def write(out: Path, machine: dict[str, Any], results: dict[str, dict[str, Any]]
     lines += ['| measurement | result |', '|---|---|']
     lines += [f'| {name} | {text(result)} |' for name, result in results.items()]
     lines += ['', advice(results), '']
-    contents = json.dumps(dict(machine=machine, results=results), indent=1)
-    for name, content in (('results.json', contents), ('report.md', '\n'.join(lines))):
-        with replacing(out / name) as part:
-            part.write_text(content, 'utf-8')
+    results_json = json.dumps(dict(machine=machine, results=results), indent=1)
+    replace_text(out / 'results.json', results_json)
+    replace_text(out / 'report.md', '\n'.join(lines))
 
 
 def main() -> None:

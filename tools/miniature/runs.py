@@ -23,7 +23,7 @@ from cvrl_mm.encoder.encoder import Encoder
 from cvrl_mm.encoder.recognizers import build_recognizer, calibrate
 from cvrl_mm.evaluation.clips import ListClips, batches_of
 from cvrl_mm.evaluation.protocols import frozen_accuracy
-from cvrl_mm.io import replacing
+from cvrl_mm.io import replace_text
 from cvrl_mm.processes import usable_cores
 
 from tables import FROZEN
@@ -169,8 +169,8 @@ class Run:
 
     def _note(self, **results: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(self.folder / 'results.json') as part:
-            part.write_text(json.dumps({**self.results(), **results}, indent=2) + '\n')
+        text = json.dumps({**self.results(), **results}, indent=2) + '\n'
+        replace_text(self.folder / 'results.json', text)
 
 
 def origin() -> dict[str, str]:
