@@ -75,20 +75,24 @@ def check_target(path: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, wait: bool = False) -> Iterator[None]:
     """Lock a folder against other processes during a block.
 
     The operating system releases the lock when the process ends, however it ends; forked processes
     do not inherit it. If the file system has no locks, this function only warns; on Windows, it
     does nothing.
 
+    Args:
+        folder: The folder.
+        wait: Whether to wait until no other process holds the lock.
+
     Raises:
-        BlockingIOError: Another process holds the lock.
+        BlockingIOError: Another process holds the lock, and ``wait`` is False.
     """
     with (folder / '.lock').open('ab') as file:
         try:
             if fcntl is not None:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except (BlockingIOError, PermissionError):
             raise BlockingIOError(
                 f'Another process works in {folder}; wait for it, or choose another folder.'

@@ -2,6 +2,7 @@ import multiprocessing as mp
 import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from safetensors.torch import save_file
@@ -60,10 +61,9 @@ def test_a_lock_excludes_other_processes_until_its_process_ends(tmp_path: Path) 
     assert held.wait(60)
     with pytest.raises(BlockingIOError, match=tmp_path.name), locked(tmp_path):
         pass
-    holder.kill()
-    holder.join()
-    with locked(tmp_path):
-        pass
+    Timer(0.1, holder.kill).start()
+    with locked(tmp_path, wait=True):
+        holder.join()
 
 
 def test_text_from_outside_is_printed_without_control_characters() -> None:

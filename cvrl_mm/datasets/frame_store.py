@@ -5,7 +5,6 @@ import logging
 import math
 import re
 import shutil
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -132,24 +131,20 @@ def open_store(
     """
     folder, names = Path(folder), sorted(set(videos))
     about = made_from(names, short_side=short_side)
-    while True:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with locked(folder):
-                store = _current(folder / NAME, about)
-                if store is None:
-                    _write(folder / NAME, names, about, timeout_seconds)
-                    store = FrameStore(folder / NAME)
-        except BlockingIOError:
-            time.sleep(1)
-            continue
-        except OSError as error:
-            text = f'Videos are decoded for each sample, as their frames cannot be stored: {error}'
-            print_log(text, 'current', logging.WARNING)
-            return None
-        size = f'{store.num_bytes / 1e9:.2g} GB'
-        print_log(f'Frames of {len(store)} of {len(names)} videos: {size} in {folder}', 'current')
-        return store
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder, wait=True):
+            store = _current(folder / NAME, about)
+            if store is None:
+                _write(folder / NAME, names, about, timeout_seconds)
+                store = FrameStore(folder / NAME)
+    except OSError as error:
+        text = f'Videos are decoded for each sample, as their frames cannot be stored: {error}'
+        print_log(text, 'current', logging.WARNING)
+        return None
+    size = f'{store.num_bytes / 1e9:.2g} GB'
+    print_log(f'Frames of {len(store)} of {len(names)} videos: {size} in {folder}', 'current')
+    return store
 
 
 def free_bytes(folder: Path) -> float:

@@ -1,7 +1,6 @@
 """Features of videos in files: one vector per video, or features over time."""
 
 import shutil
-import time
 from collections import Counter
 from collections.abc import Sequence
 from os.path import abspath, commonpath
@@ -71,18 +70,14 @@ def extract_to_file(
     store = FeatureStore(out.with_name(f'{out.name}.parts'), about)
     videos, part = VideoClips(paths, encoder.clip_input, num_clips), (rank, size, on_progress)
     store.fill(encoder.features, videos, batch_size, num_workers, *part)
-    found = None
-    while found is None:
-        try:
-            with locked(store.folder):
-                found = store.load()
-                if len(found.feats):
-                    write_features(out, [paths[i] for i in found.indices.tolist()], found.vectors)
-                shutil.rmtree(store.folder, ignore_errors=True)  # another process may look into it
-        except BlockingIOError:  # it may have looked too early to find this share
-            time.sleep(0.1)
-        except FileNotFoundError:  # others have not finished, or one has written the file
-            return None
+    try:
+        with locked(store.folder, wait=True):  # for one that looked too early to find this share
+            found = store.load()
+            if len(found.feats):
+                write_features(out, [paths[i] for i in found.indices.tolist()], found.vectors)
+            shutil.rmtree(store.folder, ignore_errors=True)  # another process may look into it
+    except FileNotFoundError:  # others have not finished, or one has written the file
+        return None
     failed = {paths[i]: reason for i, reason in found.errors.items()}
     if not len(found.feats):
         first = ': '.join(next(iter(failed.items())))

@@ -2,8 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from torch.utils.data import Dataset
 
 from cvrl_mm.encoder.description import ClipInput
 from cvrl_mm.encoder.encoder import Encoder
-from cvrl_mm.evaluation import features, files
+from cvrl_mm.evaluation import features
 from cvrl_mm.evaluation.clips import VideoClips, batches_of
 from cvrl_mm.evaluation.features import Features, FeatureStore, extract, join_features, over_time
 from cvrl_mm.evaluation.files import (
@@ -215,22 +213,6 @@ def test_the_last_process_joins_also_after_one_was_interrupted(videos: list[str]
     assert run(videos, out, rank=1, size=2, batch_size=1, encoder=last) == {}
     assert last.backbone.calls == 2  # one of three was done
     check_file(out, videos)
-
-
-def test_two_processes_that_end_together_write_the_file(videos, tmp_path: Path, monkeypatch):
-    """One that looked too early to find the other's share holds the lock for a moment."""
-    real, held = files.locked, [True, True]
-
-    @contextmanager
-    def locked(folder: Path) -> Iterator[None]:
-        if held:
-            raise BlockingIOError(held.pop())
-        with real(folder):
-            yield
-
-    monkeypatch.setattr(files, 'locked', locked)
-    assert run(videos, tmp_path / 'feats.npz') == {}
-    check_file(tmp_path / 'feats.npz', videos)
 
 
 def test_features_of_other_encoders_clips_or_files_are_not_mixed_in(tmp_path: Path):
