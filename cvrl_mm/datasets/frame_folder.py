@@ -1,11 +1,11 @@
 """Read folders of numbered images, such as ``img_00001.jpg``, as videos."""
 
-import codecs
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,27 +38,22 @@ class FrameFolder(VideoFile):
     def __init__(self, folder: str | Path) -> None:
         self.name = str(folder)
         with self._errors():
-            files = os.listdir(folder)
-        found = [match for name in files if (match := FRAME.fullmatch(name))]
-        names = {match[1] for match in found}
-        if USUAL in names:
-            found = [match for match in found if match[1] == USUAL]
-        elif len(names) != 1:
-            kinds = ''.join(f', {name}…' for name in sorted(names)[:3])
-            reason = f'it has {len(names)} kinds of numbered images{kinds}'
-            raise UnreadableVideoError(self.name, reason)
-        with self._errors():
-            self.stated_rate = frame_rate(folder)
-        numbers, self.files = zip(*sorted((int(m[2]), m[0]) for m in found), strict=True)
-        for i in range(1, len(numbers)):
-            if numbers[i] == numbers[i - 1]:
-                both = f'{self.files[i - 1]} and {self.files[i]}'
-                raise UnreadableVideoError(self.name, f'{both} have one number; move one kind away')
+            found = [match for name in os.listdir(folder) if (match := FRAME.fullmatch(name))]
+            names = {match[1] for match in found}
+            if USUAL in names:
+                found = [match for match in found if match[1] == USUAL]
+            elif len(names) != 1:
+                raise ValueError(f'its numbered images have no single name, but {sorted(names)}')
+            images = sorted((int(match[2]), match[0]) for match in found)
+            for (number, file), (following, other) in pairwise(images):
+                if number == following:
+                    raise ValueError(f'{file} and {other} have one number; move one kind away')
+            self.stated_rate = self.rate = frame_rate(folder)
+        numbers, self.files = zip(*images, strict=True)
         self.num_frames = len(numbers)
-        self.times = np.array([n - numbers[0] for n in numbers], float) / self.stated_rate
-        self.rate = self.stated_rate
-        if self.times[-1] > 0:
-            self.rate = (len(numbers) - 1) / self.times[-1]
+        self.times = np.subtract(numbers, numbers[0]) / self.stated_rate
+        if self.num_frames > 1:
+            self.rate = (self.num_frames - 1) / self.times[-1]
         self.is_truncated, self.num_errors, self._index, self._last_error = False, 0, None, ''
         self.prepare, self._stored_size = np.ascontiguousarray, None
 
@@ -116,9 +111,7 @@ def frame_rate(folder: str | Path) -> float:
         raise ValueError(
             f'write its frames per second into {RATE_FILE}, in it or in a folder above it'
         )
-    content = file.read_bytes()
-    marks = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    text = content.decode('utf-16' if content.startswith(marks) else 'utf-8-sig', 'replace').strip()
+    text = file.read_text('utf-8-sig', errors='replace').strip()
     with suppress(ValueError, ZeroDivisionError, OverflowError):
         if 0 < (rate := float(Fraction(text))) < np.inf:
             return rate
