@@ -1,32 +1,22 @@
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 from mmaction.registry import TRANSFORMS
 
 from cvrl_mm.detection import KeepVisibleBoxes, ReadAVAClip
+from cvrl_mm.synthetic.motion import encode
 
 SHADES = 200  # frames of the video, told apart by their brightness
 
 
-def write_video(path: Path, fps: int) -> Path:
-    with av.open(str(path), 'w') as container:
-        stream = container.add_stream('libx264', rate=fps)
-        stream.width = stream.height = 32
-        stream.pix_fmt = 'yuv420p'
-        stream.options = dict(crf='1', g='25', bf='2', preset='ultrafast')
-        for i in range(SHADES):
-            image = np.full((32, 32, 3), 20 + i, np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format='rgb24')))
-        container.mux(stream.encode())
-    return path
-
-
 @pytest.fixture(scope='module')
 def videos(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    folder = tmp_path_factory.mktemp('videos')
-    return {fps: write_video(folder / f'{fps}.mp4', fps) for fps in (25, 30)}
+    paths = {fps: tmp_path_factory.mktemp('videos') / f'{fps}.mp4' for fps in (25, 30)}
+    shades = np.arange(20, 20 + SHADES, dtype=np.uint8)[:, None, None, None]
+    for fps, path in paths.items():
+        encode(path, np.tile(shades, (1, 32, 32, 3)), fps)
+    return paths
 
 
 def shades(video: Path, second: float, clip_len: int, frame_interval: int) -> list[int]:
