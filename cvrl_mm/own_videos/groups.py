@@ -116,26 +116,38 @@ def same_group(feats: Tensor, groups: Sequence[str]) -> tuple[float, float]:
     return hits.double().mean().item(), shares.square().sum().item()
 
 
-def hardest(found: dict[str, list[str]], feats: Tensor, labels: Sequence[int]) -> str | None:
-    """Return the pattern with which the nearest neighbour of another group is right least often.
+def likely_groups(
+    names: Sequence[str], labels: Sequence[int], before: Tensor, feats: Tensor
+) -> tuple[str, list[str]] | None:
+    """Choose one of the patterns that :func:`find_groups` finds.
 
     Args:
-        found: The group of each video by pattern.
-        feats: Features of an encoder, (V, C); at most 1,000 evenly spaced ones are compared.
-        labels: The class of each video.
+        names: Names of the videos.
+        labels: Their classes; empty if there are none.
+        before: Features of an encoder before a training, (V, C); at most 1,000 evenly spaced ones
+            are compared.
+        feats: Features after it, likewise.
 
     Returns:
-        The pattern; None if there is none.
+        The pattern with which the nearest neighbour of another group is of the same class least
+        often before the training, or without classes, with which the nearest neighbours are of the
+        same group most often after it; and the group of each video. None if there are no groups.
     """
-    chosen = evenly_spaced(len(labels), MAX_COMPARED)
-    classes = torch.tensor(labels)[chosen]
+    found, chosen = find_groups(names, labels), evenly_spaced(len(names), MAX_COMPARED)
+    if not found:
+        return None
+    classes = torch.tensor(labels)[chosen] if labels else None
 
-    def right(pattern: str) -> float:
+    def fitness(pattern: str) -> float:
+        if classes is None:
+            share, by_chance = same_group(feats, found[pattern])
+            return share - by_chance
         numbers = _numbered([found[pattern][i] for i in chosen])
-        nearest = _nearest(feats[chosen], numbers[:, None] == numbers)
-        return (classes[nearest] == classes).double().mean().item()
+        nearest = _nearest(before[chosen], numbers[:, None] == numbers)
+        return -(classes[nearest] == classes).double().mean().item()
 
-    return min(found, key=right, default=None)
+    pattern = max(found, key=fitness)
+    return pattern, found[pattern]
 
 
 def _numbered(groups: Sequence[str]) -> Tensor:

@@ -304,7 +304,7 @@ def least_steps(from_start: bool) -> int:
 
 
 def remarks(plan: Plan, advised_steps: int) -> list[str]:
-    """Name what limits the training: short, long or few videos, or few steps.
+    """Name what limits the training: short or long videos, or few steps.
 
     Args:
         plan: All settings, with ``steps``.
@@ -323,11 +323,6 @@ def remarks(plan: Plan, advised_steps: int) -> list[str]:
         found.append(
             f'{long} files are longer than {LONG_SECONDS / 60:g} minutes, and each sample reads '
             'its whole file; cut them first.'
-        )
-    if plan['init'] == RANDOM and plan.samples < FEW_VIDEOS:
-        found.append(
-            f'{plan.samples} videos are few for training from random weights; without --init and '
-            f'--encoder, {SHIPPED[0]} starts from trained ones.'
         )
     return found + too_short(plan['steps'], advised_steps)
 

@@ -47,7 +47,7 @@ from .folder import (
     write_encoders,
     write_report,
 )
-from .groups import find_groups, hardest, same_group
+from .groups import likely_groups, same_group
 from .page import write_feature_page
 from .plan import MIN_TO_HOLD_OUT, least_steps, too_short
 
@@ -161,9 +161,7 @@ def name_groups(trained: Trained, given: str | None) -> tuple[str, list[str]] | 
 
     Args:
         trained: The videos.
-        given: The pattern of the user, if there is one. Otherwise, of the patterns of
-            :func:`find_groups`, that is taken which makes the classes hardest to tell for the
-            untrained encoder; without classes, that by which neighbours are alike most.
+        given: The pattern of the user, if there is one; otherwise see :func:`.likely_groups`.
 
     Returns:
         The pattern and the group of each video; None if there are no groups.
@@ -173,12 +171,7 @@ def name_groups(trained: Trained, given: str | None) -> tuple[str, list[str]] | 
     if given is not None:
         return given, groups_of(given, names)
     labels = [trained.labels[i] for i in chosen] if trained.labels else []
-    found, pattern = find_groups(names, labels), None
-    if labels:
-        pattern = hardest(found, trained.before[chosen], labels)
-    elif found:
-        pattern = max(found, key=lambda key: np.subtract(*same_group(trained.feats, found[key])))
-    return None if pattern is None else (pattern, found[pattern])
+    return likely_groups(names, labels, trained.before[chosen], trained.feats[chosen])
 
 
 def _known(labels: Sequence[int]) -> list[int]:
@@ -340,35 +333,34 @@ def probe(
     trained = Trained.read(out)
     train, tested, notes = read_split(labels or out, test, trained.root)
     places = {realpath(trained.path(i)): i for i in range(len(trained.names))}
-    files = {video: realpath(video.path) for video in (*train, *tested)}
-    videos = [x for x, path in files.items() if path in places or (labels and exists(path))]
-    present = {*videos}
+    numbers = {video: places.get(realpath(video.path)) for video in (*train, *tested)}
+    # Without labels, what the training could not read is left out here as well
+    videos = [x for x, i in numbers.items() if i is not None or (labels and exists(x.path))]
+    present, fitted, known = {*videos}, {*train}, [numbers[video] for video in videos]
     if labels:
-        notes += describe_lost({x.name: 'no such video' for x in files if x not in present})
+        notes += describe_lost({x.name: 'no such video' for x in numbers if x not in present})
     if not videos:
         raise ValueError(f'{notes[-1]}. Names are such as {trained.names[0]}.')
-    num_train = None if test is None else len(present & {*train})
-    known = [places.get(files[video]) for video in videos]
+    read = [*range(len(videos))]
     if None in known:  # all are encoded anew, since other devices and libraries round differently
         print_warnings_only()
         feats, found = encode_videos(read_encoders(trained.folder), [x.path for x in videos])
         notes += [f'{known.count(None)} videos are not of the training: all are encoded']
-        own, others = [*places], [files[x] for x, i in zip(videos, known, strict=True) if i is None]
-        if copies := find_copies(Path(), [*own, *others]).keys() & {*others}:
+        others = {realpath(video.path) for video in videos} - {*places}
+        if copies := find_copies(Path(), [*places, *others]).keys() & others:
             notes += [f'{len(copies)} of them are copies of its videos that have other names']
         notes += describe_lost({videos[i].name: why for i, why in found.errors.items()})
         read = found.indices.tolist()
     else:
-        read = [*range(len(videos))]
         feats = {BEFORE: trained.before[known], AFTER: trained.feats[known]}
-    num_train = num_train and sum(i < num_train for i in read)
-    notes += lost_classes((x.label for x in files), (videos[i].label for i in read))
+    num_train = None if test is None else sum(videos[i] in fitted for i in read)
+    notes += lost_classes((x.label for x in numbers), (videos[i].label for i in read))
     targets, folds, note = split([videos[i] for i in read], num_train, groups)
     results = {when: accuracies(x, targets, folds) for when, x in feats.items()}
     if test is None and groups is None:
-        possible = find_groups([videos[i].name for i in read], targets.tolist())
-        pattern = hardest(possible, feats[BEFORE], targets.tolist())
-        command = ('OUT', 'PATTERN') if pattern is None else map(shlex.quote, (str(out), pattern))
+        names = [videos[i].name for i in read]
+        likely = likely_groups(names, targets.tolist(), feats[BEFORE], feats[AFTER])
+        command = ('OUT', 'PATTERN') if likely is None else map(shlex.quote, (str(out), likely[0]))
         note = f'{note}. {SHARED.format(*command)}'
     return results, [*notes, note, verdict(results[BEFORE], results[AFTER], groups)]
 
