@@ -14,27 +14,17 @@ from tests.videos import encode, write_broken
 
 
 def dataset(folder: Path, lines: str, **kwargs) -> VideoListDataset:
+    (folder / 'a.mp4').touch()
     (folder / 'list.txt').write_text(lines)
     return VideoListDataset(
-        ann_file=str(folder / 'list.txt'),
-        pipeline=[],
-        data_prefix=dict(video=str(folder / 'videos')),
-        **kwargs,
+        str(folder / 'list.txt'), pipeline=[], data_prefix=dict(video=str(folder)), **kwargs
     )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / 'videos').mkdir()
-    for name in ('a.mp4', 'b c.mp4'):
-        (tmp_path / 'videos' / name).touch()
-    return tmp_path
-
-
-def test_missing_files_are_named_before_the_first_epoch(folder: Path):
+def test_missing_files_are_named_before_the_first_epoch(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match=r'1 of 2 checked .*\\x1bgone\.mp4'):
-        dataset(folder, 'a.mp4 0\n\x1bgone.mp4 1\n')  # a terminal would act on this name
-    assert len(dataset(folder, 'a.mp4 0\ngone.mp4 1\n', max_missing=0.5)) == 2
+        dataset(tmp_path, 'a.mp4 0\n\x1bgone.mp4 1\n')  # a terminal would act on this name
+    assert len(dataset(tmp_path, 'a.mp4 0\ngone.mp4 1\n', max_missing=0.5)) == 2
 
 
 PIPELINE = [
@@ -67,12 +57,8 @@ def mixed_dataset(folder: Path, **kwargs: object) -> VideoListDataset:
 
 def take_epoch(data: VideoListDataset, epoch: int, workers: int = 0) -> list[dict]:
     sampler = [SampleIndex(i, seed=3, epoch=epoch) for i in range(len(data))]
-    loader = DataLoader(data, None, sampler=sampler, num_workers=workers, collate_fn=list_of)
-    return [sample for batch in loader for sample in batch]
-
-
-def list_of(sample: dict) -> list[dict]:
-    return [sample]
+    settings = dict(batch_size=None, sampler=sampler, collate_fn=lambda sample: sample)
+    return list(DataLoader(data, num_workers=workers, **settings))
 
 
 def test_broken_videos_are_replaced_and_reported(mixed: Path):
@@ -174,7 +160,7 @@ def test_entries_are_those_of_the_stock_dataset(indices: list | int | None, tmp_
         assert list(ours.get_data_info(index).items()) == list(stock.get_data_info(index).items())
 
 
-def test_no_object_is_held_for_a_line(folder: Path):
-    data = dataset(folder, 'a.mp4 3\n' * 5000)
+def test_no_object_is_held_for_a_line(tmp_path: Path):
+    data = dataset(tmp_path, 'a.mp4 3\n' * 5000)
     size = len(pickle.dumps(data))  # what a worker that is spawned receives
-    assert size < len(pickle.dumps(dataset(folder, 'a.mp4 3\n'))) + 5000 * (8 + 16 + 1)
+    assert size < len(pickle.dumps(dataset(tmp_path, 'a.mp4 3\n'))) + 5000 * (8 + 16 + 1)

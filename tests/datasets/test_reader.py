@@ -283,19 +283,12 @@ def test_frames_at_times(tmp_path: Path):
         np.testing.assert_array_equal(image, expected[i])
 
 
-@pytest.mark.parametrize('name', ['a.mp4', 'a.mkv', 'a.ts', 'a.flv'])
-def test_times_after_the_last_key_frame_and_after_the_end(tmp_path: Path, name: str):
-    path = encode(tmp_path / name, options=X264)
-    last = decode_all(path)[-1]
-    for seconds in (1.59, 2, 99):
-        with VideoFile(path) as video:
-            np.testing.assert_array_equal(video.read_at([seconds])[0], last)
-
-
 @pytest.mark.parametrize(
     ('name', 'codec', 'options'),
     [
         ('a.ts', 'libx264', X264),
+        ('a.mkv', 'libx264', X264),
+        ('a.flv', 'libx264', X264),
         ('a.mp4', 'libx264', {'preset': 'ultrafast', 'x264-params': OPEN_GOP}),
         ('a.avi', 'mpeg4', dict(bf='2')),
         ('a.mpg', 'mpeg2video', dict(bf='2')),
@@ -305,9 +298,9 @@ def test_a_seek_never_skips_the_wanted_frame(tmp_path: Path, name: str, codec: s
     path = encode(tmp_path / name, codec, 100, gop_size=30, options=options)
     with VideoFile(path) as video:
         expected, times = video.read(range(100)), video.times
-    for n in range(0, 100, 7):
+    for n, seconds in [*((n, times[n]) for n in range(0, 100, 7)), (99, 4.1), (99, 99)]:
         with VideoFile(path) as video:
-            np.testing.assert_array_equal(video.read_at([times[n]])[0], expected[n])
+            np.testing.assert_array_equal(video.read_at([seconds])[0], expected[n])
 
 
 def test_damage_harms_no_other_group_of_frames(tmp_path: Path):
