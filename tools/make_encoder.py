@@ -14,7 +14,6 @@ from rich.console import Console
 
 import cvrl_mm
 from cvrl_cli import make_parser
-from cvrl_mm.processes import usable_cores
 from cvrl_mm.progress import progress
 from cvrl_mm.runtime import plain_errors
 from cvrl_mm.synthetic.motion import SETS, write_motion_videos
@@ -37,15 +36,8 @@ def main() -> None:
     args = parse_args()
     for classes in SETS:
         with progress(f'{classes} videos', Console(stderr=True)) as on_progress:
-            write_motion_videos(
-                args.out / 'videos' / classes,
-                num_train=args.videos // len(SETS),
-                num_test=0,
-                seed=SEED,
-                classes=classes,
-                num_workers=usable_cores(),
-                on_progress=on_progress,
-            )
+            folder, number = args.out / 'videos' / classes, args.videos // len(SETS)
+            write_motion_videos(folder, number, 0, SEED, classes, on_progress)
     options = dict(encoder='tiny', init='random', size=48, steps=args.steps)
     folder = cvrl_mm.pretrain(args.out / 'videos', args.out / 'training', **options)
     encoder = cvrl_mm.load_encoder(folder)

@@ -91,8 +91,7 @@ def write_videos(args: Namespace) -> Path:
     """Write the videos, unless they exist, and return their folder."""
     root = args.out / f'videos_seed{args.seed}_{args.train}_{args.test}'
     with progress('H.264 videos', console) as on_progress:
-        settings = dict(seed=args.seed, num_workers=CORES, on_progress=on_progress)
-        write_motion_videos(root, args.train, args.test, **settings)
+        write_motion_videos(root, args.train, args.test, args.seed, on_progress=on_progress)
         on_progress(args.train + args.test, args.train + args.test)
     return root
 

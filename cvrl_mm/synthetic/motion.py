@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 
 from ..io import claim_folder
+from ..processes import usable_cores
 
 VERSION = 3  # increase it if rendered frames change, so that sets are not mixed
 SIZE = 64  # pixels, width and height
@@ -339,7 +340,6 @@ def write_motion_videos(
     num_test: int,
     seed: int = 0,
     classes: str = 'motion',
-    num_workers: int = 2,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Write ``videos/*.mp4``, ``train.txt``, ``test.txt`` and ``classes.txt`` into ``root``.
@@ -355,7 +355,6 @@ def write_motion_videos(
         seed: Seed of all random draws.
         classes: ``'motion'``, or ``'transfer'`` for a set that shares no path and no structure with
             it.
-        num_workers: Number of threads that render and encode.
         on_progress: Called with the number of finished videos and the total.
 
     Raises:
@@ -377,7 +376,7 @@ def write_motion_videos(
         name, label, key = video
         encode(root / name, render_video(label, np.random.default_rng(key), kinds))
 
-    with ThreadPoolExecutor(num_workers) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         for done, _ in enumerate(pool.map(write, videos), 1):
             on_progress(done, len(videos))
     (root / 'classes.txt').write_text(''.join(f'{kind.name}\n' for kind in kinds))

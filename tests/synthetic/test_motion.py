@@ -95,9 +95,7 @@ def test_videos_decode_to_what_was_rendered(root: Path):
 
 def test_a_video_depends_on_seed_split_and_number_alone(root: Path, tmp_path: Path):
     seen = []
-    write_motion_videos(
-        tmp_path / 'again', 3, 2, seed=3, num_workers=1, on_progress=lambda *x: seen.append(x)
-    )
+    write_motion_videos(tmp_path / 'again', 3, 2, seed=3, on_progress=lambda *x: seen.append(x))
     assert seen == [(i, 5) for i in range(1, 6)]
     write_motion_videos(tmp_path / 'other', 2, 1, seed=4)
     write_motion_videos(tmp_path / 'transfer', 2, 1, seed=3, classes='transfer')

@@ -72,11 +72,6 @@ def load_config(name: str, **options: object) -> Any:
     return config
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Return whether a batch was too large."""
-    return any(words in str(error) for words in OUT_OF_MEMORY)
-
-
 def seconds(step: Callable[[], object]) -> float:
     """Return the time of one step until the device has finished it."""
     if ON_GPU:
@@ -556,7 +551,7 @@ def run_row(row: Row) -> dict[str, Any]:
         torch.cuda.empty_cache()
         return row.function(**row.arguments)
     except Exception as error:
-        if is_out_of_memory(error):
+        if any(words in str(error) for words in OUT_OF_MEMORY):
             return dict(outcome='out of memory')
         return dict(outcome=f'{type(error).__name__}: {error}'.splitlines()[0])
 

@@ -7,7 +7,6 @@ Example:
 from pathlib import Path
 
 from cvrl_cli import make_parser
-from cvrl_mm.processes import usable_cores
 from cvrl_mm.progress import progress
 from cvrl_mm.runtime import plain_errors
 from cvrl_mm.synthetic.motion import SETS, write_motion_videos
@@ -24,8 +23,7 @@ def main() -> None:
     parser.add_argument('--classes', choices=SETS, default='motion', help='set (%(default)s)')
     args = parser.parse_args()
     with progress('videos') as show:
-        settings = args.seed, args.classes, usable_cores(), show
-        write_motion_videos(args.root, args.train, args.test, *settings)
+        write_motion_videos(args.root, args.train, args.test, args.seed, args.classes, show)
 
 
 if __name__ == '__main__':

@@ -128,8 +128,7 @@ def make_videos(out: Path, seed: int, videos: tuple[int, int] = VIDEOS) -> None:
         train, test = (number // share for number in videos)
         root = out / f'videos/{classes}_seed{seed}'
         with progress(f'{classes} videos of seed {seed}', console) as on_progress:
-            settings = dict(seed=seed, num_workers=CORES, on_progress=on_progress)
-            write_motion_videos(root, train, test, classes=classes, **settings)
+            write_motion_videos(root, train, test, seed, classes, on_progress)
         lines = (root / 'train.txt').read_text().splitlines()
         for percent in (1, 10, 25, 50):
             subset = draw_subset(lines, percent, seed)
