@@ -224,7 +224,7 @@ class Trained:
         with np.load(folder / FEATURES, allow_pickle=False) as data:
             names = data['names'].tolist()
             feats, before = (torch.from_numpy(data[k]) for k in ('feats', 'feats_before'))
-        classes = [name for name in read_lines(str(folder / 'lists/classes.txt')) if name]
+        classes = read_lines(str(folder / 'lists/classes.txt'))
         label_of = dict(read_video_list(str(folder / 'lists/all.txt')))
         labels = [label_of.get(name, -1) for name in names]
         fitted = dict(read_video_list(str(folder / 'lists/train.txt')))

@@ -158,7 +158,7 @@ def inspect(
     root = Path(commonpath([file.parent for file in files]))
     names = [file.relative_to(root).as_posix() for file in files]
     reason = 'its name is not UTF-8, has a line break or begins with white space'
-    unreadable = {name: reason for name in names if not _can_be_listed(name)}
+    unreadable = {name: reason for name in names if printable(name) != name.lstrip()}
     names = sorted(name for name in names if name not in unreadable)
     if groups is not None:
         groups_of(groups, names)  # before hours of opening
@@ -224,8 +224,3 @@ def is_grey(frame: np.ndarray) -> bool:
     """Return whether a frame, (H, W, 3) uint8, has no colours."""
     values = frame.astype(np.int16)
     return float((values.max(-1) - values.min(-1)).mean()) < GREY_TOLERANCE
-
-
-def _can_be_listed(name: str) -> bool:
-    """Return whether a list can hold a file name."""
-    return printable(name) == name.lstrip()

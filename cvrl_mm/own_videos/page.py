@@ -3,7 +3,6 @@
 import base64
 import html
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from io import BytesIO
 from itertools import islice
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from matplotlib import pyplot as plt
-from mmaction.evaluation import ConfusionMatrix, top_k_accuracy
+from mmaction.evaluation import ConfusionMatrix
 from PIL import Image
 from sklearn.manifold import TSNE
 from torch import Tensor
@@ -29,7 +28,7 @@ from ..encoder.encoder import load_encoder
 from ..evaluation.features import describe_lost
 from ..evaluation.labelled import find_copies, groups_of
 from ..evaluation.measures import nearest_neighbours
-from ..evaluation.protocols import intervals
+from ..evaluation.protocols import chance, intervals
 from ..text import printable
 from .folder import Trained, encode_videos, video_root
 from .predict import Prediction, plain
@@ -276,23 +275,21 @@ def write_classifier_page(
     if not pairs:
         raise ValueError(f'No report was written: {lost[0]}')
     probs, true = torch.cat([p.probs for p, _ in pairs]), [label for _, label in pairs]
-    predicted = probs.argmax(1).tolist()
-    ks = (1, 5) if len(classes) > 5 else (1,)
-    accuracy = dict(zip(ks, top_k_accuracy(probs.numpy(), true, ks), strict=True))
-    chance = max(Counter(true).values()) / len(true)
-    hits = torch.tensor(predicted) == torch.tensor(true)
+    predicted, targets = probs.argmax(1).tolist(), torch.tensor(true)
+    hits, frequent = torch.tensor(predicted) == targets, chance(targets)
+    top1 = hits.double().mean().item()
     around = 100 * intervals({'': hits}).get('', 1)  # one video says nothing
-    shown = ', '.join(f'top-{k} {100 * share:.1f} %' for k, share in accuracy.items())
     notes = [
-        f'{shown} on {len(true)} held-out videos of {len(classes)} classes (top-1 within about '
-        f'±{around:.0f} % by chance); always the most frequent class: {100 * chance:.1f} %.',
+        f'{100 * top1:.1f} % of {len(true)} held-out videos of {len(classes)} classes are right '
+        f'(within about ±{around:.0f} % by chance); always the most frequent class: '
+        f'{100 * frequent:.1f} %.',
         training,
         *lost,
     ]
-    matrix = ConfusionMatrix.calculate(probs, torch.tensor(true), num_classes=len(classes))
+    matrix = ConfusionMatrix.calculate(probs, targets, num_classes=len(classes))
     _plot_confusion(matrix, classes, folder / 'confusion.png')
     own = probs[range(len(true)), true]
-    wrong = [i for i in own.argsort().tolist() if predicted[i] != true[i]][:SHOWN_MISTAKES]
+    wrong = [i for i in own.argsort().tolist() if not hits[i]][:SHOWN_MISTAKES]
     figures = []
     for i in wrong:
         lines = [
@@ -315,8 +312,9 @@ def write_classifier_page(
         f'<div class="row">{"".join(figures)}</div>',
     )
     (folder / 'index.html').write_text(page, encoding='utf-8')
-    numbers = {f'top{k}': share for k, share in accuracy.items()} | dict(
-        chance=chance,
+    numbers = dict(
+        top1=top1,
+        chance=frequent,
         videos=len(true),
         confusion=matrix.tolist(),
         classified=[

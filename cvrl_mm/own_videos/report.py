@@ -108,8 +108,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
 
     Raises:
         FileNotFoundError: The folder of the videos does not exist.
-        ValueError: Half of the videos or more cannot be read: a report of the others would look
-            like one of a smaller folder. Or features are not finite.
+        ValueError: No video can be read, or features are not finite.
     """
     root = video_root(folder)
     names = [name for name, _ in read_video_list(str(folder / 'lists/all.txt'))]
@@ -119,8 +118,6 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     with progress('Encoding all videos', console) as on_progress:
         feats, found = encode_videos(read_encoders(folder), paths, workers, on_progress)
     lost = describe_lost({names[i]: why for i, why in found.errors.items()})
-    if 2 * len(found.indices) <= len(paths):
-        raise ValueError(f'{lost[0]}. No report was written; give the same command again.')
     with replacing(folder / FEATURES) as part:
         after, before = feats[AFTER].numpy(), feats[BEFORE].numpy()
         np.savez(part, names=np.array(names)[found.indices], feats=after, feats_before=before)

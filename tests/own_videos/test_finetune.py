@@ -40,7 +40,7 @@ def out(root: Path) -> Path:
 def test_everything_is_written(out: Path, root: Path):
     report = json.loads((out / 'report.json').read_text())
     rows = report['classified']
-    assert report['videos'] == len(rows) == 4 and 'top5' not in report  # 30 % of each class
+    assert report['videos'] == len(rows) == 4  # 30 % of each class
     assert report['top1'] == sum(true == predicted for _, true, predicted in rows) / 4
     hits = sum(row[i] for i, row in enumerate(report['confusion']))
     assert (sum(map(sum, report['confusion'])), hits) == (4, 4 * report['top1'])
@@ -184,21 +184,15 @@ def test_what_cannot_be_read_is_left_out_and_its_class_named(root: Path, tmp_pat
     assert len((out / 'lists/classes.txt').read_text().splitlines()) == 2
 
 
-def test_another_encoder_is_refused(out: Path, root: Path, tmp_path: Path):
-    small_encoder(1).save(tmp_path / 'other.safetensors')
-    with pytest.raises(ValueError, match='other init'):
-        cvrl_mm.finetune(tmp_path / 'other.safetensors', root / 'videos', out, **QUICK)
-
-
-def test_random_weights_are_a_start_and_one_process_trains_several(root: Path, tmp_path: Path):
+def test_random_weights_are_a_start(root: Path, tmp_path: Path):
     from cvrl_mm.own_videos import finetune  # not the module of a second import
 
-    options = QUICK | dict(size=32, clip_len=4)
-    outs = [
-        finetune('random', root / 'videos', tmp_path / str(seed), seed=seed, **options)
-        for seed in (0, 1)
+    given, options = ('random', root / 'videos'), dict(QUICK, size=32, clip_len=4)
+    other = finetune(*given, tmp_path / 'other', config_only=True, **options)
+    out = finetune(*given, tmp_path / 'out', seed=1, **options)
+    weights = [
+        cvrl_mm.load_encoder(x / 'init.pth').backbone.conv1.conv.weight for x in (out, other)
     ]
-    weights = [cvrl_mm.load_encoder(out / 'init.pth').backbone.conv1.conv.weight for out in outs]
     assert not torch.equal(*weights)
-    assert Config.fromfile(outs[0] / 'config.py').model.backbone.width == 0.25
-    assert sum(cvrl_mm.load_classifier(outs[1])(next(root.rglob('*.mp4'))).values()) > 0.99
+    assert Config.fromfile(out / 'config.py').model.backbone.width == 0.25
+    assert sum(cvrl_mm.load_classifier(out)(next(root.rglob('*.mp4'))).values()) > 0.99
