@@ -34,15 +34,7 @@ from .train import Task, copy_start
 # Chosen together with the encoder "tiny"; others are untried
 LR, FROZEN_LR, BATCH_SIZE = 3e-3, 1e-2, 16
 TRAIN_SHARE = 0.7
-AT_RANDOM = (
-    'The held-out videos were drawn at random: if they share persons or recordings with the '
-    'others, the accuracy is too high for new ones; --val names held-out videos, and --groups '
-    'holds out whole groups.'
-)
-NOTHING_HELD_OUT = 'No video is held out, so that the accuracy on other videos is unknown.'
-PARTS = 'Parts of the names may be persons or recordings: --groups {}.'
 MOST_PATTERNS = 3
-OTHER_GROUPS = 'The held-out videos are of other groups than the rest, by the pattern {}.'
 
 
 class FineTuning(Task):
@@ -109,8 +101,8 @@ class FineTuning(Task):
         count = Counter(labels[video.name] for video in train)
         classes = sorted(count, key=int if all(map(str.isdecimal, count)) else None)
         listed = ', '.join(f'{name} {count[name]}' for name in classes)
-        trained = Setting('all layers', 'the linear layer alone: --frozen')
-        plan.settings['trained'] = Setting('the linear layer', GIVEN) if options.frozen else trained
+        trained = 'all layers are trained; the linear layer alone: --frozen'
+        plan.settings['frozen'] = Setting(options.frozen, GIVEN if options.frozen else trained)
         plan.settings['classes'] = Setting(len(classes), f'training videos: {listed:.200}')
         lists = {
             name: [f'{v.name} {classes.index(labels[v.name])}' for v in videos]
@@ -121,11 +113,12 @@ class FineTuning(Task):
 
     def write_results(self, folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
         """Write the classifier, and its predictions of the held-out videos."""
-        from .page import html_page, text, write_classifier_page  # with matplotlib and scikit-learn
+        from .page import write_classifier_page  # with matplotlib and scikit-learn
 
         command = read_json(folder / COMMAND)
         save_classifier(checkpoint, folder / CLASSIFIER)
         classifier, root = load_classifier(folder).to(get_device()), video_root(folder)
+        fitted = read_video_list(str(folder / 'lists/train.txt'))
         videos = [] if command['val'] == NONE else read_video_list(str(folder / 'lists/val.txt'))
         paths, found = [str(root / name) for name, _ in videos], []
         workers = cfg.test_dataloader.num_workers
@@ -134,29 +127,28 @@ class FineTuning(Task):
                 found.append(prediction)
                 on_progress(len(found), len(paths))
         steps = cfg.train_cfg.max_iters
-        training = (
-            f'Trained on {len(read_video_list(str(folder / "lists/train.txt")))} videos: '
-            f'{steps:,} steps of {cfg.train_dataloader.batch_size} videos per device.'
-        )
-        remedy = f'cvrl finetune --out OUT --steps {self.min_steps}.'
-        about = [training, *too_short(steps, self.min_steps, remedy)]
-        if command['groups'] is not None:
-            about.append(OTHER_GROUPS.format(command['groups']))
-        elif command['val'] is None:
-            about.append(AT_RANDOM)
-            listed = [*read_video_list(str(folder / 'lists/train.txt')), *videos]
-            groups = find_groups([name for name, _ in listed], [label for _, label in listed])
-            if patterns := [*map(shlex.quote, groups)][:MOST_PATTERNS]:
-                about.append(PARTS.format(' or '.join(patterns)))
-        labels = [label for _, label in videos]
-        if videos:
-            notes = write_classifier_page(
-                folder, ' '.join(about), root, classifier.classes, found, labels
+        about = [
+            f'Trained on {len(fitted)} videos: {steps:,} steps of '
+            f'{cfg.train_dataloader.batch_size} videos per device.',
+            *too_short(steps, self.min_steps, f'cvrl finetune --out OUT --steps {self.min_steps}.'),
+        ]
+        if (pattern := command['groups']) is not None:
+            about.append(
+                f'The held-out videos are of other groups than the rest, by the pattern {pattern}.'
             )
-        else:
-            notes = [NOTHING_HELD_OUT, ' '.join(about)]
-            page = html_page('Your classifier', *(f'<p>{text(note)}</p>' for note in notes))
-            (folder / 'index.html').write_text(page, encoding='utf-8')
+        elif command['val'] is None:
+            about.append(
+                'The held-out videos were drawn at random: if they share persons or recordings '
+                'with the others, the accuracy is too high for new ones; --val names held-out '
+                'videos, and --groups holds out whole groups.'
+            )
+            names, classes = zip(*fitted, *videos, strict=True)
+            if patterns := [*map(shlex.quote, find_groups(names, classes))][:MOST_PATTERNS]:
+                listed = ' or '.join(patterns)
+                about.append(f'Parts of the names may be persons or recordings: --groups {listed}.')
+        labels = [label for _, label in videos]
+        given = folder, ' '.join(about), root, classifier.classes, found, labels
+        notes = write_classifier_page(*given)
         write_report(folder, notes)
         console.print(*(name_folder(folder, note) for note in notes), sep='\n', markup=False)
 

@@ -7,10 +7,10 @@ from typing import Any
 from mmengine.dist import get_world_size
 
 from ..datasets.sampling import number_of_windows
-from ..options import RANDOM, Options
+from ..options import RANDOM
 from .folder import INIT, INPUTS
 from .inspect import Inspection
-from .plan import GIVEN, LOOKS, Plan
+from .plan import LOOKS, Plan
 from .predict import NUM_CLIPS
 
 CROPS = dict(
@@ -34,13 +34,12 @@ FINETUNING_RANGES = dict(
 )
 
 
-def render(inspection: Inspection, plan: Plan, options: Options) -> str:
+def render(inspection: Inspection, plan: Plan) -> str:
     """Return the text of the config of a pre-training, without any name or path of the user.
 
     Args:
         inspection: The videos.
         plan: All settings, including ``steps``.
-        options: The options of the user; only the augmentation and ``seed`` are used.
     """
     size, recipe, warmup_steps = plan['size'], plan.recipe, round(WARMUP_SHARE * plan['steps'])
     window, segment, colours = '', plan.settings['segment_seconds'], plan.settings['colours']
@@ -50,16 +49,11 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
             'lists/train_windows.txt; another length needs --segment-seconds and a new folder'
         )
         window += f"\nwindow = dict(type='VideoWindow', window_seconds={segment.value})\n"
-    backbone = ', '.join(f'{k}={v!r}' for k, v in plan.network.backbone.items())
-    if plan['init'] == GIVEN:
-        backbone = "inputs['backbone']"
-    if plan['init'] != RANDOM:
-        init = f"dict(type='Pretrained', checkpoint=folder + '{INIT}', prefix='backbone.')"
-        backbone = f'{backbone}, init_cfg={init}'
+    start = f", init_cfg=dict(type='Pretrained', checkpoint=folder + '{INIT}', prefix='backbone.')"
     transforms = [
-        f'dict(_base_.crop{CROPS[recipe.crop if options.zoom else "little"]})',
+        f'dict(_base_.crop{CROPS[recipe.crop if plan["zoom"] else "little"]})',
         'resize',
-        *(['_base_.flip'] if options.flip else []),
+        *(['_base_.flip'] if plan['flip'] else []),
         *COLOURS[colours.value],
         'blur',
     ]
@@ -70,12 +64,8 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
         'config.template',
         inspection,
         plan,
-        options,
         hours=sum(video.seconds for video in inspection.videos) / 3600,
-        backbone=f'dict({backbone})',
-        preprocessor=", data_preprocessor=inputs['data_preprocessor']"
-        if plan['init'] == GIVEN
-        else '',
+        start='' if plan['init'] == RANDOM else start,
         light=(round(1 - recipe.light, 2), round(1 + recipe.light, 2)),
         sigma=max(0.5, 2.0 * size / 224),
         kernel=max(3, size // 10 | 1),
@@ -90,19 +80,18 @@ def render(inspection: Inspection, plan: Plan, options: Options) -> str:
     )
 
 
-def render_finetuning(inspection: Inspection, plan: Plan, options: Any) -> str:
+def render_finetuning(inspection: Inspection, plan: Plan) -> str:
     """Return the text of the config of a fine-tuning; see :func:`render`.
 
     Args:
         inspection: The videos.
-        plan: All settings, including ``steps`` and ``classes``.
-        options: The :class:`.classifier.FinetuneOptions` of the user.
+        plan: All settings, including ``steps``, ``classes`` and ``frozen``.
     """
-    area, warmup_steps = (0.3 if options.zoom else 0.8, 1.0), round(WARMUP_SHARE * plan['steps'])
+    area, warmup_steps = (0.3 if plan['zoom'] else 0.8, 1.0), round(WARMUP_SHARE * plan['steps'])
     transforms = [
         f"dict(type='RandomResizedCrop', area_range={area}, aspect_ratio_range=(0.75, 1.33))",
         "dict(type='Resize', scale=(size, size), keep_ratio=False)",
-        *(["dict(type='Flip', flip_ratio=0.5)"] if options.flip else []),
+        *(["dict(type='Flip', flip_ratio=0.5)"] if plan['flip'] else []),
     ]
     if plan['colours'] != 'none':
         ranges = f'brightness=(0.6, 1.4), contrast=(0.6, 1.4), {FINETUNING_RANGES[plan["colours"]]}'
@@ -112,10 +101,9 @@ def render_finetuning(inspection: Inspection, plan: Plan, options: Any) -> str:
         'finetune.template',
         inspection,
         plan,
-        options,
         init=INIT,
-        frozen='frozen_stages=4, norm_eval=True, ' if options.frozen else '',
-        dropout=0.0 if options.frozen else 0.5,
+        frozen='frozen_stages=4, norm_eval=True, ' if plan['frozen'] else '',
+        dropout=0.0 if plan['frozen'] else 0.5,
         scale=plan.network.preprocessor,
         transforms=',\n    '.join(transforms),
         num_clips=NUM_CLIPS,
@@ -123,9 +111,7 @@ def render_finetuning(inspection: Inspection, plan: Plan, options: Any) -> str:
     )
 
 
-def _fill_template(
-    name: str, inspection: Inspection, plan: Plan, options: Options, **fields: Any
-) -> str:
+def _fill_template(name: str, inspection: Inspection, plan: Plan, **fields: Any) -> str:
     """Fill a template with the fields that are common to both and others."""
     reasons = {}
     for setting, x in plan.settings.items():
@@ -136,7 +122,6 @@ def _fill_template(
         cache = f"dict(folder=folder + 'frames', short_side={plan['cache']})"
     shared = dict(
         plan=plan,
-        options=options,
         inputs=INPUTS,
         videos=len(inspection.videos),
         cache=cache,

@@ -254,11 +254,11 @@ def write_classifier_page(
     found: Sequence[Prediction],
     labels: Sequence[int],
 ) -> list[str]:
-    """Write ``confusion.png``, ``index.html`` and ``report.json`` of a classifier.
+    """Write ``index.html`` of a classifier and, with held-out videos, what is measured on them.
 
     Args:
         folder: Output folder.
-        training: A sentence on the training.
+        training: Sentences on the training.
         root: The folder that the videos' names are relative to.
         classes: Names of the classes.
         found: Predictions of the held-out videos.
@@ -268,8 +268,27 @@ def write_classifier_page(
         The paragraphs of the report.
 
     Raises:
-        ValueError: None of the videos can be read.
+        ValueError: None of the held-out videos can be read.
     """
+    notes = ['No video is held out, so that the accuracy on other videos is unknown.']
+    parts: list[str] = []
+    if found:
+        notes, parts = _held_out_results(folder, root, classes, found, labels)
+    notes.insert(1, training)
+    shown = (f'<p>{text(note)}</p>' for note in notes)
+    page = html_page('Your classifier', *shown, *parts)
+    (folder / 'index.html').write_text(page, encoding='utf-8')
+    return notes
+
+
+def _held_out_results(
+    folder: Path,
+    root: Path,
+    classes: Sequence[str],
+    found: Sequence[Prediction],
+    labels: Sequence[int],
+) -> tuple[list[str], list[str]]:
+    """Write ``confusion.png`` and ``report.json``, and return paragraphs and parts of the page."""
     pairs = [(p, label) for p, label in zip(found, labels, strict=True) if p.error is None]
     lost = describe_lost({p.video: p.error for p in found if p.error is not None})
     if not pairs:
@@ -283,7 +302,6 @@ def write_classifier_page(
         f'{100 * top1:.1f} % of {len(true)} held-out videos of {len(classes)} classes are right '
         f'(within about ±{around:.0f} % by chance); always the most frequent class: '
         f'{100 * frequent:.1f} %.',
-        training,
         *lost,
     ]
     matrix = ConfusionMatrix.calculate(probs, targets, num_classes=len(classes))
@@ -303,15 +321,12 @@ def write_classifier_page(
             f'<small>{name}</small></figure>'
         )
     picture = base64.b64encode((folder / 'confusion.png').read_bytes()).decode()
-    page = html_page(
-        'Your classifier',
-        *(f'<p>{text(note)}</p>' for note in notes),
+    parts = [
         f'<img alt="confusion matrix" src="data:image/png;base64,{picture}">',
         '<h2>The worst mistakes</h2>',
         '<p>Each video with its predicted and its true class, and their probabilities.</p>',
         f'<div class="row">{"".join(figures)}</div>',
-    )
-    (folder / 'index.html').write_text(page, encoding='utf-8')
+    ]
     numbers = dict(
         top1=top1,
         chance=frequent,
@@ -323,7 +338,7 @@ def write_classifier_page(
         ],
     )
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
-    return notes
+    return notes, parts
 
 
 def _plot_confusion(matrix: Tensor, classes: Sequence[str], path: Path) -> None:

@@ -249,6 +249,9 @@ def choose(
     chosen['colours'] = _colours(train, options)
     mirrored = 'half of the clips are mirrored; where left and right matter: --no-flip'
     chosen['flip'] = Setting(options.flip, mirrored if options.flip else GIVEN)
+    cropped = 'crops are parts of the frames; where the subject is small: --no-zoom'
+    chosen['zoom'] = Setting(options.zoom, cropped if options.zoom else GIVEN)
+    chosen['seed'] = Setting(options.seed, 'of all random draws')
     total = machine.ranks * take('batch_size', *_batch_size(samples, machine.ranks, recipe))
     if total > samples:
         raise ValueError(

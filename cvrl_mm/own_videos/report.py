@@ -53,34 +53,6 @@ from .plan import MIN_TO_HOLD_OUT, least_steps, too_short
 
 HALVES, SURE = 200, 0.975  # random halves of the videos; share for a clear change
 MAX_RANKED = 1000  # videos, for time
-WITH_LABELS = (
-    'Accuracy: classifiers on the features, tested on {} and fitted to the others. The folders are '
-    'used as classes only for this.'
-)
-FEW_LABELS = (
-    ' The row with 5 labelled videos per class shows how many are right with so few labels: the '
-    'class whose 5 videos are nearest on average, over {:,} draws.'
-)
-RANK_ME = (
-    'RankMe is the number of directions in which the features of all videos vary: {:.1f} before '
-    'and {:.1f} after the training. It does not follow accuracy, and often falls; near 1, the '
-    'features have collapsed.'
-)
-LEFT_OUT = (
-    'Groups apart: the names have parts that may be persons or recordings, here {number} groups by '
-    'the pattern {pattern}, such as {group} in {name}. Each video is tested with classifiers that '
-    'are fitted to videos of other groups, also those that the encoder was trained on without '
-    'labels. For other parts of the names: cvrl probe OUT --groups PATTERN'
-)
-HELD_APART = (
-    'Groups apart: the held-out videos are of other groups than the rest, by the pattern {pattern}.'
-)
-ALIKE = (
-    'The nearest neighbour of {:.0f} % of the videos has the same part of its name as they have, '
-    'by the pattern {} (chance: {:.0f} %). If that is a camera, a person or a recording, the '
-    'features tell these apart more than what happens: start from an encoder that was trained on '
-    'more (--init).'
-)
 EASY = (
     'The videos were told apart before this training, so that this test says little: a harder one '
     'is needed, such as other persons or days (--groups, or your own --labels and --test).'
@@ -141,7 +113,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     for title, *values in rows:
         table.append([title, *('' if x is None else f'{x:.1f}' for x in values)])
     said = headline(trained, cfg, measures, groups, rows)
-    notes = [_about_training(cfg, trained), RANK_ME.format(*ranks.values())]
+    notes = [_about_training(cfg, trained), _about_ranks(*ranks.values())]
     if trained.labels:
         notes.insert(1, _about_labels(trained, groups, given is not None))
     notes += lost
@@ -424,37 +396,63 @@ def headline(
     """Return the verdict and what to do next, without paths: the page may be shared."""
     pattern, found = groups or (None, [])
     before, after = measures[BEFORE], measures[AFTER]
-    text = verdict(before, after, pattern)
+    said = [verdict(before, after, pattern)]
     if not trained.labels and rows:
         _, _, share, level = rows[-1]
-        text += f' {share:.0f} % of the clips find the other clip of their video'
-        text += f' (chance: {level:.1f} %).'
+        other = f'{share:.0f} % of the clips find the other clip of their video'
+        said.append(f'{other} (chance: {level:.1f} %).')
     if is_easy(before):
-        return text
+        return said[0]
     if found and compare(before, after) != BETTER:
         share, level = same_group(trained.feats[_known(trained.labels) or slice(None)], found)
         if share > ALIKE_SHARE and share > 2 * level:
-            text += f' {ALIKE.format(100 * share, pattern, 100 * level)}'
+            said.append(
+                f'The nearest neighbour of {100 * share:.0f} % of the videos has the same part of '
+                f'its name as they have, by the pattern {pattern} (chance: {100 * level:.0f} %). '
+                'If that is a camera, a person or a recording, the features tell these apart more '
+                'than what happens: start from an encoder that was trained on more (--init).'
+            )
             if trained.labels:  # or the pattern may be of what happens
-                return text
+                return ' '.join(said)
     least = least_steps('init_cfg' in cfg.model.backbone)
     remedy = f'cvrl pretrain --out OUT --steps {least}'
-    return ' '.join([text, *too_short(cfg.train_cfg.max_iters, least, remedy)])
+    return ' '.join([*said, *too_short(cfg.train_cfg.max_iters, least, remedy)])
 
 
 def _about_labels(trained: Trained, groups: tuple[str, list[str]] | None, held_apart: bool) -> str:
     """Return the paragraph of the report on the accuracies."""
     tested = any(trained.labels[i] >= 0 for i in trained.held_out)
     which = 'the held-out videos' if tested else 'each fifth of the videos'
-    text = WITH_LABELS.format(which) + FEW_LABELS.format(EPISODES)
+    text = (
+        f'Accuracy: classifiers on the features, tested on {which} and fitted to the others. The '
+        'folders are used as classes only for this. The row with 5 labelled videos per class shows '
+        'how many are right with so few labels: the class whose 5 videos are nearest on average, '
+        f'over {EPISODES:,} draws.'
+    )
     if groups is None:
         return f'{text} {SHARED.format("OUT", "PATTERN")}'
     pattern, found = groups
     if held_apart:
-        return f'{text} {HELD_APART.format(pattern=pattern)}'
-    name, number = trained.names[_known(trained.labels)[0]], len({*found})
-    about = dict(number=number, pattern=pattern, group=repr(found[0]), name=name)
-    return f'{text} {LEFT_OUT.format(**about)}'
+        return (
+            f'{text} Groups apart: the held-out videos are of other groups than the rest, by the '
+            f'pattern {pattern}.'
+        )
+    return (
+        f'{text} Groups apart: the names have parts that may be persons or recordings, here '
+        f'{len({*found})} groups by the pattern {pattern}, such as {found[0]!r} in '
+        f'{trained.names[_known(trained.labels)[0]]}. Each video is tested with classifiers that '
+        'are fitted to videos of other groups, also those that the encoder was trained on without '
+        'labels. For other parts of the names: cvrl probe OUT --groups PATTERN'
+    )
+
+
+def _about_ranks(before: float, after: float) -> str:
+    """Return the paragraph of the report on RankMe."""
+    return (
+        'RankMe is the number of directions in which the features of all videos vary: '
+        f'{before:.1f} before and {after:.1f} after the training. It does not follow accuracy, and '
+        'often falls; near 1, the features have collapsed.'
+    )
 
 
 def _about_training(cfg: Config, trained: Trained) -> str:

@@ -61,7 +61,7 @@ class Task:
     folders_are_classes = True
     epochs = EPOCHS
     min_steps: int | None = None  # by the plan
-    render: Callable[[Inspection, Plan, Any], str] = staticmethod(render)
+    render: Callable[[Inspection, Plan], str] = staticmethod(render)
 
     def videos(self, sources: Sequence[str], options: Any) -> Sequence[str]:
         """Return the videos, folders and lists to open."""
@@ -176,7 +176,7 @@ def _write_config(
             copy_start(load_encoder(plan['init']), folder)
         write_inputs(folder, found.root, plan.network)
         plan.settings['steps'] = Setting(1000, 'not known yet')
-        trial.write_text(task.render(found, plan, options), encoding='utf-8')
+        trial.write_text(task.render(found, plan), encoding='utf-8')
     _wait()
     seconds = math.nan
     if options.epochs is None and options.steps is None:
@@ -187,7 +187,7 @@ def _write_config(
         plan.settings['steps'] = choose_steps(
             plan.samples, options, total, seconds, task.epochs, least
         )
-        replace_text(config, task.render(found, plan, options))
+        replace_text(config, task.render(found, plan))
         trial.unlink()
         _say(*remarks(plan, least))
         for name, setting in plan.settings.items():

@@ -35,7 +35,7 @@ def config(
     plan.settings['steps'] = Setting(steps, 'for a test')
     replace_lists(out, lists_of(found, plan))
     write_inputs(out, root, plan.network)
-    (out / 'config.py').write_text(render(found, plan, chosen), encoding='utf-8')
+    (out / 'config.py').write_text(render(found, plan), encoding='utf-8')
     return Config.fromfile(out / 'config.py')
 
 

@@ -160,7 +160,8 @@ def test_the_config_runs_with_the_tool(out: Path, videos: Path, tmp_path: Path, 
 
 def test_missing_videos_are_reported(videos: Path, copied: Path, tmp_path: Path, capfd):
     moved = Path(shutil.copytree(videos, tmp_path / 'videos'))
-    (copied / 'inputs.json').write_text(json.dumps(dict(videos=dict(video=str(moved)))))
+    inputs = json.loads((copied / 'inputs.json').read_text())
+    (copied / 'inputs.json').write_text(json.dumps(inputs | dict(videos=dict(video=str(moved)))))
     (copied / 'report.md').unlink()
     next(moved.rglob('train_*.mp4')).unlink()
     cvrl_mm.pretrain(out=copied)
