@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import fsspec
-from mmengine.fileio import FileClient
 
 from .text import one_line
 
@@ -24,8 +23,8 @@ class Storage:
     access are not retried. The connection is opened at the first use.
 
     Args:
-        io_backend: ``'http'`` (:func:`web_files`), ``'s3'`` (s3fs, which must be installed), or a
-            backend of mmengine's ``FileClient``.
+        io_backend: ``'http'`` (:func:`web_files`), ``'s3'`` (s3fs, which must be installed), or
+            another protocol of fsspec.
         **kwargs: Arguments of the backend, for example ``endpoint_url`` of s3fs.
     """
 
@@ -48,7 +47,7 @@ class Storage:
         files, pauses = self._opened[1], list(PAUSES_SECONDS)
         while True:
             try:
-                return files.cat_file(name) if hasattr(files, 'cat_file') else files.get(name)
+                return files.cat_file(name)
             except Exception as error:  # each backend has errors of its own
                 code = getattr(error, 'status', 500)
                 is_final = 400 <= code < 500 and code not in TEMPORARY_CODES
@@ -59,9 +58,7 @@ class Storage:
     def _open(self) -> Any:
         if self.io_backend == 'http':
             return web_files(**self.kwargs)
-        if self.io_backend == 's3':
-            return fsspec.filesystem('s3', **self.kwargs)
-        return FileClient(self.io_backend, **self.kwargs).client
+        return fsspec.filesystem(self.io_backend, **self.kwargs)
 
 
 def web_files(

@@ -38,8 +38,8 @@ class VideoFileInit(BaseTransform):
     (:func:`.sampling.varying_times`).
 
     Args:
-        io_backend: Where files are stored: ``'disk'``, ``'http'``, ``'s3'``, or another backend of
-            mmengine's ``FileClient``.
+        io_backend: Where files are stored: ``'disk'``, ``'http'``, ``'s3'``, or another protocol of
+            fsspec.
         **kwargs: Arguments of the backend.
     """
 

@@ -36,7 +36,6 @@ SEEK_SECONDS = (0.5, 30)
 # A longer time between two frames is a pause of the recording, not a part of its frame rate.
 PAUSE_SECONDS = 10
 CONFIRMING_FRAMES = 32
-MAX_RESTARTS = 0.02  # share of the frames; if more have an earlier time, no time is valid
 # What helps if a file takes too long to open, because it must be decoded for its index
 REMUX = 'ffmpeg -i FILE -c copy NEW.mp4 makes it open faster'
 
@@ -305,8 +304,6 @@ class VideoFile(AbstractContextManager):
             return None
         steps = np.diff(np.array(self._pts))
         again = steps < 0  # where another recording is appended, whose times start again
-        if again.sum() > MAX_RESTARTS * len(steps):
-            return None
         steps[again] = np.median(steps) if len(steps) else 0
         return np.append(0, np.cumsum(steps)) * float(self.stream.time_base)
 
@@ -342,14 +339,13 @@ class VideoFile(AbstractContextManager):
     ) -> dict[int, np.ndarray]:
         """Decode packets, from the key frame ``first`` to ``last``; return the requested frames.
 
-        There are none if no seek finds the key frame, or if its packet only claims to hold one, as
-        by an H.264 encoder that refreshes the picture gradually.
+        There are none if the first packet only claims to hold a key frame, as by an H.264 encoder
+        that refreshes the picture gradually.
         """
         context = self.stream.codec_context
         can_skip = context.codec.canonical_name in SKIPPING_DECODERS
         packets = self._packets_from(index, first)
-        if (key := next(packets, None)) is None:
-            return {}
+        key = next(packets)
 
         def needed() -> Iterator[av.Packet]:
             for packet in chain([key], packets):
@@ -367,7 +363,7 @@ class VideoFile(AbstractContextManager):
         return found if has_key else {}
 
     def _packets_from(self, index: FrameIndex, first: int) -> Iterator[av.Packet]:
-        """Read packets from packet ``first`` or a key frame before it, if a seek finds one."""
+        """Read packets from packet ``first`` or a key frame before it."""
         for earlier in (0, *SEEK_SECONDS):  # only in an MPEG-TS, a seek may find a later packet
             with suppress(av.FFmpegError):
                 self._seek(int(index.pts[first] - earlier / self.stream.time_base))
@@ -377,7 +373,8 @@ class VideoFile(AbstractContextManager):
                         break
                     if index.is_key[place]:
                         return chain([packet], packets)
-        return iter(())
+        self._rewind()
+        return self._demux()
 
     def _decode_at(self, times: np.ndarray, latest: float = np.inf) -> list[np.ndarray]:
         """Decode the frames at times (N,) from the current position; return up to N images.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..datasets.lists import VIDEO_SUFFIXES, class_folders, draw_subset, find_videos, video_stem
+from ..datasets.lists import class_folders, draw_subset, find_videos, video_stem
 from ..text import printable
 
 T = TypeVar('T')
@@ -155,13 +155,11 @@ def group_videos(root: Path) -> dict[str, list[str]]:
         suffix of a repacked ``a.avi.mp4`` (:func:`.repack.repack`) is ``.avi.mp4``.
 
     Raises:
-        FileNotFoundError: The folder does not exist or contains no video.
+        FileNotFoundError: The folder does not exist.
     """
     found = defaultdict(list)
     for path in find_videos(root):
         found[video_stem(path)].append(path.relative_to(root).as_posix())
-    if not found:
-        raise FileNotFoundError(f'There are no videos ({", ".join(VIDEO_SUFFIXES)}) below {root}.')
     return found
 
 
