@@ -43,38 +43,33 @@ def test_two_mmcvs_are_a_problem(tmp_path: Path, monkeypatch):
     assert (last.status, last.name) == ('problem', 'mmcv')
 
 
-BUILD = ['sm_75', 'sm_80', 'sm_90a', 'compute_90']
-
-
 @pytest.mark.parametrize(
-    ('capability', 'build', 'cudnn', 'torch_version', 'statuses'),
+    ('major', 'error', 'cudnn', 'torch_version', 'statuses'),
     [
-        ((7, 0), BUILD, 92000, '2.15.0', ['problem']),
-        ((7, 5), BUILD, 92000, '2.15.0', ['note']),
-        ((8, 9), BUILD, 92000, '2.15.0', ['ok']),
-        ((12, 0), BUILD, 92000, '2.15.0', ['ok']),  # by intermediate code
-        ((12, 0), BUILD[:-1], 92000, '2.6.0', ['problem']),
-        ((9, 0), BUILD, 91002, '2.8.0', ['ok', 'problem']),
-        ((9, 0), BUILD, 91002, '2.9.1', ['ok', 'note']),
-        ((9, 0), ['gfx942'], None, '2.15.0', ['ok']),
+        (7, 'no kernel image is available', 92000, '2.15.0', ['problem']),
+        (7, '', 92000, '2.15.0', ['note']),
+        (9, '', None, '2.15.0', ['ok']),
+        (9, '', 91002, '2.8.0', ['ok', 'problem']),
+        (9, '', 91002, '2.9.1', ['ok', 'note']),
     ],
 )
 def test_gpus(
-    capability: tuple[int, int],
-    build: list[str],
-    cudnn: int | None,
-    torch_version: str,
-    statuses: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    major: int, error: str, cudnn: int | None, torch_version: str, statuses: list[str], monkeypatch
 ):
-    major, minor = capability
-    card = SimpleNamespace(name='card', total_memory=80 << 30, major=major, minor=minor)
+    def ones(size: int, device: str) -> torch.Tensor:
+        if error:
+            raise RuntimeError(error)
+        return torch.zeros(size)
+
+    card = SimpleNamespace(name='card', total_memory=80 << 30, major=major, minor=0)
+    monkeypatch.setattr(torch, 'ones', ones)
     monkeypatch.setattr(torch.cuda, 'device_count', lambda: 8)
     monkeypatch.setattr(torch.cuda, 'get_device_properties', lambda i: card)
-    monkeypatch.setattr(torch.cuda, 'get_arch_list', lambda: build)
     monkeypatch.setattr(torch.backends.cudnn, 'version', lambda: cudnn)
     monkeypatch.setattr(torch, '__version__', type(torch.__version__)(torch_version))
-    assert [finding.status for finding in doctor.check_gpus()] == statuses
+    found = list(doctor.check_gpus())
+    assert [x.status for x in found] == statuses
+    assert '8 x card' in found[0].seen and error in found[0].seen
 
 
 @pytest.mark.parametrize(
