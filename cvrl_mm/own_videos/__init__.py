@@ -41,8 +41,7 @@ def pretrain(
     """
     from .train import run  # not needed by `import cvrl_mm`
 
-    sources = [videos] if isinstance(videos, (str, Path)) else list(videos)
-    return run(sources, out, **options)
+    return run(videos, out, **options)
 
 
 def finetune(
@@ -83,7 +82,6 @@ def finetune(
     from .classifier import FineTuning  # not needed by `import cvrl_mm`
     from .train import run
 
-    sources = [videos] if isinstance(videos, (str, Path)) else list(videos)
     init = None if encoder is None else str(encoder)
     held = val if val in (None, NONE) else str(Path(val).absolute())
-    return run(sources, out, FineTuning(), config_only, init=init, val=held, **options)
+    return run(videos, out, FineTuning(), config_only, init=init, val=held, **options)

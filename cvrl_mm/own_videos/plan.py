@@ -174,22 +174,21 @@ def split_watched(
     Raises:
         ValueError: See :func:`.groups_of`.
     """
-    names = [video.name for video in videos]
-    held = set() if groups is None else hold_out_groups(names, [''] * len(names), groups)
     if len(videos) < MIN_TO_HOLD_OUT:
         return videos, videos
-    if held:
-        watched = [video for video in videos if video.name in held]
-        watched = [watched[i] for i in evenly_spaced(len(watched), MAX_WATCHED)]
-        return [video for video in videos if video.name not in held], watched
-    number = min(MAX_WATCHED, math.ceil(WATCHED_SHARE * len(videos)))
-    order = np.random.default_rng(seed).permutation(len(videos)).tolist()
-    folders = class_folders([video.name for video in videos])
-    by_folder = sorted(order, key=lambda i: folders[i])
-    places = [(2 * i + 1) * len(videos) // (2 * number) for i in range(number)]
-    chosen = {by_folder[place] for place in places}
-    train = [video for i, video in enumerate(videos) if i not in chosen]
-    return train, [videos[i] for i in sorted(chosen)]
+    names = [video.name for video in videos]
+    if groups is not None:
+        held = hold_out_groups(names, [''] * len(names), groups)
+    else:
+        number = min(MAX_WATCHED, math.ceil(WATCHED_SHARE * len(videos)))
+        order = np.random.default_rng(seed).permutation(len(videos)).tolist()
+        folders = class_folders(names)
+        by_folder = sorted(order, key=lambda i: folders[i])
+        places = [(2 * i + 1) * len(videos) // (2 * number) for i in range(number)]
+        held = {names[by_folder[place]] for place in places}
+    train = [video for video in videos if video.name not in held]
+    watched = [video for video in videos if video.name in held]
+    return train, [watched[i] for i in evenly_spaced(len(watched), MAX_WATCHED)]
 
 
 def choose(

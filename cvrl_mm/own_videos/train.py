@@ -83,7 +83,7 @@ class Task:
 
 
 def run(
-    sources: Sequence[str | Path],
+    sources: Sequence[str | Path] | str | Path,
     out: str | Path,
     task: Task | None = None,
     config_only: bool = False,
@@ -99,6 +99,7 @@ def run(
         options: Fields of the task's options.
     """
     task = task or Task()
+    sources = [sources] if isinstance(sources, str | Path) else list(sources)
     init = options.get('init')
     if init not in (None, RANDOM, *SHIPPED) and '://' not in str(init):
         options['init'] = abspath(init)  # the command may be continued from another folder

@@ -117,15 +117,13 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_held_out_videos_beside_their_class(out: Path, capsys):
-    cvrl_cli.main(['neighbours', str(out), '--neighbours', '2'])
-    assert str(out / 'neighbours/index.html') in capsys.readouterr().out
-    text = (out / 'neighbours/index.html').read_text()
+    page, command = out / 'neighbours/index.html', ['neighbours', str(out), '--neighbours', '2']
+    cvrl_cli.main(command)
+    assert str(page) in capsys.readouterr().out
+    text = page.read_text()
     assert '2 held-out videos among the 6 videos' in text
     assert '4 of 4 neighbours are of the class of their query' in text
-
-
-def test_neighbours_are_printed_as_csv(out: Path, capsys):
-    cvrl_cli.main(['neighbours', str(out), '--neighbours', '2', '--csv'])
+    cvrl_cli.main([*command, '--csv'])
     head, *rows = csv.reader(capsys.readouterr().out.splitlines())
     assert len(rows) == 4 and [row[2] for row in rows] == ['1', '2', '1', '2']
     for row in map(dict, (zip(head, row, strict=True) for row in rows)):

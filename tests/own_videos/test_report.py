@@ -12,7 +12,6 @@ from cvrl_mm.own_videos.report import (
     EASY,
     UNCLEAR,
     Measure,
-    accuracies,
     divide,
     headline,
     measure,
@@ -133,10 +132,3 @@ def test_few_cameras_are_named(tmp_path: Path):
         text = headline(trained, cfg, {BEFORE: measures, AFTER: measures}, groups, [])
         assert text.startswith(UNCLEAR) and groups[0] in text and '--init' in text
         assert ('--steps' in text) == (not labels)
-
-
-def test_chance_is_that_of_the_test_videos():
-    """Features that are all equal give this accuracy and no other."""
-    labels = torch.tensor([0] * 5 + [1] * 10 + [0, 1, 1, 1])
-    folds = [(torch.arange(15), torch.arange(15, 19))]
-    assert {(m.value, m.chance) for m in accuracies(torch.ones(19, 4), labels, folds)} == {(75, 75)}
