@@ -18,49 +18,38 @@ EVALUATED = [
 ]
 
 
-class Bench:
-    def __init__(self, folder: Path, classes: list[int]) -> None:
-        self.folder = folder
-        names = ''.join(f'item {{\n  name: "action {i}"\n  id: {i}\n}}\n' for i in classes)
-        (folder / 'names.pbtxt').write_text(names)
-
-    def __call__(
-        self,
-        truth: list[tuple],
-        found: dict,
-        excluded: str = '',
-        metric_type: type[AVAMetric] = AVAKeyframeMetric,
-        **kwargs,
-    ) -> dict:
-        """Measure.
-
-        Args:
-            truth: (second, box, action, person) of movie m.
-            found: Boxes (K, 4) and scores (K, 81) by second.
-        """
-        lines = [f'm,{s:04d},' + ','.join(map(str, (*b, a, p))) for s, b, a, p in truth]
-        (self.folder / 'truth.csv').write_text('\n'.join(lines))
-        (self.folder / 'excluded.csv').write_text(excluded)
-        metric = metric_type(
-            ann_file=str(self.folder / 'truth.csv'),
-            exclude_file=str(self.folder / 'excluded.csv'),
-            label_file=str(self.folder / 'names.pbtxt'),
-            **{'action_thr': 0.0, **kwargs},
-        )
-        for second, (boxes, scores) in found.items():
-            instances = dict(
-                bboxes=torch.tensor(boxes).float(), scores=torch.tensor(np.array(scores))
-            )
-            metric.process(None, [dict(video_id='m', timestamp=second, pred_instances=instances)])
-        return metric.evaluate(len(found))
-
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where MMAction2's metric writes a file
     # MMAction2's own metric starts 32 processes per evaluation
     monkeypatch.setattr('mmaction.evaluation.functional.ava_utils.multiprocessing.Pool', ThreadPool)
-    return Bench(tmp_path, EVALUATED)
+    names = ''.join(f'item {{\n  name: "action {i}"\n  id: {i}\n}}\n' for i in EVALUATED)
+    Path('names.pbtxt').write_text(names)
+
+
+def bench(
+    truth: list[tuple],
+    found: dict,
+    excluded: str = '',
+    metric_type: type[AVAMetric] = AVAKeyframeMetric,
+    **kwargs,
+) -> dict:
+    """Measure.
+
+    Args:
+        truth: (second, box, action, person) of movie m.
+        found: Boxes (K, 4) and scores (K, 81) by second.
+    """
+    lines = [f'm,{s:04d},' + ','.join(map(str, (*b, a, p))) for s, b, a, p in truth]
+    Path('truth.csv').write_text('\n'.join(lines))
+    Path('excluded.csv').write_text(excluded)
+    files = dict(ann_file='truth.csv', exclude_file='excluded.csv', label_file='names.pbtxt')
+    metric = metric_type(**files, **{'action_thr': 0.0, **kwargs})
+    for second, (boxes, scores) in found.items():
+        boxes, scores = torch.tensor(boxes).float(), torch.tensor(np.array(scores))
+        sample = dict(pred_instances=dict(bboxes=boxes, scores=scores))
+        metric.process(None, [dict(sample, video_id='m', timestamp=second)])
+    return metric.evaluate(len(found))
 
 
 def scores(**values: float) -> np.ndarray:
@@ -73,7 +62,7 @@ def scores(**values: float) -> np.ndarray:
 LEFT, LEFT_TOO, RIGHT = (0.0, 0.0, 0.4, 1.0), (0.0, 0.1, 0.4, 1.0), (0.6, 0.0, 1.0, 1.0)
 
 
-def test_a_case_worked_out_by_hand(bench: Bench):
+def test_a_case_worked_out_by_hand():
     assert len(EVALUATED) == 60
     truth = [(902, LEFT, 1, 0), (902, RIGHT, 1, 1), (903, LEFT, 1, 0), (903, LEFT, 80, 0)]
     found = {
@@ -90,7 +79,7 @@ def test_a_case_worked_out_by_hand(bench: Bench):
     assert result['mAP/person_interaction'] == pytest.approx(1 / 2)
 
 
-def test_excluded_seconds_count_neither_as_found_nor_as_missed(bench: Bench):
+def test_excluded_seconds_count_neither_as_found_nor_as_missed():
     truth = [(902, LEFT, 1, 0), (902, RIGHT, 1, 1), (903, LEFT, 1, 0)]
     found = {s: ([LEFT], [scores(a1=1.0)]) for s in (902, 903)}
     assert bench(truth, found)['mAP/overall'] == pytest.approx(2 / 3)
@@ -100,7 +89,7 @@ def test_excluded_seconds_count_neither_as_found_nor_as_missed(bench: Bench):
     assert stock['mAP/overall'] == pytest.approx(1 / 3)
 
 
-def test_detections_count_as_wrong_where_nobody_is_annotated(bench: Bench):
+def test_detections_count_as_wrong_where_nobody_is_annotated():
     truth = [(902, LEFT, 1, 0)]
     found = {902: ([LEFT], [scores(a1=0.5)]), 903: ([LEFT], [scores(a1=0.9)])}
     assert bench(truth, found)['mAP/overall'] == 0.5  # the first of two detections is wrong
@@ -108,7 +97,7 @@ def test_detections_count_as_wrong_where_nobody_is_annotated(bench: Bench):
     assert bench(truth, found, metric_type=AVAMetric)['mAP/overall'] == 1
 
 
-def test_where_all_seconds_are_annotated_it_is_mmaction2s(bench: Bench):
+def test_where_all_seconds_are_annotated_it_is_mmaction2s():
     rng = np.random.default_rng(0)
     seconds, truth, found = range(902, 922), [], {}
     # MMAction2 writes four digits; no two of a class are the same, so that their order is clear
@@ -128,7 +117,7 @@ def test_where_all_seconds_are_annotated_it_is_mmaction2s(bench: Bench):
     assert ours == pytest.approx(stock, abs=1e-9)
 
 
-def test_a_class_that_nobody_scores_counts_as_0(bench: Bench):
+def test_a_class_that_nobody_scores_counts_as_0():
     truth = [(902, LEFT, 1, 0), (902, RIGHT, 80, 1)]
     found = {902: ([LEFT], [scores(a1=0.9, a80=0.001)])}
     assert bench(truth, found)['mAP/overall'] == 0.5
@@ -137,7 +126,7 @@ def test_a_class_that_nobody_scores_counts_as_0(bench: Bench):
     assert bench(truth, found, action_thr=0.002, metric_type=AVAMetric)['mAP/overall'] == 1
 
 
-def test_custom_classes_are_columns_in_their_order(bench: Bench):
+def test_custom_classes_are_columns_in_their_order():
     found = {902: ([LEFT, RIGHT], [[0, 0.1, 0.9], [0, 0.2, 0.3]])}
     truth = [(902, LEFT, 80, 0), (902, RIGHT, 12, 1), (902, LEFT, 1, 0)]
     settings = dict(custom_classes=[12, 80], num_classes=3)
