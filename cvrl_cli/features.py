@@ -33,13 +33,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument('--every', type=float, help='seconds from one clip to the next, over time')
     parser.add_argument('--config', help=config)
     parser.add_argument('--root', help='folder of the paths in lists (folder of the list)')
-    for name, text in (
-        ('--clip-len', 'frames per clip'),
-        ('--frame-interval', 'distance between neighbouring frames of a clip'),
-        ('--size', 'side of the crop in pixels'),
-    ):
-        parser.add_argument(name, type=int, help=f'{text} (as the encoder expects)')
     for name, default, text in (
+        ('--clip-len', None, 'frames per clip (as the encoder expects)'),
+        ('--frame-interval', None, 'frames between those of a clip (as the encoder expects)'),
+        ('--size', None, 'side of the crop in pixels (as the encoder expects)'),
         ('--num-clips', 10, 'clips per video (10)'),
         ('--batch-size', 2, 'videos per batch (2)'),
         ('--workers', None, 'decoding processes, 0 for none (one per core, at most 4)'),
