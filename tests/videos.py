@@ -1,6 +1,5 @@
 """Tiny videos, whole and broken in the ways that are met in the wild."""
 
-import os
 import struct
 from pathlib import Path
 
@@ -90,8 +89,3 @@ def write_broken(folder: Path) -> list[Path]:
     encode_sound(folder / 'sound alone.mp4')
     (folder / 'folder.mp4').mkdir()
     return sorted([*folder.iterdir(), folder / 'vanished.mp4'])
-
-
-def make_pipe(path: Path) -> None:
-    """A file at which reading never ends."""
-    os.mkfifo(path)

@@ -87,14 +87,11 @@ def assert_exact(path: Path, is_indexed: bool = True) -> None:
                 np.testing.assert_array_equal(image, expected[i], err_msg=f'frame {i}')
 
 
-@pytest.mark.parametrize('name', TIMED)
-def test_frames_found_by_time_are_exact(tmp_path: Path, name: str):
-    assert_exact(encode(tmp_path / name, **TIMED[name]))
-
-
-@pytest.mark.parametrize('name', COUNTED)
-def test_counted_frames_are_exact(tmp_path: Path, name: str):
-    assert_exact(encode(tmp_path / name, **COUNTED[name]), is_indexed=False)
+@pytest.mark.parametrize('name', [*TIMED, *COUNTED])
+def test_frames_are_exact_and_without_faults(tmp_path: Path, name: str):
+    path = encode(tmp_path / name, **{**TIMED, **COUNTED}[name])
+    assert_exact(path, is_indexed=name in TIMED)
+    assert find_fault(str(path)) is None
 
 
 def test_frames_that_only_claim_to_be_key_frames(tmp_path: Path):
@@ -151,6 +148,8 @@ def test_packed_b_frames_are_counted_without_decoding(
     assert_exact(path, is_indexed=False)
     monkeypatch.setattr(VideoFile, '_decode', None)
     assert VideoFile(path).num_frames == 40 - num_cut
+    monkeypatch.undo()
+    assert find_fault(str(path)) is None
 
 
 @pytest.mark.parametrize('degrees', [0, 90, 180, 270])

@@ -22,7 +22,7 @@ from cvrl_mm.evaluation.files import (
     write_features,
 )
 from cvrl_mm.synthetic.motion import encode as encode_frames
-from tests.videos import encode, make_pipe, turn
+from tests.videos import encode, turn
 
 NUM_VIDEOS = 11
 BROKEN = (3, 7)
@@ -192,7 +192,7 @@ def check_file(out: Path, videos: list[str]) -> None:
 def test_unreadable_videos_cost_no_other(videos: list[str], tmp_path: Path):
     encode(tmp_path / 'whole.avi', num_frames=40)
     (tmp_path / 'cut.avi').write_bytes((tmp_path / 'whole.avi').read_bytes()[:300])
-    make_pipe(tmp_path / 'pipe.mp4')
+    os.mkfifo(tmp_path / 'pipe.mp4')
     bad = [str(tmp_path / name) for name in ('cut.avi', 'pipe.mp4', 'gone.mp4')]
     failed = run([bad[0], *videos[:3], *bad[1:], *videos[3:]], tmp_path / 'feats.npz')
     assert failed is not None and list(failed) == bad
