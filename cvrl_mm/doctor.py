@@ -3,14 +3,17 @@
 Each finding is ok, a note on a limitation, or a problem with a remedy.
 """
 
+import importlib
 import os
+import re
 import shutil
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +36,12 @@ GIB = 1 << 30
 STEP_SECONDS_PER_VIDEO = 0.342 / 96  # R3D-50, compiled, on an H100 (docs/speed.md)
 MORE_SHARED_MEMORY = 'docker run --ipc=host (or --shm-size), or fewer workers'
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
+ARCHITECTURE = re.compile(r'(sm|compute)_(\d+)(\d)')
+FOR_OLD_GPUS = (  # pytorch#157517, #172352, #190385
+    "install a torch of CUDA 12.6, which has it: pip install 'torch<2.15' --index-url "
+    'https://download.pytorch.org/whl/cu126'
+)
+FOR_NEW_GPUS = "install a newer torch: pip install --upgrade 'torch>=2.7'"
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ def report(config: str | None = None, ranks: int | None = None) -> int:
 
 
 def check_versions(tested: Path) -> Iterator[Finding]:
-    """Compare the installed packages with a constraints file, and find two packages of mmcv.
+    """Compare the installed packages with a constraints file, and check mmcv.
 
     Packages that are not installed are left out: without a required one, nothing is imported.
     """
@@ -108,6 +117,12 @@ def check_versions(tested: Path) -> Iterator[Finding]:
     if {'mmcv', 'mmcv-lite'} <= installed:
         advice = 'pip uninstall -y mmcv mmcv-lite, then install the one you want'
         yield Finding('problem', 'mmcv', 'mmcv and mmcv-lite overwrite each other', advice)
+    if find_spec('mmcv._ext') is not None:
+        try:
+            importlib.import_module('mmcv._ext')
+        except ImportError as error:  # such as an undefined symbol
+            advice = 'build mmcv again for the installed torch (docs/install.md)'
+            yield Finding('problem', 'mmcv operators', one_line(error), advice)
 
 
 def check_machine() -> Iterator[Finding]:
@@ -120,12 +135,30 @@ def check_machine() -> Iterator[Finding]:
 
 
 def check_gpus() -> Iterator[Finding]:
-    """Check that torch sees the GPUs of the machine, computes on them, and convolves rightly."""
-    if not torch.cuda.device_count():
+    """Check that torch sees the GPUs of the machine, has code for them, and convolves rightly."""
+    cards = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    if not cards:
         yield _no_gpu()
         return
-    for card, count in Counter(map(_check_gpu, range(torch.cuda.device_count()))).items():
-        yield replace(card, seen=f'{count} x {card.seen}')
+    # Machine code (sm) runs on later cards of its generation, intermediate code on all later ones
+    names = torch.cuda.get_arch_list() or (torch._C._cuda_getArchFlags() or '').split()
+    codes = [ARCHITECTURE.match(name) for name in names]
+    built = [(code[1], [int(code[2]), int(code[3])]) for code in codes if code]
+    for (card, memory, *has), count in Counter(
+        (x.name, x.total_memory, x.major, x.minor) for x in cards
+    ).items():
+        seen = f'{count} x {card} ({memory / GIB:.0f} GiB)'
+        runs = [arch <= has and (kind != 'sm' or arch[0] == has[0]) for kind, arch in built]
+        if built and not any(runs):
+            seen = f'torch {torch.__version__} has no code for {seen}, compute capability '
+            is_old = has < min(arch for _, arch in built)
+            advice = FOR_OLD_GPUS if is_old else FOR_NEW_GPUS
+            yield Finding('problem', 'GPU', seen + '.'.join(map(str, has)), advice)
+        elif has[0] < FIRST_WITH_BFLOAT16:
+            advice = "bfloat16 is slow: set optim_wrapper.type='AmpOptimWrapper' (float16)"
+            yield Finding('note', 'GPU', seen, advice)
+        else:
+            yield Finding('ok', 'GPU', seen)
     cudnn = torch.backends.cudnn.version() or 0
     if 90800 <= cudnn < 91500:  # pytorch#163539, #166643, #174051
         seen = f'cuDNN {cudnn // 10000}.{cudnn // 100 % 100} and torch {torch.__version__}: '
@@ -136,20 +169,6 @@ def check_gpus() -> Iterator[Finding]:
         else:
             seen += 'slow by a factor of 10 and more where clips are not channels last'
             yield Finding('note', '3D convolutions in bfloat16', seen, advice)
-
-
-def _check_gpu(index: int) -> Finding:
-    card = torch.cuda.get_device_properties(index)
-    seen = f'{card.name} ({card.total_memory / GIB:.0f} GiB)'
-    try:
-        torch.ones(1, device=f'cuda:{index}').exp().item()
-    except RuntimeError as error:  # such as: no kernel image is available for execution
-        seen += f' of compute capability {card.major}.{card.minor}: {one_line(error)}'
-        return Finding('problem', 'GPU', seen, 'install a torch that supports it (pytorch.org)')
-    if card.major < FIRST_WITH_BFLOAT16:
-        advice = "bfloat16 is slow: set optim_wrapper.type='AmpOptimWrapper' (float16)"
-        return Finding('note', 'GPU', seen, advice)
-    return Finding('ok', 'GPU', seen)
 
 
 def _no_gpu() -> Finding:

@@ -1,6 +1,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import mmcv
 import pytest
 import torch
 from mmengine.config import Config
@@ -43,33 +44,46 @@ def test_two_mmcvs_are_a_problem(tmp_path: Path, monkeypatch):
     assert (last.status, last.name) == ('problem', 'mmcv')
 
 
+def test_operators_that_do_not_load_are_a_problem(tmp_path: Path, monkeypatch):
+    (tmp_path / '_ext.py').write_text("raise ImportError('undefined symbol: x')\n")
+    monkeypatch.setattr(mmcv, '__path__', [*mmcv.__path__, str(tmp_path)])
+    (tmp_path / 'constraints.txt').touch()
+    (found,) = doctor.check_versions(tmp_path / 'constraints.txt')
+    assert found.status == 'problem' and 'undefined symbol' in found.seen
+
+
+BUILD = ['sm_75', 'sm_80', 'sm_90a', 'compute_90']
+
+
 @pytest.mark.parametrize(
-    ('major', 'error', 'cudnn', 'torch_version', 'statuses'),
+    ('capability', 'build', 'cudnn', 'torch_version', 'statuses'),
     [
-        (7, 'no kernel image is available', 92000, '2.15.0', ['problem']),
-        (7, '', 92000, '2.15.0', ['note']),
-        (9, '', None, '2.15.0', ['ok']),
-        (9, '', 91002, '2.8.0', ['ok', 'problem']),
-        (9, '', 91002, '2.9.1', ['ok', 'note']),
+        ((7, 0), BUILD, 92000, '2.15.0', ['problem']),
+        ((7, 5), BUILD, 92000, '2.15.0', ['note']),
+        ((8, 9), BUILD, 92000, '2.15.0', ['ok']),
+        ((12, 0), BUILD, 92000, '2.15.0', ['ok']),  # by intermediate code
+        ((12, 0), BUILD[:-1], 92000, '2.6.0', ['problem']),
+        ((9, 0), BUILD, 91002, '2.8.0', ['ok', 'problem']),
+        ((9, 0), BUILD, 91002, '2.9.1', ['ok', 'note']),
+        ((9, 0), ['gfx942'], None, '2.15.0', ['ok']),
     ],
 )
 def test_gpus(
-    major: int, error: str, cudnn: int | None, torch_version: str, statuses: list[str], monkeypatch
+    capability: tuple[int, int],
+    build: list[str],
+    cudnn: int | None,
+    torch_version: str,
+    statuses: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ):
-    def ones(size: int, device: str) -> torch.Tensor:
-        if error:
-            raise RuntimeError(error)
-        return torch.zeros(size)
-
-    card = SimpleNamespace(name='card', total_memory=80 << 30, major=major, minor=0)
-    monkeypatch.setattr(torch, 'ones', ones)
+    major, minor = capability
+    card = SimpleNamespace(name='card', total_memory=80 << 30, major=major, minor=minor)
     monkeypatch.setattr(torch.cuda, 'device_count', lambda: 8)
     monkeypatch.setattr(torch.cuda, 'get_device_properties', lambda i: card)
+    monkeypatch.setattr(torch.cuda, 'get_arch_list', lambda: build)
     monkeypatch.setattr(torch.backends.cudnn, 'version', lambda: cudnn)
     monkeypatch.setattr(torch, '__version__', type(torch.__version__)(torch_version))
-    found = list(doctor.check_gpus())
-    assert [x.status for x in found] == statuses
-    assert '8 x card' in found[0].seen and error in found[0].seen
+    assert [finding.status for finding in doctor.check_gpus()] == statuses
 
 
 @pytest.mark.parametrize(
