@@ -66,20 +66,19 @@ def write_feature_page(
         trained: The videos and their features. The held-out ones are shown with their neighbours,
             or some of all videos if there are none. The classes colour the map.
     """
-    names, labels, groups = trained.names, trained.labels, [*trained.classes, 'no class']
-    if not labels:
-        labels, groups = [0] * len(names), ['a video']
-    chosen, dots = evenly_spaced(len(names), MAX_MAP_VIDEOS), []
-    for i, (x, y) in zip(chosen, map_videos(trained.feats[chosen]), strict=True):
+    groups = [*trained.classes, 'no class'] if trained.labels else ['a video']
+    chosen, dots = evenly_spaced(len(trained.names), MAX_MAP_VIDEOS), []
+    of = [groups.index(trained.class_of(i) or groups[-1]) for i in chosen]
+    for i, group, (x, y) in zip(chosen, of, map_videos(trained.feats[chosen]), strict=True):
         picture, _ = pictures(trained.path(i), MAP_PIXELS)
-        about = text(f'{names[i]} ({groups[labels[i]]})')  # -1 is the last group
+        about = text(f'{trained.names[i]} ({groups[group]})')
         dots.append(
             f'<circle cx="{10 + 620 * x:.1f}" cy="{10 + 620 * y:.1f}" r="5" '
-            f'fill="{_colour(labels[i] % len(groups))}" data-tip="{picture}" aria-label="{about}"/>'
+            f'fill="{_colour(group)}" data-tip="{picture}" aria-label="{about}"/>'
         )
     legend = [
-        f'<span><i class="key" style="background:{_colour(i)}"></i>{text(groups[i])}</span>'
-        for i in sorted({label % len(groups) for label in labels})
+        f'<span><i class="key" style="background:{_colour(group)}"></i>{text(groups[group])}</span>'
+        for group in sorted({*of})
     ]
     head, *body = table
     rows, *_ = neighbour_rows(trained, *_held_out(trained, SHOWN_VIDEOS), SHOWN_NEIGHBOURS)
@@ -90,7 +89,7 @@ def write_feature_page(
         whose='a held-out video' if trained.held_out else 'a video',
         rows=rows,
         legend='\n'.join(legend),
-        shown=f'{len(chosen)} of {len(names)} videos',
+        shown=f'{len(chosen)} of {len(trained.names)} videos',
         dots='\n'.join(dots),
     )
     path.write_text(html_page('Your videos', content), encoding='utf-8')
@@ -213,7 +212,14 @@ def neighbour_rows(
     def figure(path: str, label: str | None, kind: str, below: str = '') -> str:
         if path not in shown:
             shown[path] = pictures(path)
-        return _figure(path, label, kind, below, *shown[path])
+        strip, motion = shown[path]
+        folder, file = Path(path).parts[-2:]
+        name = text(f'{folder}/{file}')
+        caption = name if label in (None, folder) else f'{text(label)}<br>{name}'
+        picture = f'<img src="{strip}" data-tip="{motion}" alt="{name}">'
+        if not strip:
+            picture = f'<p title="{name}">cannot be read</p>'
+        return f'<figure class="{kind}">{picture}{below}<small>{caption}</small></figure>'
 
     for q, (path, label) in enumerate(queries):
         cells = [figure(path, label, 'query')]
@@ -234,16 +240,6 @@ def neighbour_rows(
             cells.append(figure(trained.path(i), own, kind, below))
         rows.append(f'<div class="row">{"".join(cells)}</div>')
     return '\n'.join(rows), listed, [path for path, (strip, _) in shown.items() if not strip]
-
-
-def _figure(path: str, label: str | None, kind: str, below: str, strip: str, motion: str) -> str:
-    folder, file = Path(path).parts[-2:]
-    name = text(f'{folder}/{file}')
-    caption = name if label in (None, folder) else f'{text(label)}<br>{name}'
-    picture = f'<img src="{strip}" data-tip="{motion}" alt="{name}">'
-    if not strip:
-        picture = f'<p title="{name}">cannot be read</p>'
-    return f'<figure class="{kind}">{picture}{below}<small>{caption}</small></figure>'
 
 
 def write_classifier_page(
