@@ -33,7 +33,6 @@ from .text import one_line, type_name
 
 MIM = Path(__file__).parent / '.mim'
 GIB = 1 << 30
-STEP_SECONDS_PER_VIDEO = 0.342 / 96  # R3D-50, compiled, on an H100 (docs/speed.md)
 MORE_SHARED_MEMORY = 'docker run --ipc=host (or --shm-size), or fewer workers'
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
 ARCHITECTURE = re.compile(r'(sm|compute)_(\d+)(\d)')
@@ -161,14 +160,12 @@ def check_gpus() -> Iterator[Finding]:
             yield Finding('ok', 'GPU', seen)
     cudnn = torch.backends.cudnn.version() or 0
     if 90800 <= cudnn < 91500:  # pytorch#163539, #166643, #174051
-        seen = f'cuDNN {cudnn // 10000}.{cudnn // 100 % 100} and torch {torch.__version__}: '
-        advice = "pip install 'torch>=2.10', or cuDNN of at least 9.15"
+        status, fault = 'note', 'slow by a factor of 10 and more where clips are not channels last'
         if torch.__version__ < '2.9':
-            seen += 'wrong results are known for large inputs'
-            yield Finding('problem', '3D convolutions in bfloat16', seen, advice)
-        else:
-            seen += 'slow by a factor of 10 and more where clips are not channels last'
-            yield Finding('note', '3D convolutions in bfloat16', seen, advice)
+            status, fault = 'problem', 'wrong results are known for large inputs'
+        seen = f'cuDNN {cudnn // 10000}.{cudnn // 100 % 100}, torch {torch.__version__}: {fault}'
+        advice = "pip install 'torch>=2.10', or cuDNN of at least 9.15"
+        yield Finding(status, '3D convolutions in bfloat16', seen, advice)
 
 
 def _no_gpu() -> Finding:
@@ -270,13 +267,5 @@ def check_loader(config: Config, ranks: int, seconds: float = 10.0) -> Finding:
         return Finding('problem', 'loader', seen, MORE_SHARED_MEMORY)
     if workers * ranks > cores:
         advice = f'there are fewer cores than workers ({ranks} x {workers}): see docs/speed.md'
-        return Finding('note', 'loader', seen, advice)
-    step = loader.batch_size * STEP_SECONDS_PER_VIDEO
-    if torch.cuda.is_available() and config.model.backbone.get('depth') == 50 and every > step:
-        advice = (
-            f'for a step of {step:.1f} s, as on an H100, give each rank '
-            f'{loader.batch_size / rate / step:.0f} cores and workers. Repacked videos need about '
-            'half of them, and with colour and blur on the GPU a third (docs/speed.md)'
-        )
         return Finding('note', 'loader', seen, advice)
     return Finding('ok', 'loader', seen)

@@ -234,21 +234,15 @@ def find_videos(folder: Path) -> list[Path]:
 
     Returns:
         Sorted paths, which start with ``folder``, of the files with a suffix of video files, and of
-        folders of frames (:class:`.frame_folder.FrameFolder`) without videos or other folders of
-        frames beside or below the frames.
+        folders of frames (:class:`.frame_folder.FrameFolder`) without videos or folders beside the
+        frames.
 
     Raises:
         OSError: A subfolder cannot be read.
     """
     found: list[Path] = []
-    frames: dict[Path, set[Path]] = {}  # the files of each folder of frames
     others: Counter[str] = Counter()
     seen = set()
-
-    def leave_out(paths: Iterable[Path]) -> None:
-        suffixes = (path.suffix.lower() for path in paths)
-        others.update(suffix for suffix in suffixes if suffix not in TEXT_SUFFIXES)
-
     for parent, folders, files in os.walk(folder, onerror=_raise, followlinks=True):
         state = os.stat(parent)
         if (state.st_dev, state.st_ino) in seen:  # a loop of links
@@ -258,17 +252,12 @@ def find_videos(folder: Path) -> list[Path]:
         folders[:] = sorted(x for x in folders if x[0] != '.' and x not in SYSTEM_FOLDERS)
         paths = {Path(parent, name) for name in files if name[0] != '.'}
         videos = {p for p in paths if p.suffix.lower() in VIDEO_SUFFIXES and p.is_file()}
+        if not videos and not folders and is_frame_folder(parent, files):
+            found.append(Path(parent))
+            continue
         found += videos
-        if not videos and is_frame_folder(parent, files):
-            frames[Path(parent)] = paths
-        else:
-            leave_out(paths - videos)
-    above = {parent for path in (*found, *frames) for parent in path.parents}
-    for path, images in frames.items():  # such as a single picture of a class
-        if path in above:
-            leave_out(images)
-        else:
-            found.append(path)
+        suffixes = (path.suffix.lower() for path in paths - videos)
+        others.update(suffix for suffix in suffixes if suffix not in TEXT_SUFFIXES)
     if others:
         kinds = ', '.join(f'{suffix} ({count})' for suffix, count in others.most_common(5))
         what = f'{others.total()} files that are no videos are left out: {kinds}'
