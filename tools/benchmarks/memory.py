@@ -31,6 +31,7 @@ from torch.utils._pytree import tree_flatten
 
 import cvrl_mm  # noqa: F401  registers the models
 from cvrl_cli import make_parser
+from cvrl_mm.encoder.description import ClipInput
 from cvrl_mm.models.backbone import global_average_pool
 from cvrl_mm.models.compiled import COMPILERS
 
@@ -47,30 +48,11 @@ class SampleShape(NamedTuple):
     width: int
 
 
-def sample_shape(pipeline: Sequence[dict[str, Any]]) -> SampleShape | None:
-    """Derive the shape of a sample from the sampling, resizing and cropping steps.
-
-    Args:
-        pipeline: Configs of the steps.
-
-    Returns:
-        The shape, or None if no step gives the size of the frames.
-    """
-    clips, frames, height, width = 1, 1, 0, 0
-    for step in pipeline:
-        if step['type'].endswith('TemporalIntervalSample'):
-            clips, frames = 2, step['clip_len']
-        elif 'clip_len' in step:
-            clips, frames = step.get('num_clips', 1), step['clip_len']
-        for inner in [step, *step.get('transforms', [])]:
-            scale = inner.get('scale')
-            is_size = isinstance(scale, Sequence) and min(scale) > 0
-            if inner['type'].split('.')[-1] == 'Resize' and is_size:
-                width, height = scale
-            size = inner.get('size', inner.get('crop_size'))
-            if inner['type'].endswith('Crop') and size is not None:
-                width, height = (size, size) if isinstance(size, int) else size
-    return SampleShape(clips, frames, height, width) if height and width else None
+def sample_shape(pipeline: Sequence[dict[str, Any]]) -> SampleShape:
+    """Derive the shape of a sample of square frames from the steps of a pipeline for training."""
+    clip = ClipInput.from_config(dict(feature_pipeline=pipeline))
+    is_pair = any(step['type'].endswith('TemporalIntervalSample') for step in pipeline)
+    return SampleShape(1 + is_pair, clip.clip_len, clip.size, clip.size)
 
 
 class TrainingMemory(NamedTuple):
@@ -89,25 +71,20 @@ class TrainingMemory(NamedTuple):
     activations: int
 
 
-def training_memory(config: Config) -> TrainingMemory | None:
+def training_memory(config: Config) -> TrainingMemory:
     """Count the memory of a training step by running it on the meta device.
 
     Tensors on the meta device have shapes but no values, so that the count takes seconds on a CPU
     for any batch size. Memory is counted per storage, from its creation until it is freed.
 
     Args:
-        config: A training config of a recognizer.
+        config: A training config of a recognizer with a 3D backbone.
 
     Returns:
-        The memory per rank, or None if the model is not a recognizer with a 3D backbone or the
-        size of a sample cannot be derived from the pipeline.
+        The memory per rank.
     """
     loader = config.train_dataloader
-    if config.model.get('type') not in ('CVRL', 'Recognizer3D'):
-        return None
-    shape = sample_shape(loader.dataset.pipeline) if 'pipeline' in loader.dataset else None
-    if shape is None:
-        return None
+    shape = sample_shape(loader.dataset.pipeline)
     dtype = HALF_PRECISION.get(config.optim_wrapper.get('type'), torch.float32)
     videos = loader.batch_size
     values = 3 * shape.clips * shape.frames * shape.height * shape.width  # per video
@@ -151,13 +128,13 @@ def compiled_graphs(config: Config) -> list[fx.GraphModule]:
     Batch norm is that of a rank of several if there is a process group.
 
     Args:
-        config: A training config of a recognizer, for which :func:`training_memory` is not None.
+        config: A training config of a recognizer with a 3D backbone.
 
     Returns:
         The forward and the backward graph. Their nodes have tensors without values in
         ``meta['val']``.
     """
-    shape: Any = sample_shape(config.train_dataloader.dataset.pipeline)
+    shape = sample_shape(config.train_dataloader.dataset.pipeline)
     graphs: list[fx.GraphModule] = []
 
     def keep(graph: fx.GraphModule, inputs: object) -> Any:
@@ -241,8 +218,6 @@ def main() -> None:
     config.merge_from_dict(args.cfg_options)
     init_default_scope('mmaction')
     memory = training_memory(config)
-    if memory is None:
-        parser.error('a training config of a recognizer is needed, with the size of the frames')
     parts = ', '.join(f'{name} {size / GIB:.1f}' for name, size in memory._asdict().items())
     print(f'eager: {sum(memory) / GIB:.1f} GiB per rank ({parts})')
     if config.model.backbone.type == 'R3DSlow' and not config.model.get('chunk_size'):
