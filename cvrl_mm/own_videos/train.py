@@ -289,7 +289,8 @@ def time_step(config_file: Path) -> float:
     Returns:
         The mean over several steps.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    # Its log stays open, with which some systems do not delete it
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         cfg = _read(config_file)
         # Batches arrive in bursts of one per worker, as these start together: whole rounds are
         # timed, after the two batches per worker that are loaded in advance
@@ -304,10 +305,6 @@ def time_step(config_file: Path) -> float:
         seconds = float(np.mean(runner.message_hub.get_scalar('train/time').data[0][-timed:]))
         del runner
         gc.collect()  # ends the workers
-        logger = MMLogger.get_current_instance()
-        for handler in [x for x in logger.handlers if isinstance(x, logging.FileHandler)]:
-            handler.close()  # its file is deleted with the folder
-            logger.removeHandler(handler)
     return seconds
 
 

@@ -129,6 +129,7 @@ def test_few_cameras_are_named(tmp_path: Path):
         groups = name_groups(trained, None)
         assert groups[0] == '/cam([0-9]+)'
         measures = measure(feats, labels, divide(labels, trained.held_out, groups[1]))
-        text = headline(trained, cfg, {BEFORE: measures, AFTER: measures}, groups, [])
+        rows = [('clips that find the other', None, 65.3, 8.3)]
+        text = headline(trained, cfg, {BEFORE: measures, AFTER: measures}, groups, rows)
         assert text.startswith(UNCLEAR) and groups[0] in text and '--init' in text
-        assert ('--steps' in text) == (not labels)
+        assert ('--steps' in text) == ('65 % of the clips' in text) == (not labels)

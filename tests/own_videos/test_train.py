@@ -32,15 +32,15 @@ EVIL = """$A ('");__import__("os").system("touch${IFS}PWNED")#"""
 
 @pytest.fixture(scope='module')
 def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """24 videos in two folders, a broken one and a copy, in a folder whose name has code."""
+    """24 videos of 3 persons in two folders, a broken one and a copy; a name has code."""
     root = tmp_path_factory.mktemp('own')
     write_motion_videos(root / 'set', num_train=24, num_test=1)
     for i, path in enumerate(sorted((root / 'set/videos').glob('train*.mp4'))):
         folder = root / EVIL / ('left' if i < 12 else 'right')
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, folder / path.name)
+        shutil.copy(path, folder / f'{path.stem}_p{i % 3}.mp4')
     (root / EVIL / 'left/broken.mp4').write_bytes(b'no video')
-    shutil.copy(root / EVIL / 'left/train_00000.mp4', root / EVIL / 'right/copy.mp4')
+    shutil.copy(root / EVIL / 'left/train_00000_p0.mp4', root / EVIL / 'right/copy.mp4')
     return root / EVIL
 
 
@@ -72,7 +72,8 @@ def test_everything_is_written(out: Path, videos: Path):
     report = (out / 'report.md').read_text()
     for text in (
         '24 videos, 5 of them held out',
-        '| linear accuracy',
+        '| linear accuracy, groups apart',
+        '3 groups by the pattern _p([0-9]+)',
         '| clips that find the other',
     ):
         assert text in report
