@@ -94,7 +94,7 @@ def make_parser(text: str | None, program: str | None = None) -> ArgumentParser:
 
 
 def run_tool(run: Callable[[Namespace], None], args: Namespace) -> None:
-    """Run a command or a tool after its arguments have been parsed.
+    """Run a command after its arguments have been parsed.
 
     Args:
         run: The function.

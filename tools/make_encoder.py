@@ -7,7 +7,6 @@ OUT/tiny.safetensors is the encoder in half precision, and OUT/training the trai
 pretrain``. Started again, the command continues.
 """
 
-from argparse import Namespace
 from pathlib import Path
 
 from rich.console import Console
@@ -21,19 +20,14 @@ from cvrl_mm.synthetic.motion import SETS, write_motion_videos
 SEED = 100  # of the videos; quickstart and miniature use others
 
 
-def parse_args() -> Namespace:
-    """Read the command line."""
+@plain_errors()
+def main() -> None:
+    """Write the videos, train and write the encoder."""
     parser = make_parser(__doc__)
     parser.add_argument('--out', type=Path, required=True, help='output folder')
     parser.add_argument('--videos', type=int, default=7000, help='generated videos (%(default)s)')
     parser.add_argument('--steps', type=int, default=6000, help='training steps (%(default)s)')
-    return parser.parse_args()
-
-
-@plain_errors()
-def main() -> None:
-    """Write the videos, train and write the encoder."""
-    args = parse_args()
+    args = parser.parse_args()
     for classes in SETS:
         with progress(f'{classes} videos', Console(stderr=True)) as on_progress:
             folder, number = args.out / 'videos' / classes, args.videos // len(SETS)

@@ -29,7 +29,7 @@ from cvrl_mm.evaluation.protocols import frozen_accuracy
 from cvrl_mm.own_videos.train import ProgressHook, QuietRunner
 from cvrl_mm.processes import usable_cores
 from cvrl_mm.progress import progress
-from cvrl_mm.runtime import INTERRUPTED, plain_errors, print_warnings_only
+from cvrl_mm.runtime import plain_errors, print_warnings_only
 from cvrl_mm.synthetic.motion import CLASSES, write_motion_videos
 from cvrl_mm.visualization.curves import plot_curves, read_curves
 
@@ -54,6 +54,7 @@ def parse_args() -> Namespace:
     return parser.parse_args()
 
 
+@plain_errors(only_own=True)
 def main() -> None:
     """Run all steps in order."""
     args = parse_args()
@@ -164,10 +165,4 @@ def report(
 
 
 if __name__ == '__main__':
-    try:
-        with plain_errors(only_own=True):
-            main()
-    except SystemExit as leaving:
-        if leaving.code == INTERRUPTED:
-            print('Started again, it trains anew; the videos are kept.', file=sys.stderr)
-        raise
+    main()

@@ -407,18 +407,19 @@ def _write_video(path: Path) -> None:
     import cv2
     import numpy as np
 
+    from cvrl_mm.io import replacing
+
     frames, (width, height) = (250, (340, 256)) if ON_GPU else (30, (68, 52))
     rng = np.random.default_rng(0)
     texture = cv2.resize(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8), (2 * width,) * 2)
-    part = path.with_name(f'{path.stem}.part.mp4')  # a row that is ended leaves no cut video
-    with av.open(str(part), 'w') as container:
+    # A row that is ended leaves no cut video
+    with replacing(path) as part, av.open(str(part), 'w') as container:
         stream = container.add_stream('libx264', rate=25)
         stream.width, stream.height, stream.pix_fmt = width, height, 'yuv420p'
         for t in range(frames):
             image = np.ascontiguousarray(np.roll(texture, 3 * t, 1)[:height, :width])
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format='rgb24')))
         container.mux(stream.encode())
-    part.replace(path)
 
 
 def loader_rate(videos: Videos, kind: str, workers: int) -> dict[str, Any]:
@@ -604,25 +605,15 @@ def text(result: dict[str, Any]) -> str:
     return str(result.get('outcome', values)).replace('|', '/')  # separates columns in Markdown
 
 
-def advice(results: dict[str, dict[str, Any]]) -> str:
-    """Recommend settings for this GPU, based on the finished rows."""
+def summary(results: dict[str, dict[str, Any]]) -> str:
+    """Compare the videos per second of the finished rows with those of the step."""
     rates = {name: result.get('videos_per_second', 0.0) for name, result in results.items()}
-    step = rates.get('step')
-    if not step:
-        return 'The step was not measured, so no setting can be recommended.'
-    said = [f'The step: {step:.0f} videos/s.']
-    for name, rate in rates.items():
-        if rate and name.startswith('step, '):
-            said.append(f'With {name.removeprefix("step, ")}: {rate / step:.2f} x.')
-    loaders = {name: rate for name, rate in rates.items() if rate and name.startswith('loader')}
-    if enough := [name for name, rate in loaders.items() if rate >= step]:
-        fewest = min(enough, key=lambda name: loaders[name])
-        said.append(f'The slowest loader that keeps up: {fewest.removeprefix("loader, ")}.')
-    elif loaders:
-        said.append('No measured loader keeps up with the step.')
+    if not (step := rates.pop('step', 0.0)):
+        return 'The step was not measured, so that nothing can be compared with it.'
+    said = [f'{name}: {rate / step:.2f} x.' for name, rate in rates.items() if rate]
     if (waiting := results.get(TRAINING, {}).get('waiting_for_data')) is not None:
         said.append(f'A training waited for data {waiting:.0%} of the time.')
-    return ' '.join(said)
+    return f'The step: {step:.0f} videos/s. Others, relative to it: {" ".join(said)}'
 
 
 def write(out: Path, machine: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
@@ -634,7 +625,7 @@ def write(out: Path, machine: dict[str, Any], results: dict[str, dict[str, Any]]
         lines += ['**No GPU: all rows ran with small inputs; the figures are meaningless.**', '']
     lines += ['| measurement | result |', '|---|---|']
     lines += [f'| {name} | {text(result)} |' for name, result in results.items()]
-    lines += ['', advice(results), '']
+    lines += ['', summary(results), '']
     results_json = json.dumps(dict(machine=machine, results=results), indent=1)
     replace_text(out / 'results.json', results_json)
     replace_text(out / 'report.md', '\n'.join(lines))
@@ -670,7 +661,7 @@ def main() -> None:
             Console().print(f'{name}: {text(result)}', highlight=False)
     if missing := [name for name in names if name not in results]:
         Console().print(f'Not measured in this time: {"; ".join(missing)}.')
-    Console().print(f'\n{advice(results)}\nWritten to {args.out / "report.md"}.')
+    Console().print(f'\n{summary(results)}\nWritten to {args.out / "report.md"}.')
 
 
 if __name__ == '__main__':

@@ -11,7 +11,6 @@ videos of the first list and tested on the second list.
 
 import subprocess
 import sys
-from argparse import Namespace
 from collections import defaultdict
 from pathlib import Path
 from statistics import mean
@@ -23,20 +22,15 @@ from cvrl_mm.runtime import plain_errors
 PRETRAIN = (sys.executable, '-c', 'import cvrl_cli; cvrl_cli.main()', 'pretrain')
 
 
-def parse_args() -> tuple[Namespace, list[str]]:
-    """Read the command line; the second value is the options of ``cvrl pretrain``."""
+@plain_errors()
+def main() -> None:
+    """Train once per seed, and print the accuracies before and after."""
     parser = make_parser(__doc__)
     parser.add_argument('train', type=Path, help='list of the videos to train on')
     parser.add_argument('test', type=Path, help='list of the videos to test on')
     parser.add_argument('--out', type=Path, required=True, help='folder for the trainings')
     parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2])
-    return parser.parse_known_args()
-
-
-@plain_errors()
-def main() -> None:
-    """Train once per seed, and print the accuracies before and after."""
-    args, options = parse_args()
+    args, options = parser.parse_known_args()  # the options are those of cvrl pretrain
     found = defaultdict(list)
     for seed in args.seeds:
         out = args.out / f'seed{seed}'

@@ -17,7 +17,6 @@ import torch
 from mmaction.datasets.transforms import PackActionInputs
 from mmengine.dataset import pseudo_collate
 from mmengine.model import stack_batch
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from cvrl_cli import make_parser
@@ -48,18 +47,14 @@ class Clips(Dataset):
         return self.pack(dict(imgs=clips, label=index))
 
 
-def to_device(inputs: Tensor | list[Tensor], preprocessor: ClipDataPreprocessor) -> Tensor:
-    """Convert a batch to one tensor on the device, like the data preprocessor of each collate."""
-    on_device = preprocessor.cast_data(dict(inputs=inputs))['inputs']
-    return on_device if isinstance(on_device, Tensor) else stack_batch(on_device)
-
-
 def receive(batches: object, preprocessor: ClipDataPreprocessor) -> list[float]:
     """Return the ms to receive a batch, to make it one tensor on the device, and to release it."""
     times = [time.process_time()]
     batch = next(batches)
     times.append(time.process_time())
-    on_device = to_device(batch['inputs'], preprocessor)
+    on_device = preprocessor.cast_data(dict(inputs=batch['inputs']))['inputs']
+    if isinstance(on_device, list):  # of pseudo_collate
+        on_device = stack_batch(on_device)
     times.append(time.process_time())
     del batch, on_device
     times.append(time.process_time())

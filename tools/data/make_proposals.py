@@ -9,18 +9,20 @@ Example:
         --csv data/ava/annotations/ava_val_v2.2.csv --seconds 902 1798 --device cuda:0
 """
 
-from __future__ import annotations
-
 import shutil
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from cvrl_cli import make_parser, run_tool
+import numpy as np
 
-if TYPE_CHECKING:
-    import numpy as np
-    from mmdet.models import BaseDetector
+from cvrl_cli import make_parser
+from cvrl_mm.datasets.reader import UnreadableVideoError, VideoFile
+from cvrl_mm.detection.annotations import find_movies, probe_video, read_actions, save_proposals
+from cvrl_mm.io import check_target, file_stamp, files_sha256, journal, read_journals
+from cvrl_mm.models.weights import refuse_foreign_code
+from cvrl_mm.progress import progress
+from cvrl_mm.runtime import plain_errors, read_config
 
 MIN_SCORE = 0.05  # of the boxes that are kept
 
@@ -47,17 +49,10 @@ def parse_args() -> Namespace:
     return parser.parse_args()
 
 
-def run(args: Namespace) -> None:
+@plain_errors()
+def main() -> None:
     """Detect and write."""
-    import numpy as np
-
-    from cvrl_mm.datasets.reader import UnreadableVideoError, VideoFile
-    from cvrl_mm.detection.annotations import find_movies, probe_video, read_actions, save_proposals
-    from cvrl_mm.io import check_target, file_stamp, files_sha256, journal, read_journals
-    from cvrl_mm.models.weights import refuse_foreign_code
-    from cvrl_mm.progress import progress
-    from cvrl_mm.runtime import read_config
-
+    args = parse_args()
     check_target(args.out)
     wanted = {(row.video, row.second) for row in read_actions(args.csv)}
     if args.seconds:
@@ -102,7 +97,7 @@ def run(args: Namespace) -> None:
     print(f'{args.out}: {people} boxes in {len(proposals)} key frames')
 
 
-def find_people(detector: BaseDetector, image: np.ndarray) -> np.ndarray:
+def find_people(detector: Any, image: np.ndarray) -> np.ndarray:
     """Detect people in one image.
 
     Args:
@@ -112,7 +107,6 @@ def find_people(detector: BaseDetector, image: np.ndarray) -> np.ndarray:
     Returns:
         Boxes as fractions of the image with their scores, in descending order, (N, 5).
     """
-    import numpy as np
     from mmdet.apis import inference_detector
 
     person = list(detector.dataset_meta['classes']).index('person')
@@ -122,11 +116,6 @@ def find_people(detector: BaseDetector, image: np.ndarray) -> np.ndarray:
     boxes = np.clip(found.bboxes[kept] / [width, height, width, height], 0, 1)
     order = np.argsort(-found.scores[kept], kind='stable')
     return np.c_[boxes, found.scores[kept]][order]
-
-
-def main() -> None:
-    """Parse the arguments, detect and write."""
-    run_tool(run, parse_args())
 
 
 if __name__ == '__main__':

@@ -61,10 +61,8 @@ class Figure:
     def centre(self, frame: int) -> np.ndarray:
         """Return the centre at a frame, x and y in pixels."""
         angle = 2 * np.pi * self.turns * frame / FPS + self.phase
-        return self.home + REACH * np.array(ACTIONS[self.action][1]) * [
-            np.cos(angle),
-            np.sin(angle),
-        ]
+        axes = np.array(ACTIONS[self.action][1])
+        return self.home + REACH * axes * [np.cos(angle), np.sin(angle)]
 
     def box(self, frame: int) -> np.ndarray:
         """Return the box at a frame, as fractions of the frame, (4,)."""
