@@ -123,8 +123,9 @@ class FineTuning(Task):
         paths, found = [str(root / name) for name, _ in videos], []
         workers = cfg.test_dataloader.num_workers
         with progress('Classifying the held-out videos', console) as on_progress:
-            for prediction in predict(classifier, paths, num_workers=workers):
-                found.append(prediction)
+            predictions = predict(classifier, paths, num_workers=workers)
+            for prediction, (_, label) in zip(predictions, videos, strict=True):
+                found.append((prediction, label))
                 on_progress(len(found), len(paths))
         steps = cfg.train_cfg.max_iters
         about = [
@@ -146,9 +147,7 @@ class FineTuning(Task):
             if patterns := [*map(shlex.quote, find_groups(names, classes))][:MOST_PATTERNS]:
                 listed = ' or '.join(patterns)
                 about.append(f'Parts of the names may be persons or recordings: --groups {listed}.')
-        labels = [label for _, label in videos]
-        given = folder, ' '.join(about), root, classifier.classes, found, labels
-        notes = write_classifier_page(*given)
+        notes = write_classifier_page(folder, ' '.join(about), classifier.classes, found)
         write_report(folder, notes)
         console.print(*(name_folder(folder, note) for note in notes), sep='\n', markup=False)
 

@@ -50,21 +50,16 @@ MARKS = {True: ('right', '✓ '), False: ('wrong', '✗ '), None: ('', '')}
 
 
 def write_feature_page(
-    path: Path,
-    verdict: str,
-    notes: Sequence[str],
-    table: Sequence[Sequence[str]],
-    trained: Trained,
+    trained: Trained, verdict: str, notes: Sequence[str], table: Sequence[Sequence[str]]
 ) -> None:
-    """Write an HTML file about the features of videos.
+    """Write ``index.html`` about the features of videos.
 
     Args:
-        path: Path of the page.
+        trained: The videos and their features. The held-out ones are shown with their neighbours,
+            or some of all videos if there are none. The classes colour the map.
         verdict: The most important sentence.
         notes: Paragraphs below the table.
         table: Rows of text; the first one is the header.
-        trained: The videos and their features. The held-out ones are shown with their neighbours,
-            or some of all videos if there are none. The classes colour the map.
     """
     groups = [*trained.classes, 'no class'] if trained.labels else ['a video']
     chosen, dots = evenly_spaced(len(trained.names), MAX_MAP_VIDEOS), []
@@ -92,7 +87,8 @@ def write_feature_page(
         shown=f'{len(chosen)} of {len(trained.names)} videos',
         dots='\n'.join(dots),
     )
-    path.write_text(html_page('Your videos', content), encoding='utf-8')
+    page = html_page('Your videos', content)
+    (trained.folder / 'index.html').write_text(page, encoding='utf-8')
 
 
 def _colour(group: int) -> str:
@@ -243,22 +239,15 @@ def neighbour_rows(
 
 
 def write_classifier_page(
-    folder: Path,
-    training: str,
-    root: Path,
-    classes: Sequence[str],
-    found: Sequence[Prediction],
-    labels: Sequence[int],
+    folder: Path, training: str, classes: Sequence[str], found: Sequence[tuple[Prediction, int]]
 ) -> list[str]:
     """Write ``index.html`` of a classifier and, with held-out videos, what is measured on them.
 
     Args:
         folder: Output folder.
         training: Sentences on the training.
-        root: The folder that the videos' names are relative to.
         classes: Names of the classes.
-        found: Predictions of the held-out videos.
-        labels: Their classes.
+        found: Predictions of the held-out videos, and their classes.
 
     Returns:
         The paragraphs of the report.
@@ -269,7 +258,7 @@ def write_classifier_page(
     notes = ['No video is held out, so that the accuracy on other videos is unknown.']
     parts: list[str] = []
     if found:
-        notes, parts = _held_out_results(folder, root, classes, found, labels)
+        notes, parts = _held_out_results(folder, classes, found)
     notes.insert(1, training)
     shown = (f'<p>{text(note)}</p>' for note in notes)
     page = html_page('Your classifier', *shown, *parts)
@@ -278,15 +267,11 @@ def write_classifier_page(
 
 
 def _held_out_results(
-    folder: Path,
-    root: Path,
-    classes: Sequence[str],
-    found: Sequence[Prediction],
-    labels: Sequence[int],
+    folder: Path, classes: Sequence[str], found: Sequence[tuple[Prediction, int]]
 ) -> tuple[list[str], list[str]]:
     """Write ``confusion.png`` and ``report.json``, and return paragraphs and parts of the page."""
-    pairs = [(p, label) for p, label in zip(found, labels, strict=True) if p.error is None]
-    lost = describe_lost({p.video: p.error for p in found if p.error is not None})
+    pairs = [(p, label) for p, label in found if p.error is None]
+    lost = describe_lost({p.video: p.error for p, _ in found if p.error is not None})
     if not pairs:
         raise ValueError(f'No report was written: {lost[0]}')
     probs, true = torch.cat([p.probs for p, _ in pairs]), [label for _, label in pairs]
@@ -311,7 +296,7 @@ def _held_out_results(
             for what, label in (('predicted', predicted[i]), ('true', true[i]))
         ]
         video = pairs[i][0].video
-        name = text(relpath(video, root))
+        name = text(relpath(video, video_root(folder)))
         figures.append(
             f'<figure><img src="{pictures(video)[1]}" alt="{name}">{"<br>".join(lines)}'
             f'<small>{name}</small></figure>'

@@ -264,19 +264,13 @@ def choose(
 
 
 def choose_steps(
-    samples: int,
-    options: Options,
-    total_batch: int,
-    step_seconds: float,
-    epochs: int = EPOCHS,
-    min_steps: int = MIN_STEPS,
+    options: Options, per_epoch: float, step_seconds: float, epochs: int, min_steps: int
 ) -> Setting:
     """Choose the length of a training.
 
     Args:
-        samples: Number of training samples per epoch.
         options: The options of the user.
-        total_batch: Number of videos per step on all devices.
+        per_epoch: Number of steps in a pass over the videos, which may be a fraction.
         step_seconds: Measured time per step.
         epochs: Default length in passes over the videos.
         min_steps: Shortest default length.
@@ -284,12 +278,12 @@ def choose_steps(
     if options.steps is not None:
         return Setting(options.steps, GIVEN)
     if options.epochs is not None:
-        steps = math.ceil(options.epochs * samples / total_batch)
-        return Setting(steps, f'{options.epochs} epochs of {samples} videos')
+        steps = math.ceil(options.epochs * per_epoch)
+        return Setting(steps, f'{options.epochs} epochs of {per_epoch:.3g} steps')
     if options.hours is not None:
         steps = max(LOOKS, int(options.hours * 3600 * (1 - MEASURING_SHARE) / step_seconds))
         return Setting(steps, f'{options.hours:g} hours at {step_seconds:.2f} s per step')
-    steps = max(min_steps, math.ceil(epochs * samples / total_batch))
+    steps = max(min_steps, math.ceil(epochs * per_epoch))
     minutes = steps * step_seconds / 60
     reason = f'the larger of {min_steps} steps and {epochs} epochs; about {minutes:.0f} minutes'
     return Setting(steps, reason)

@@ -117,7 +117,7 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     if trained.labels:
         notes.insert(1, _about_labels(trained, groups, given is not None))
     notes += lost
-    write_feature_page(folder / 'index.html', said, notes, table, trained)
+    write_feature_page(trained, said, notes, table)
     rows.append(('RankMe (number of directions)', *ranks.values(), None))
     numbers = [dict(zip(('title', *measures, 'chance'), row, strict=True)) for row in rows]
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')

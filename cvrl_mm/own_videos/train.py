@@ -184,10 +184,9 @@ def _write_config(
         _say('Measuring the time per step …')
         seconds = time_step(trial)
     if found is not None:
-        total, least = plan['batch_size'] * ranks, task.min_steps or plan.min_steps
-        plan.settings['steps'] = choose_steps(
-            plan.samples, options, total, seconds, task.epochs, least
-        )
+        per_epoch = plan.samples / (plan['batch_size'] * ranks)
+        least = task.min_steps or plan.min_steps
+        plan.settings['steps'] = choose_steps(options, per_epoch, seconds, task.epochs, least)
         replace_text(config, task.render(found, plan))
         trial.unlink()
         _say(*remarks(plan, least))
@@ -212,9 +211,9 @@ def _lengthen(folder: Path, options: Options) -> None:
         _say('Measuring the time per step …')
         seconds = time_step(config)
     loader = cfg.train_dataloader
-    samples, batch = len(read_lines(loader.dataset.ann_file)), loader.batch_size
-    total = batch * dist.get_world_size()
-    steps = choose_steps(samples, options, total, seconds)
+    total = loader.batch_size * dist.get_world_size()
+    per_epoch = len(read_lines(loader.dataset.ann_file)) / total
+    steps = choose_steps(options, per_epoch, seconds, EPOCHS, 1)
     if steps.value < former:
         raise ValueError(f'{steps.value} steps are fewer than the {former} of the training so far.')
     if dist.is_main_process():

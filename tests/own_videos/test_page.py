@@ -45,7 +45,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = [['', 'before', 'after'], ['number', '1.0', '2.0']]
     labels, classes, feats = [0, 1, 0, 1, 0, -1], ['left', 'ri<ght'], torch.eye(6) + 0.1
     trained = Trained(root, root, NAMES, labels, classes, [0, 1], feats, feats)
-    write_feature_page(root / 'index.html', 'Better.', ['A note with <b>.'], table, trained)
+    write_feature_page(trained, 'Better.', ['A note with <b>.'], table)
     return root / 'index.html'
 
 

@@ -172,7 +172,8 @@ def test_a_class_of_five_has_a_watched_video(number: int):
 )
 def test_steps(options: dict, seconds: float, steps: int):
     plan = choose(made(300), Options(**options), CPU)
-    chosen = choose_steps(plan.samples, Options(**options), 48, seconds, EPOCHS, plan.min_steps)
+    per_epoch = plan.samples / 48
+    chosen = choose_steps(Options(**options), per_epoch, seconds, EPOCHS, plan.min_steps)
     assert chosen.value == steps
 
 
