@@ -1,9 +1,7 @@
-"""Processes: ranks, cores, and the end of a parent."""
+"""Processes: ranks and cores."""
 
 import os
 from collections.abc import Mapping
-from multiprocessing.process import parent_process
-from threading import Thread
 
 
 def usable_cores() -> int:
@@ -47,15 +45,3 @@ def rank_and_size(env: Mapping[str, str] = os.environ) -> tuple[int, int]:
 def is_torchrun(env: Mapping[str, str] = os.environ) -> bool:
     """Return whether torchrun, or a launcher like it, has started this process."""
     return 'RANK' in env and 'LOCAL_RANK' in env
-
-
-def end_with_parent() -> None:
-    """End this process at once when the process that started it ends, also if it was killed."""
-    parent = parent_process()
-    assert parent is not None, 'for processes that multiprocessing has started'
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    Thread(target=wait, daemon=True).start()

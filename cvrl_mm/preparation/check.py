@@ -20,7 +20,6 @@ from ..datasets.frame_folder import open_video
 from ..datasets.lists import find_videos, parse_line, read_lines
 from ..datasets.reader import REMUX, UnreadableVideoError
 from ..io import file_stamp, journal, read_journals, replace_text
-from ..processes import end_with_parent
 from ..text import printable
 
 NUM_FRAMES = 32
@@ -67,7 +66,7 @@ def find_faults(
 ) -> Generator[tuple[int, Any], None, None]:
     """Check videos in separate processes, which may hang or crash.
 
-    The processes end with this process, even if it is killed.
+    The processes end with this process; if it is killed, they finish their present videos.
 
     Args:
         filenames: Paths of the videos.
@@ -154,7 +153,6 @@ class _Checker:
 def _serve(questions: Connection, check: Callable[[str], Any]) -> None:
     """Answer questions until the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # after Ctrl-C, the parent kills this process
-    end_with_parent()  # also in the middle of a video
     with suppress(EOFError, ConnectionError):
         questions.send('ready')
         while True:

@@ -1,7 +1,6 @@
 """Checking videos in other processes, and lists with one or several calls."""
 
 import faulthandler
-import multiprocessing as mp
 import os
 import signal
 import time
@@ -9,15 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from cvrl_mm.datasets.lists import gather_videos
-from cvrl_mm.preparation import check as module
 from cvrl_mm.preparation.check import check_list, find_fault, find_faults
 from tests.encoding import X264
 from tests.encoding import encode as encode_textured
-from tests.processes import end, start
 from tests.script import run_cvrl
 from tests.videos import encode, turn, write_broken, write_odd
 
@@ -63,28 +59,6 @@ class Unloadable:
 def test_a_process_that_does_not_start_is_no_fault_of_a_video():
     with pytest.raises(RuntimeError, match='__main__'):
         list(find_faults(['good'], 1, check=Unloadable()))
-
-
-def note_and_wait(file: str) -> None:
-    Path(file).write_text(str(os.getpid()))
-    time.sleep(60)
-
-
-def check_for_long(folder: Path) -> None:
-    module.CONTEXT = mp.get_context('fork')  # the checkers start faster
-    list(find_faults([str(folder / name) for name in 'abc'], 3, check=note_and_wait))
-
-
-def test_processes_end_with_their_killed_parent(tmp_path: Path):
-    parent = start(check_for_long, tmp_path)
-    try:
-        while len(pids := [path.read_text() for path in tmp_path.iterdir()]) < 3 or '' in pids:
-            time.sleep(0.05)
-        parent.kill()
-        psutil.wait_procs([psutil.Process(int(pid)) for pid in pids], timeout=60)
-        assert not any(map(psutil.pid_exists, map(int, pids)))
-    finally:
-        end([parent])
 
 
 @pytest.mark.parametrize('name', ['H.264.mp4', 'H.264.ts', 'MPEG-4.avi'])
