@@ -132,11 +132,9 @@ def leave_out_ids(videos: list[Video], csv_path: Path) -> list[Video]:
 def _read(path: Path, parse: Callable[[Any], T], is_csv: bool = False) -> list[T]:
     """Parse the lines of an official file that are not blank, or its rows."""
     with path.open(encoding='utf-8-sig', newline='') as file:
+        rows = csv.DictReader(file, strict=True) if is_csv else filter(str.strip, file)
         try:
-            found = [
-                parse(x)
-                for x in (csv.DictReader(file, strict=True) if is_csv else filter(str.strip, file))
-            ]
+            found = [parse(row) for row in rows]
             if not found:
                 raise ValueError('it is empty')
         except (LookupError, OverflowError, TypeError, ValueError, csv.Error) as error:
