@@ -239,6 +239,12 @@ class Trained:
             before=before,
         )
 
+    @property
+    def chosen(self) -> list[int]:
+        """Indices of the videos with a class, or of all videos if there are no classes."""
+        labels = self.labels or [0] * len(self.names)
+        return [i for i, label in enumerate(labels) if label >= 0]
+
     def path(self, index: int) -> str:
         """Return the path of a video."""
         return str(self.root / self.names[index])
@@ -263,7 +269,7 @@ def write_encoders(folder: Path, cfg: Config, checkpoint: Path) -> None:
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     models = [build_recognizer(cfg, weights).to(device) for weights in (None, checkpoint)]
     data = cfg.train_dataloader.dataset
-    data.max_missing = 0.5  # a report needs more than half
+    data.max_missing = 0.5  # the training is over
     if not (folder / 'frames').exists():  # gone after the first report
         data.cache = None
     calibrate(cfg, *models)

@@ -381,6 +381,8 @@ def _cache(
     machine: Machine,
 ) -> Setting:
     """Choose the short side of stored frames; None means that each sample is decoded anew."""
+    if not options.cache:
+        return Setting(None, GIVEN)
     side, total = STORED_SIDES * chosen['size'].value, machine.ranks * chosen['batch_size'].value
     pixels = [video.frames * video.width * video.height for video in train]
     kept = [min(1, side / min(video.width, video.height)) ** 2 for video in train]
@@ -389,8 +391,6 @@ def _cache(
     epochs = options.epochs or (options.steps or math.inf) * total / samples
     seconds = sum(pixels) / (DECODED_PIXELS * machine.cores * machine.ranks)
     frames = sum(video.frames for video in train) / samples
-    if not options.cache:
-        return Setting(None, GIVEN)
     if num_bytes > machine.room:
         return Setting(None, f'{num_bytes / 1e9:.2g} GB do not fit into half of what is free')
     if 2 * clip_frames * epochs < frames or seconds > 360 * (options.hours or math.inf):

@@ -135,16 +135,12 @@ def name_groups(trained: Trained, given: str | None) -> tuple[str, list[str]] | 
     Returns:
         The pattern and the group of each video; None if there are no groups.
     """
-    chosen = _known(trained.labels) if trained.labels else [*range(len(trained.names))]
+    chosen = trained.chosen
     names = [trained.names[i] for i in chosen]
     if given is not None:
         return given, groups_of(given, names)
     labels = [trained.labels[i] for i in chosen] if trained.labels else []
     return likely_groups(names, labels, trained.before[chosen], trained.feats[chosen])
-
-
-def _known(labels: Sequence[int]) -> list[int]:
-    return [i for i, label in enumerate(labels) if label >= 0]
 
 
 def divide(
@@ -167,7 +163,7 @@ def divide(
     """
     if not labels:
         return {}
-    known = torch.tensor(_known(labels))
+    known = torch.nonzero(torch.tensor(labels) >= 0)[:, 0]
     targets = torch.tensor(labels)[known]
     is_test = torch.isin(known, torch.tensor(held_out, dtype=torch.long))
     held: Folds = [(torch.nonzero(~is_test)[:, 0], torch.nonzero(is_test)[:, 0])]
@@ -404,7 +400,7 @@ def headline(
     if is_easy(before):
         return said[0]
     if found and compare(before, after) != BETTER:
-        share, level = same_group(trained.feats[_known(trained.labels) or slice(None)], found)
+        share, level = same_group(trained.feats[trained.chosen], found)
         if share > ALIKE_SHARE and share > 2 * level:
             said.append(
                 f'The nearest neighbour of {100 * share:.0f} % of the videos has the same part of '
@@ -440,7 +436,7 @@ def _about_labels(trained: Trained, groups: tuple[str, list[str]] | None, held_a
     return (
         f'{text} Groups apart: the names have parts that may be persons or recordings, here '
         f'{len({*found})} groups by the pattern {pattern}, such as {found[0]!r} in '
-        f'{trained.names[_known(trained.labels)[0]]}. Each video is tested with classifiers that '
+        f'{trained.names[trained.chosen[0]]}. Each video is tested with classifiers that '
         'are fitted to videos of other groups, also those that the encoder was trained on without '
         'labels. For other parts of the names: cvrl probe OUT --groups PATTERN'
     )
