@@ -6,9 +6,7 @@ from string import Template
 
 from ..encoder import sharing
 from ..encoder.encoder import load_encoder
-from ..runtime import read_config
 from ..text import printable
-from .folder import Trained
 
 CARD = Path(__file__).with_name('card.template')
 FILES = ('encoder.safetensors', 'config.py', 'index.html', 'report.json')  # that are shared
@@ -45,9 +43,9 @@ def model_card(folder: Path, name: str) -> str:
     Raises:
         FileNotFoundError: The folder does not hold a finished training.
     """
-    encoder, report = load_encoder(folder), (folder / 'report.md').read_text('utf-8')
-    cfg = read_config(folder / 'config.py', 'model', 'train_cfg', 'optim_wrapper')
-    trained, clips = Trained.read(folder), encoder.clip_input
+    encoder = load_encoder(folder)
+    _, _, *results = (folder / 'report.md').read_text('utf-8').split('\n\n')  # after the verdict
+    clips = encoder.clip_input
     return Template(CARD.read_text(encoding='utf-8')).substitute(
         name=printable(name),
         version=version('cvrl_mm'),
@@ -55,13 +53,5 @@ def model_card(folder: Path, name: str) -> str:
         parameters=f'{sum(p.numel() for p in encoder.parameters()) / 1e6:.2g}',
         clips=f'{clips.clip_len} frames of {clips.size}x{clips.size}, every {clips.frame_interval}',
         fps=f' at {clips.fps:g} frames per second' if clips.fps else '',
-        videos=len(trained.names),
-        trained=len(trained.names) - len(trained.held_out),
-        classes=f', in folders of {len(trained.classes)} classes' if trained.labels else '',
-        steps=cfg.train_cfg.max_iters,
-        batch=cfg.train_dataloader.batch_size,
-        optimizer=cfg.optim_wrapper.optimizer.type,
-        lr=cfg.optim_wrapper.optimizer.lr,
-        start='other weights' if 'init_cfg' in cfg.model.backbone else 'random weights',
-        table='\n'.join(line for line in report.splitlines() if line.startswith('|')),
+        results='\n\n'.join(results),
     )

@@ -458,7 +458,8 @@ def _about_training(cfg: Config, trained: Trained) -> str:
         held = f'none held out (fewer than {MIN_TO_HOLD_OUT}): measured on the training videos'
     batch, start = cfg.train_dataloader.batch_size, 'random weights'
     if 'init_cfg' in cfg.model.backbone:
-        start = read_json(trained.folder / COMMAND)['init'] or 'the encoder of this package'
+        init = read_json(trained.folder / COMMAND)['init']
+        start = Path(init).name if init else 'the encoder of this package'  # it may be shared
     return (
         f'{len(trained.names)} videos, {held}; {cfg.train_cfg.max_iters:,} steps of {batch} videos '
         f'per device, started from {printable(start)}, with which the numbers before the training '
