@@ -104,7 +104,6 @@ def render_finetuning(inspection: Inspection, plan: Plan) -> str:
         init=INIT,
         frozen='frozen_stages=4, norm_eval=True, ' if plan['frozen'] else '',
         dropout=0.0 if plan['frozen'] else 0.5,
-        scale=plan.network.preprocessor,
         transforms=',\n    '.join(transforms),
         num_clips=NUM_CLIPS,
         warmup=warmup if warmup_steps > 1 else '',
