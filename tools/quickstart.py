@@ -126,10 +126,8 @@ def evaluate(config: Config, checkpoint: str) -> dict[str, dict[str, float]]:
         batches[split] = list(track(clips, f'{split} clips', console=console))
     untrained = build_recognizer(config)
     calibrate(config, untrained)
-    networks = {
-        'untrained': untrained,
-        'pre-trained by CVRL': build_recognizer(config, checkpoint),
-    }
+    networks = dict(untrained=untrained)
+    networks['pre-trained by CVRL'] = build_recognizer(config, checkpoint)
     return {
         name: frozen_accuracy(Encoder.of(network).eval(), **batches)
         for name, network in networks.items()

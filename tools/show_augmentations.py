@@ -9,7 +9,6 @@ Example:
 
 import random
 import tempfile
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +29,9 @@ CONFIG = Path(cvrl_mm.__file__).parent / '.mim/configs/cvrl/pretrain_k400.py'
 COLUMNS = 8  # frames per row
 
 
-def parse_args() -> Namespace:
-    """Read the command line."""
+@plain_errors()
+def main() -> None:
+    """Draw and save the figure."""
     parser = make_parser(__doc__)
     parser.add_argument('--video', type=Path, help='a video file; default: a generated one')
     parser.add_argument('--config', default=CONFIG, help='pre-training config (pretrain_k400.py)')
@@ -39,13 +39,7 @@ def parse_args() -> Namespace:
     parser.add_argument(
         '--out', default='augmentations.png', help='image file to write (%(default)s)'
     )
-    return parser.parse_args()
-
-
-@plain_errors()
-def main() -> None:
-    """Draw and save the figure."""
-    args = parse_args()
+    args = parser.parse_args()
     print_warnings_only()
     register_all_modules()
     config = read_config(args.config, 'train_dataloader')

@@ -36,7 +36,10 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 
+import cvrl_mm
 from cvrl_cli import make_parser
+from cvrl_mm.io import replace_text, replacing
+from cvrl_mm.processes import usable_cores
 
 ROOT = Path(__file__).parents[2]
 K400 = 'cvrl/pretrain_k400.py'
@@ -380,7 +383,6 @@ class Videos:
         from cvrl_mm.datasets.lists import find_videos
         from cvrl_mm.options import RepackSettings
         from cvrl_mm.preparation.repack import repack_video
-        from cvrl_mm.processes import usable_cores
 
         originals = [self.folder / f'original_{i}.mp4' for i in range(NUM_VIDEOS)]
         if self.source is not None:
@@ -406,8 +408,6 @@ def _write_video(path: Path) -> None:
     import av
     import cv2
     import numpy as np
-
-    from cvrl_mm.io import replacing
 
     frames, (width, height) = (250, (340, 256)) if ON_GPU else (30, (68, 52))
     rng = np.random.default_rng(0)
@@ -488,9 +488,6 @@ def training(videos: Videos, workers: int) -> dict[str, Any]:
 
 def describe_machine() -> dict[str, Any]:
     """Describe the machine and the versions."""
-    import cvrl_mm
-    from cvrl_mm.processes import usable_cores
-
     gpu = torch.cuda.get_device_properties(0) if ON_GPU else None
     versions = dict(torch=torch.__version__, cuda=torch.version.cuda, cvrl_mm=cvrl_mm.__version__)
     memory = gpu and gpu.total_memory / 2**30
@@ -515,8 +512,6 @@ class Row:
 
 def rows(videos: Videos) -> dict[str, Row]:
     """List all rows in the order of what they decide: step, training, loader."""
-    from cvrl_mm.processes import usable_cores
-
     workers = min(usable_cores(), 16) if ON_GPU else 1
     eager = {'model.backbone.compiled': False}
     kept = {'model.backbone.recompute': {}}
@@ -618,8 +613,6 @@ def summary(results: dict[str, dict[str, Any]]) -> str:
 
 def write(out: Path, machine: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
     """Write both files; an interruption does not damage existing ones."""
-    from cvrl_mm.io import replace_text
-
     lines = ['# Pre-training on this machine', '', text(machine), '']
     if not machine.get('gpu'):
         lines += ['**No GPU: all rows ran with small inputs; the figures are meaningless.**', '']
