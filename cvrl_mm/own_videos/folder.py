@@ -42,7 +42,6 @@ REFUSED = ('{{', "'''", '\\')  # in the path of the output folder
 FEATURES = 'features.npz'
 BEFORE, AFTER = 'before training', 'after training'
 ENCODERS = {BEFORE: 'start.safetensors', AFTER: 'encoder.safetensors'}
-BATCH_VIDEOS = 4
 
 
 def claim(
@@ -308,7 +307,7 @@ def encode_videos(
     def encode(x: Tensor) -> Tensor:
         return torch.cat([network.features(x) for network in networks], dim=1)
 
-    parts = extract(encode, batches_of(clips, BATCH_VIDEOS, num_workers), average=True)
+    parts = extract(encode, batches_of(clips, num_workers=num_workers), average=True)
     found = join_features(tracked(parts, len(paths), on_progress))
     if len(found.errors) == len(paths):
         raise ValueError(describe_lost({paths[i]: why for i, why in found.errors.items()})[0])
