@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.datasets.test_lists import touch
 from tests.script import run_cvrl
 
 CSV = 'label,youtube_id,time_start,time_end,split\n'
@@ -10,12 +11,6 @@ CSV = 'label,youtube_id,time_start,time_end,split\n'
 @pytest.fixture
 def build(monkeypatch: pytest.MonkeyPatch):
     return lambda *arguments: run_cvrl(monkeypatch, 'list', *arguments)
-
-
-def touch(root: Path, *names: str) -> None:
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).touch()
 
 
 def annotate(root: Path, **files: str) -> Path:

@@ -46,7 +46,9 @@ Builder = Callable[..., AVAKeyframeDataset]
 
 @pytest.fixture
 def build(tmp_path: Path, movies: Path) -> Builder:
-    def call(rows: list[str] = ROWS, proposals: dict | None = None, **kwargs) -> AVAKeyframeDataset:
+    def call(
+        rows: list[str] = ROWS, proposals=None, cls=AVAKeyframeDataset, **kwargs
+    ) -> AVADataset:
         (tmp_path / 'rows.csv').write_text('\n'.join(rows))
         if proposals is not None:
             save_proposals(proposals, tmp_path / 'p.pkl')
@@ -58,7 +60,7 @@ def build(tmp_path: Path, movies: Path) -> Builder:
             fps=FPS,
             data_prefix=dict(img=str(movies / 'frames')),
         )
-        return AVAKeyframeDataset(**{**settings, **kwargs})
+        return cls(**{**settings, **kwargs})
 
     return call
 
@@ -67,21 +69,13 @@ def keys(data: AVAKeyframeDataset) -> list[str]:
     return [data.get_data_info(i)['img_key'] for i in range(len(data))]
 
 
-def test_a_sound_set_is_what_the_stock_dataset_reads(build: Builder, movies: Path, tmp_path: Path):
+def test_a_sound_set_is_what_the_stock_dataset_reads(build: Builder):
     proposals = {
         'm0,0901': np.array([SURE, DOUBTFUL]),
         'm1,0902': np.array([SURE, SURE]),
         'm2,0900': np.array([SURE]),
     }
-    ours = build(proposals=proposals)
-    stock = AVADataset(
-        ann_file=ours.ann_file,
-        pipeline=[],
-        num_classes=4,
-        fps=FPS,
-        data_prefix=dict(img=str(movies / 'frames')),
-        proposal_file=str(tmp_path / 'p.pkl'),
-    )
+    ours, stock = (build(proposals=proposals, cls=c) for c in (AVAKeyframeDataset, AVADataset))
     assert len(ours) == len(stock) == 3
     for i in range(3):
         mine, theirs = ours.get_data_info(i), stock.get_data_info(i)
