@@ -16,7 +16,7 @@ import cvrl_mm
 from cvrl_mm.evaluation.measures import effective_rank
 from cvrl_mm.options import FinetuneOptions, Options
 from cvrl_mm.own_videos import train
-from cvrl_mm.own_videos.folder import claim
+from cvrl_mm.own_videos.folder import claim, write_report
 from cvrl_mm.own_videos.report import probe
 from cvrl_mm.preparation import check
 from cvrl_mm.synthetic.motion import write_motion_videos
@@ -116,8 +116,13 @@ def test_a_finished_training_is_left_as_it_is(out: Path):
     assert (out / 'encoder.safetensors').stat().st_mtime_ns == before
 
 
-def test_a_finished_training_can_be_made_longer(videos: Path, out: Path, copied: Path):
+def test_a_finished_training_can_be_made_longer(videos: Path, out: Path, copied: Path, monkeypatch):
     """By its config, or by an option of its length alone; the others stay as they were."""
+
+    def write_results(self, folder: Path, cfg: Config, *others: object) -> None:
+        write_report(folder, [f'{cfg.train_cfg.max_iters} steps'])
+
+    monkeypatch.setattr(train.Task, 'write_results', write_results)
     config, report = copied / 'config.py', copied / 'report.md'
     config.write_text(config.read_text().replace('max_iters=8', 'max_iters=10'))
     cvrl_mm.pretrain(videos, copied, **QUICK)
