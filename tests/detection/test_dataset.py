@@ -46,9 +46,7 @@ Builder = Callable[..., AVAKeyframeDataset]
 
 @pytest.fixture
 def build(tmp_path: Path, movies: Path) -> Builder:
-    def call(
-        rows: list[str] = ROWS, proposals=None, cls=AVAKeyframeDataset, **kwargs
-    ) -> AVADataset:
+    def call(rows: list = ROWS, proposals=None, cls=AVAKeyframeDataset, **kwargs) -> AVADataset:
         (tmp_path / 'rows.csv').write_text('\n'.join(rows))
         if proposals is not None:
             save_proposals(proposals, tmp_path / 'p.pkl')

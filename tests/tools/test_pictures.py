@@ -1,6 +1,5 @@
 """The tools that draw: each on something small of its own."""
 
-import json
 from pathlib import Path
 
 import cv2
@@ -9,6 +8,7 @@ import pytest
 
 from cvrl_mm.synthetic.motion import encode
 from tests.script import run_cvrl, run_script
+from tests.visualization.test_curves import log
 
 
 @pytest.fixture
@@ -37,14 +37,9 @@ def test_show_augmentations(run, tmp_path: Path, capsys):
 
 
 def test_curves(monkeypatch, tmp_path: Path, capsys):
+    lines = [dict(step=s, loss=9 - s, accuracy=s / 4, entropy=2.0, lr=0.1) for s in range(4)]
     for name in ('a/seed0', 'b/seed0', 'c/training'):
-        folder = tmp_path / name / '20261120' / 'vis_data'
-        folder.mkdir(parents=True)
-        lines = [
-            json.dumps(dict(step=s, loss=9 - s, accuracy=s / 4, entropy=2.0, lr=0.1)) + '\n'
-            for s in range(4)
-        ]
-        (folder / 'scalars.json').write_text(''.join(lines))
+        log(tmp_path / name, '20261120', lines)
     runs = [tmp_path / 'a/seed0', tmp_path / 'b/seed0', tmp_path / 'c']
     run_cvrl(monkeypatch, 'curves', *runs, '--out', tmp_path / 'curves.png')
     assert f'curves.png: {runs[0]}, {runs[1]}, c' in capsys.readouterr().out.replace('\n', '')
