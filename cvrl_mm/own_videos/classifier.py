@@ -42,7 +42,6 @@ class FineTuning(Task):
 
     options = FinetuneOptions
     usage = 'classifier = cvrl_mm.load_classifier({!r})'
-    folders_are_classes = False  # the labels may come from a list
     epochs, min_steps = 50, 300
     render = staticmethod(render_finetuning)
 

@@ -91,15 +91,12 @@ class Inspection:
         inside = sum(count[name] for name in names)
         return names if len(names) > 1 and 2 * inside >= len(self.videos) else []
 
-    def describe(self, with_classes: bool = True) -> Iterator[str]:
-        """Yield the lines of a report, with or without the folders that are classes."""
+    def describe(self) -> Iterator[str]:
+        """Yield the lines of a report."""
         seconds = [video.seconds for video in self.videos]
         low, middle, high = np.percentile(seconds, [5, 50, 95])
         yield f'{len(seconds)} videos, {sum(seconds) / 3600:.2f} hours, below {self.root}'
         yield f'Lengths: {low:.3g} s (5 %), {middle:.3g} s (median), {high:.3g} s (95 %)'
-        if with_classes and self.classes:
-            shown = ', '.join(self.classes[:6]) + (', …' if len(self.classes) > 6 else '')
-            yield f'{len(self.classes)} folders are classes, for the evaluation alone: {shown}'
         for what, files in (
             ('cannot be used', self.unreadable),
             ('are left out as exact copies of others', self.copies),

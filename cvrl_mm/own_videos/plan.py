@@ -260,6 +260,8 @@ def choose(
         f'{len(train)} files count as {samples} videos of about {options.segment_seconds:g} s',
     )
     chosen['precision'] = Setting(recipe.precision, kind)
+    classes, use = inspection.classes, 'folders, for the evaluation alone'
+    chosen['classes'] = Setting(len(classes) or None, f'{use}: {", ".join(classes):.200}')
     return Plan(train, watched, samples, network, recipe, chosen)
 
 

@@ -58,7 +58,6 @@ class Task:
 
     options: type[Options] = Options
     usage = 'encoder = cvrl_mm.load_encoder({!r})'
-    folders_are_classes = True
     epochs = EPOCHS
     min_steps: int | None = None  # by the plan
     render: Callable[[Inspection, Plan], str] = staticmethod(render)
@@ -144,7 +143,7 @@ def _inspect(
         sources = task.videos(videos, options)
         found = inspect(sources, usable_cores(), on_progress, options.groups)
     found.write(folder / 'videos.tsv')
-    _say(*found.describe(task.folders_are_classes))
+    _say(*found.describe())
     return found, start
 
 
