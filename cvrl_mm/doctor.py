@@ -33,6 +33,7 @@ from .text import one_line, type_name
 
 MIM = Path(__file__).parent / '.mim'
 GIB = 1 << 30
+STEP_SECONDS_PER_VIDEO = 0.342 / 96  # R3D-50, compiled, on an H100 (docs/speed.md)
 MORE_SHARED_MEMORY = 'docker run --ipc=host (or --shm-size), or fewer workers'
 FIRST_WITH_BFLOAT16 = 8  # compute capability: Ampere
 ARCHITECTURE = re.compile(r'(sm|compute)_(\d+)(\d)')
@@ -267,5 +268,13 @@ def check_loader(config: Config, ranks: int, seconds: float = 10.0) -> Finding:
         return Finding('problem', 'loader', seen, MORE_SHARED_MEMORY)
     if workers * ranks > cores:
         advice = f'there are fewer cores than workers ({ranks} x {workers}): see docs/speed.md'
+        return Finding('note', 'loader', seen, advice)
+    step = loader.batch_size * STEP_SECONDS_PER_VIDEO
+    if torch.cuda.is_available() and config.model.backbone.get('depth') == 50 and every > step:
+        advice = (
+            f'for a step of {step:.1f} s, as on an H100, give each rank '
+            f'{loader.batch_size / rate / step:.0f} cores and workers. Repacked videos need about '
+            'half of them, and with colour and blur on the GPU a third (docs/speed.md)'
+        )
         return Finding('note', 'loader', seen, advice)
     return Finding('ok', 'loader', seen)

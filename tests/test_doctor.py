@@ -142,6 +142,11 @@ def test_the_loader_is_compared_with_the_machine(
     free = free_batches * 8 * 2 * 3 * 8 * 32 * 32
     monkeypatch.setattr(doctor.shutil, 'disk_usage', lambda path: SimpleNamespace(free=free))
     assert doctor.check_loader(config, ranks=2).status == status
+    with monkeypatch.context() as patch:  # whatever a GPU needs less than a millisecond for
+        patch.setattr(torch.cuda, 'is_available', lambda: True)
+        patch.setattr(doctor, 'STEP_SECONDS_PER_VIDEO', 1e-6)
+        config.model.backbone.depth = 50
+        assert doctor.check_loader(config, ranks=2).status == status.replace('ok', 'note')
     config.train_dataloader.batch_size = 9  # for two ranks, the 16 videos are less than a batch
     assert doctor.check_loader(config, ranks=2).status == 'problem'
     config.train_dataloader.dataset.ann_file = 'missing.txt'
