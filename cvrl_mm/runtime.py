@@ -242,6 +242,10 @@ def read_options(config: Config, given: Sequence[str]) -> dict[str, Any]:
 def places_of(config: Config, option: str) -> list[str]:
     """Find the keys that a run reads and into which a config has copied what an option changes.
 
+    They are a hint in an error message, and may be too many: what equals the variable is taken for
+    a copy. For ``sample.density`` of ``configs/cvrl/pretrain_k400.py``, the key is
+    ``train_dataloader.dataset.pipeline.1.density``.
+
     Args:
         config: The config.
         option: The dotted key of a variable, which may be text, or of a value in a dict within it,

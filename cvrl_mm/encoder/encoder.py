@@ -30,6 +30,8 @@ from .description import INFLATED, PREFIX, ClipInput, architecture_of, build_bac
 from .files import extract_backbone, locate_weights, save_weights
 from .recognizers import build_recognizer
 
+NUM_CLIPS = 10  # evenly spaced, per video (Sec. 4.1)
+
 
 class CropFrames:
     """Resize the short side of each frame to the size of the clips and crop the centre.
@@ -199,7 +201,7 @@ class Encoder(nn.Module):
     def transform(
         self,
         video: str | Path | np.ndarray | Tensor,
-        num_clips: int = 10,
+        num_clips: int = NUM_CLIPS,
         fps: float | None = None,
     ) -> Tensor:
         """Sample clips from a video: evenly spaced in time, with a centre crop.
@@ -334,8 +336,9 @@ def load_encoder(checkpoint: str | Path, config: Config | str | Path | None = No
 
     Args:
         checkpoint: A ``.safetensors`` or ``.pth`` file (converted, or a training checkpoint), a
-            folder with ``encoder.safetensors`` or ``encoder.pth``, an ``https://`` address,
-            or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub with such a file.
+            folder with ``encoder.safetensors``, ``encoder.pth`` or ``classifier.pth``, an
+            ``https://`` address, or ``hf://OWNER/NAME`` for a repository on the Hugging Face hub
+            with such a file.
             ``'tiny'`` is the encoder of this package (``tiny.md``).
             ``'random'`` builds the encoder of the config with random weights and the batch norm
             statistics of its initialisation (mean 0, variance 1). Training replaces these even if

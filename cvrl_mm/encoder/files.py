@@ -121,9 +121,10 @@ def locate_weights(source: str | Path) -> Path:
     huggingface_hub for ``hf://`` addresses.
 
     Args:
-        source: A file, a folder with ``encoder.safetensors`` or ``encoder.pth``,
-            ``http(s)://…``, or ``hf://OWNER/NAME`` with an optional ``/FILE``. The text
-            ``'tiny'`` names the encoder of this package; a folder of this name is ``./tiny``.
+        source: A file, a folder with ``encoder.safetensors``, ``encoder.pth`` or
+            ``classifier.pth``, ``http(s)://…``, or ``hf://OWNER/NAME`` with an optional ``/FILE``.
+            The text ``'tiny'`` names the encoder of this package; a folder of this name is
+            ``./tiny``.
 
     Raises:
         OSError: The file does not exist, or the download failed.

@@ -11,7 +11,7 @@ from ..datasets.decoding import read, reads_files
 from ..datasets.reader import UnreadableVideoError
 from ..datasets.seeding import seeded_draws
 from ..encoder.description import ClipInput
-from ..encoder.encoder import clip_pipeline
+from ..encoder.encoder import NUM_CLIPS, clip_pipeline
 from ..text import one_line
 
 TIMEOUT_SECONDS = 60  # for opening or decoding one file
@@ -31,7 +31,7 @@ class VideoClips(Dataset):
         self,
         paths: Sequence[str],
         clip_input: ClipInput,
-        num_clips: int = 10,
+        num_clips: int = NUM_CLIPS,
         labels: Sequence[int] | None = None,
     ) -> None:
         self.paths, self.labels = paths, labels

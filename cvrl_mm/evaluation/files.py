@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from ..datasets.reader import UnreadableVideoError
-from ..encoder.encoder import Encoder
+from ..encoder.encoder import NUM_CLIPS, Encoder
 from ..io import (
     check_target,
     claim_folder,
@@ -31,7 +31,7 @@ def extract_to_file(
     encoder: Encoder,
     paths: Sequence[str],
     out: str | Path,
-    num_clips: int = 10,
+    num_clips: int = NUM_CLIPS,
     batch_size: int = 2,
     num_workers: int = 4,
     rank: int = 0,

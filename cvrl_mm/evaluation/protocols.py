@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from ..encoder.description import architecture_of
-from ..encoder.encoder import Encoder
+from ..encoder.encoder import NUM_CLIPS, Encoder
 from ..encoder.recognizers import build_recognizer
 from ..io import replace_text
 from .clips import VideoClips, batches_of
@@ -233,7 +233,7 @@ def evaluate_labels(
     source: str | Path,
     test: str | Path | None = None,
     groups: str | None = None,
-    num_clips: int = 10,
+    num_clips: int = NUM_CLIPS,
     num_workers: int = 0,
     on_progress: OnProgress = no_progress,
 ) -> tuple[Values, list[str]]:

@@ -7,11 +7,11 @@ from typing import Any
 from mmengine.dist import get_world_size
 
 from ..datasets.sampling import number_of_windows
+from ..encoder.encoder import NUM_CLIPS
 from ..options import RANDOM
 from .folder import INIT, INPUTS
 from .inspect import Inspection
 from .plan import LOOKS, Plan
-from .predict import NUM_CLIPS
 
 CROPS = dict(
     full='',

@@ -32,7 +32,6 @@ from ..evaluation.features import (
 from ..io import claim_folder, differing, made_from, read_json, replace_text
 from ..options import NONE, Options
 from .plan import Network
-from .predict import NUM_CLIPS
 
 COMMAND = 'command.json'
 LENGTH = 'hours', 'epochs', 'steps'  # options that may change after the first checkpoint
@@ -302,7 +301,7 @@ def encode_videos(
         V videos that could be read; and these together, with their indices and the errors.
     """
     networks = [encoder.to(get_device()) for encoder in encoders.values()]
-    clips = VideoClips(paths, next(iter(encoders.values())).clip_input, NUM_CLIPS)
+    clips = VideoClips(paths, next(iter(encoders.values())).clip_input)
 
     def encode(x: Tensor) -> Tensor:
         return torch.cat([network.features(x) for network in networks], dim=1)

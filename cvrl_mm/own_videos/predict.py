@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ..datasets.lists import gather_videos
 from ..datasets.reader import UnreadableVideoError
 from ..encoder.description import ClipInput, build_backbone, read_config_text
-from ..encoder.encoder import Encoder
+from ..encoder.encoder import NUM_CLIPS, Encoder
 from ..encoder.files import (
     CLASSIFIER,
     extract_backbone,
@@ -35,7 +35,6 @@ from ..evaluation.clips import VideoClips, batches_of
 from ..evaluation.features import extract, finite, over_time
 from ..text import printable
 
-NUM_CLIPS = 10  # per video, evenly spaced (Sec. 4.1)
 HEADS = ('LinearProbeHead', 'I3DHead')  # a linear layer fc_cls on pooled features
 SHOWN, SHOWN_CLASSES = 3, 8  # printed, in a figure
 WEIGHT, BIAS = 'cls_head.fc_cls.weight', 'cls_head.fc_cls.bias'
@@ -215,7 +214,7 @@ def predict(
             except UnreadableVideoError as error:
                 yield Prediction(video, none, error=error.reason)
         return
-    clips = VideoClips(videos, encoder.clip_input, NUM_CLIPS)
+    clips = VideoClips(videos, encoder.clip_input)
     found = extract(encode, batches_of(clips, 1, num_workers), average=True)
     for video, part in zip(videos, found, strict=True):
         if part.errors:

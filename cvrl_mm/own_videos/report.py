@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os.path import exists, realpath
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from ..datasets.lists import read_video_list
 from ..datasets.sampling import evenly_spaced
+from ..encoder.encoder import NUM_CLIPS
 from ..evaluation.features import Features, describe_lost
 from ..evaluation.labelled import (
     Folds,
@@ -38,7 +40,6 @@ from .folder import (
     BEFORE,
     COMMAND,
     FEATURES,
-    NUM_CLIPS,
     Trained,
     encode_videos,
     name_folder,
@@ -67,6 +68,15 @@ APART, AT_RANDOM = ', groups apart', ', drawn at random'  # in titles
 EASY_SHARE = 0.8  # of the way from chance to 100 %
 ALIKE_SHARE = 0.8
 SHOTS, EPISODES = 5, 200
+
+
+class Row(NamedTuple):
+    """A row of the table: values in percent, unless the title has another unit; None if unknown."""
+
+    title: str
+    before: float | None
+    after: float
+    chance: float | None
 
 
 def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console) -> None:
@@ -102,23 +112,24 @@ def write_results(folder: Path, cfg: Config, checkpoint: Path, console: Console)
     folds = divide(trained.labels, trained.held_out, groups and groups[1], given is not None)
     measures = {when: measure(x, trained.labels, folds) for when, x in feats.items()}
     ranks = {when: rank_me(x) for when, x in feats.items()}
-    rows: list[tuple] = [
-        (new.title, old.value, new.value, new.chance)
+    rows = [
+        Row(new.title, old.value, new.value, new.chance)
         for old, new in zip(*measures.values(), strict=True)
     ]
-    batch, found_other = cfg.train_dataloader.batch_size, [*curves.get('accuracy', {}).values()]
-    if found_other:
-        rows.append((FIND_OTHER, None, 100 * found_other[-1], 100 / batch))
+    others = None
+    if shares := [*curves.get('accuracy', {}).values()]:
+        level = 100 / cfg.train_dataloader.batch_size
+        rows.append(others := Row(FIND_OTHER, None, 100 * shares[-1], level))
     table = [['', *measures, 'chance']]
     for title, *values in rows:
         table.append([title, *('' if x is None else f'{x:.1f}' for x in values)])
-    said = headline(trained, cfg, measures, groups, rows)
+    said = headline(trained, cfg, measures, groups, others)
     notes = [_about_training(cfg, trained), _about_ranks(*ranks.values())]
     if trained.labels:
         notes.insert(1, _about_labels(trained, groups, given is not None))
     notes += lost
     write_feature_page(trained, said, notes, table)
-    rows.append(('RankMe (number of directions)', *ranks.values(), None))
+    rows.append(Row('RankMe (number of directions)', ranks[BEFORE], ranks[AFTER], None))
     numbers = [dict(zip(('title', *measures, 'chance'), row, strict=True)) for row in rows]
     (folder / 'report.json').write_text(json.dumps(numbers, indent=2) + '\n', encoding='utf-8')
     write_report(folder, [said, _markdown(table), *notes])
@@ -387,16 +398,15 @@ def headline(
     cfg: Config,
     measures: Mapping[str, Sequence[Measure]],
     groups: tuple[str, list[str]] | None,
-    rows: Sequence[tuple],
+    others: Row | None,
 ) -> str:
     """Return the verdict and what to do next, without paths: the page may be shared."""
     pattern, found = groups or (None, [])
     before, after = measures[BEFORE], measures[AFTER]
     said = [verdict(before, after, pattern)]
-    if not trained.labels and rows:
-        _, _, share, level = rows[-1]
-        other = f'{share:.0f} % of the clips find the other clip of their video'
-        said.append(f'{other} (chance: {level:.1f} %).')
+    if not trained.labels and others is not None:
+        found_other = f'{others.after:.0f} % of the clips find the other clip of their video'
+        said.append(f'{found_other} (chance: {others.chance:.1f} %).')
     if is_easy(before):
         return said[0]
     if found and compare(before, after) != BETTER:

@@ -5,13 +5,14 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from cvrl_mm.own_videos.folder import AFTER, BEFORE, NUM_CLIPS, Trained, encode_videos
+from cvrl_mm.own_videos.folder import AFTER, BEFORE, Trained, encode_videos
 from cvrl_mm.own_videos.report import (
     APART,
     AT_RANDOM,
     EASY,
     UNCLEAR,
     Measure,
+    Row,
     divide,
     headline,
     measure,
@@ -33,7 +34,7 @@ def test_two_encoders_get_the_same_clips(tmp_path: Path):
     assert found.indices.tolist() == [0, 2] and list(found.errors) == [1]
     assert torch.equal(feats['one'], feats['same'])
     assert not torch.allclose(feats['one'], feats['other'])
-    clips = encoders['one'].transform(tmp_path / 'b.mp4', NUM_CLIPS)
+    clips = encoders['one'].transform(tmp_path / 'b.mp4')
     torch.testing.assert_close(feats['one'][1], encoders['one'].features(clips).mean(0))
     with pytest.raises(ValueError, match=r'broken\.mp4'):
         encode_videos(encoders, paths[1:2])
@@ -129,7 +130,7 @@ def test_few_cameras_are_named(tmp_path: Path):
         groups = name_groups(trained, None)
         assert groups[0] == '/cam([0-9]+)'
         measures = measure(feats, labels, divide(labels, trained.held_out, groups[1]))
-        rows = [('clips that find the other', None, 65.3, 8.3)]
-        text = headline(trained, cfg, {BEFORE: measures, AFTER: measures}, groups, rows)
+        others = Row('clips that find the other', None, 65.3, 8.3)
+        text = headline(trained, cfg, {BEFORE: measures, AFTER: measures}, groups, others)
         assert text.startswith(UNCLEAR) and groups[0] in text and '--init' in text
         assert ('--steps' in text) == ('65 % of the clips' in text) == (not labels)
