@@ -273,6 +273,7 @@ class VideoFile(AbstractContextManager):
 
     @cached_property
     def _index(self) -> FrameIndex | list[int | None] | None:
+        """How frames are found: by their packets, by counting (a list of times), or None."""
         with self._errors():
             self._rewind()
             index, self.is_truncated = index_frames(self.container, self.stream, self._demux())
