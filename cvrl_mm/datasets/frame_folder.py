@@ -7,6 +7,7 @@ from contextlib import suppress
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any, BinaryIO
 
 import cv2
@@ -43,7 +44,7 @@ class FrameFolder(VideoFile):
             if USUAL in names:
                 found = [match for match in found if match[1] == USUAL]
             elif len(names) != 1:
-                raise ValueError(f'its numbered images have no single name, but {sorted(names)}')
+                raise ValueError(f'its images have numbers, but names {short(sorted(names))}')
             images = sorted((int(match[2]), match[0]) for match in found)
             for (number, file), (following, other) in pairwise(images):
                 if number == following:
