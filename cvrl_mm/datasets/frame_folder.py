@@ -44,7 +44,8 @@ class FrameFolder(VideoFile):
             if USUAL in names:
                 found = [match for match in found if match[1] == USUAL]
             elif len(names) != 1:
-                raise ValueError(f'its images have numbers, but names {short(sorted(names))}')
+                kinds = short(sorted(names))
+                raise ValueError(f'it needs one kind of numbered images, not {kinds}')
             images = sorted((int(match[2]), match[0]) for match in found)
             for (number, file), (following, other) in pairwise(images):
                 if number == following:
