@@ -1,6 +1,7 @@
 """Read frames of video files, which may be broken, with PyAV."""
 
 import os
+import re
 import stat
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -36,6 +37,9 @@ SEEK_SECONDS = (0.5, 30)
 # A longer time between two frames is a pause of the recording, not a part of its frame rate.
 PAUSE_SECONDS = 10
 CONFIRMING_FRAMES = 32
+# Type and length of the message in H.264 with the orientation of all frames, which only the first
+# one may have; where these bytes occur before it, the first frame is decoded to look
+ORIENTATION, MESSAGES_BYTES = re.compile(rb'\x2f[\3-\7]'), 2000
 # What helps if a file takes too long to open, because it must be decoded for its index
 REMUX = 'ffmpeg -i FILE -c copy NEW.mp4 makes it open faster'
 
@@ -101,6 +105,7 @@ class VideoFile(AbstractContextManager):
         self._source, self._strict = source, strict
         self._last_error = ''  # in the last call of _decode, in brackets
         self._reformatter = VideoReformatter()
+        self._first_oriented: av.VideoFrame | None = None
         self._stored_size: tuple[int, int] | None = None  # width and height of all images
         # Applied to each decoded image; resizing here saves memory
         self.prepare: Callable[[np.ndarray], np.ndarray] = np.ascontiguousarray
@@ -262,7 +267,11 @@ class VideoFile(AbstractContextManager):
         """
         size = self._stored_size = self._stored_size or (frame.width, frame.height)
         image = self._reformatter.reformat(frame, *size, 'rgb24', threads=1).to_ndarray()
-        return self.prepare(upright(image, frame))
+        return self.prepare(upright(image, self.oriented(frame)))
+
+    def oriented(self, frame: av.VideoFrame) -> av.VideoFrame:
+        """Return the frame whose orientation holds for a frame: itself, or the first one."""
+        return frame if 'DISPLAYMATRIX' in frame.side_data else self._first_oriented or frame
 
     def close(self) -> None:
         """Close the file."""
@@ -276,18 +285,28 @@ class VideoFile(AbstractContextManager):
         """How frames are found: by their packets, by counting (a list of times), or None."""
         with self._errors():
             self._rewind()
-            index, self.is_truncated = index_frames(self.container, self.stream, self._demux())
+            packets = self._demux()
+            first = list(islice(packets, 1))
+            data = b''.join(map(bytes, first))
+            packets = chain(first, packets)
+            index, self.is_truncated = index_frames(self.container, self.stream, packets)
+            if ORIENTATION.search(data, 0, MESSAGES_BYTES):
+                self._first_oriented = next(iter(self._first_frames(1)), None)
             # Does each packet hold a frame, and not one of its two fields?
             if self.container.format.name == 'mpegts' and isinstance(index, FrameIndex):
-                self._rewind()
-                frames = islice(self._decode(self._demux()), CONFIRMING_FRAMES)
-                decoded = [frame.pts for frame in frames]
+                decoded = [frame.pts for frame in self._first_frames(CONFIRMING_FRAMES)]
                 if decoded != index.pts[index.shown[:CONFIRMING_FRAMES]].tolist():
                     index = None
         if self.is_truncated:
             what = f'{printable(self.name)} is truncated; what is left of it is used.'
             warnings.warn(what, stacklevel=2)
         return index
+
+    def _first_frames(self, number: int) -> list[av.VideoFrame]:
+        self._rewind()
+        frames = list(islice(self._decode(self._demux()), number))
+        self._rewind()
+        return frames
 
     @cached_property
     def _pts(self) -> list[int | None]:

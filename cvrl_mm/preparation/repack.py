@@ -90,17 +90,18 @@ def _frames(reader: VideoFile, time_base: Fraction) -> Iterator[av.VideoFrame]:
     times = np.rint(reader.times / float(time_base)).astype(int).tolist()
     for number, frame in reader.numbered_frames():
         time = max(last + 1, times[min(number, len(times) - 1)])
-        frame = _turn(frame)
+        frame = _turn(reader, frame)
         frame.pts, frame.time_base, last = time, time_base, time
         frame.pict_type = 0  # the encoder chooses its key frames
         yield frame
 
 
-def _turn(frame: av.VideoFrame) -> av.VideoFrame:
+def _turn(reader: VideoFile, frame: av.VideoFrame) -> av.VideoFrame:
     """Rotate and mirror a frame according to its display matrix."""
-    if 'DISPLAYMATRIX' not in frame.side_data:
+    oriented = reader.oriented(frame)
+    if 'DISPLAYMATRIX' not in oriented.side_data:
         return frame
-    planes = upright(frame.to_ndarray(format='yuv444p').transpose(1, 2, 0), frame)
+    planes = upright(frame.to_ndarray(format='yuv444p').transpose(1, 2, 0), oriented)
     planes = np.ascontiguousarray(planes.transpose(2, 0, 1))
     turned = type(frame).from_ndarray(planes, format='yuv444p')
     turned.colorspace, turned.color_range = frame.colorspace, frame.color_range

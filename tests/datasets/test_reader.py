@@ -8,11 +8,14 @@ import av
 import numpy as np
 import psutil
 import pytest
+from av.bitstream import BitStreamFilterContext
 
 from cvrl_mm.datasets import VideoFile
 from cvrl_mm.datasets.frame_index import FrameIndex
 from cvrl_mm.datasets.reader import UnreadableVideoError, upright
+from cvrl_mm.options import RepackSettings
 from cvrl_mm.preparation.check import find_fault
+from cvrl_mm.preparation.repack import repack_video
 from tests.encoding import OPEN_GOP, PYRAMID, X264, decode_all, encode, pack_b_frames
 from tests.videos import encode_sound, turn
 
@@ -159,6 +162,25 @@ def test_rotated_frames_are_upright(tmp_path: Path, degrees: int):
     assert_exact(path)
     with VideoFile(path) as video:
         assert video.read([3])[0].shape[:2] == ((64, 48) if degrees % 180 else (48, 64))
+
+
+def test_an_orientation_of_the_first_frame_holds_for_all(tmp_path: Path):
+    plain, path = encode(tmp_path / 'a.ts', options=X264), tmp_path / 'b.ts'
+    with av.open(str(plain)) as source, av.open(str(path), 'w') as target:
+        stream = source.streams.video[0]
+        copied = target.add_stream_from_template(stream)
+        turned = 'h264_metadata=display_orientation=insert:rotate=90'
+        packets = [packet for packet in source.demux(stream) if packet.size]
+        packets[:1] = BitStreamFilterContext(turned, stream).filter(packets[0])
+        for packet in packets:
+            packet.stream = copied
+            target.mux(packet)
+    expected = [np.rot90(image) for image in decode_all(plain)]
+    for places in ([0, 25], [25]):
+        found = VideoFile(path).read(places)
+        np.testing.assert_array_equal(found, [expected[i] for i in places])
+    repack_video(path, tmp_path / 'c.mp4', RepackSettings(crf=5))
+    assert abs(VideoFile(tmp_path / 'c.mp4').read([25])[0].astype(int) - expected[25]).mean() < 8
 
 
 @pytest.mark.parametrize(
