@@ -26,9 +26,13 @@ VIDEO_SUFFIXES = (
 )
 TEXT_SUFFIXES = ('', '.csv', '.json', '.txt', '.xml')  # no warning says that these are left out
 # A line "path label" of which the label may be words
-LABELLED = re.compile(
-    rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))\s+(\S.*)', re.IGNORECASE
-)
+VIDEO = rf'(.+(?:{"|".join(map(re.escape, VIDEO_SUFFIXES))}))'
+LABELLED = re.compile(rf'{VIDEO}\s+(\S.*)', re.I)
+# Words of a line that describes the others
+HEADERS = {
+    *('path', 'paths', 'file', 'files', 'filename', 'name', 'video', 'videos'),
+    *('label', 'labels', 'class', 'classes'),
+}
 SYSTEM_FOLDERS = ('__MACOSX', 'lost+found')  # of zip files from macOS and of file systems
 
 
@@ -110,8 +114,24 @@ def read_labels(path: str | Path, root: str | Path | None = None) -> list[tuple[
         OSError: The list cannot be read.
     """
     classes, root = _classes_beside(path), Path(path).parent if root is None else root
-    found = (parse_line(line, root=root) for line in read_lines(str(path)))
+    found = (parse_line(line, root=root) for line in _lines_of_videos(str(path), root))
     return [(name, classes.get(label, label)) for name, label in found]
+
+
+def _lines_of_videos(path: str, root: str | Path) -> list[str]:
+    """Read the lines of a list, and refuse one with a header or with commas before the labels.
+
+    Raises:
+        OSError, ValueError: See :func:`read_lines`; or the list is of one of these kinds.
+    """
+    lines = read_lines(path)
+    first = lines[0].strip() if lines else ''
+    with_comma = re.fullmatch(rf'{VIDEO},.*', first, re.I)
+    if {*re.split(r'[\s,;]+', first.lower())} <= HEADERS and not osp.exists(osp.join(root, first)):
+        raise ValueError(f'{path}: its first line, {first!r}, is a header; remove it.')
+    if with_comma and not osp.exists(osp.join(root, first)):
+        raise ValueError(f'{path}: write a space in place of the comma, "path label" per line.')
+    return lines
 
 
 def _classes_beside(path: str | Path) -> dict[str, str]:
@@ -300,7 +320,7 @@ def gather_videos(sources: Iterable[str | Path], root: str | Path | None = None)
             videos += find_videos(source)
         elif source.suffix.lower() == '.txt':
             base = source.parent if root is None else root
-            lines = read_lines(str(source))
+            lines = _lines_of_videos(str(source), base)
             videos += (Path(base, parse_line(line, root=base)[0]) for line in lines)
         else:
             videos.append(source)

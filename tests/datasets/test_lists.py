@@ -103,6 +103,17 @@ def test_sources_are_videos_folders_and_lists(tmp_path: Path):
     assert gather_videos([list_file], root='/data') == [f'/data/{Path(x).name}' for x in listed]
 
 
+@pytest.mark.parametrize('first', ['path label', 'filename,class', 'video', 'a.mp4,jump'])
+def test_a_header_and_commas_are_named(first: str, tmp_path: Path):
+    path = tmp_path / 'list.txt'
+    path.write_text(f'{first}\na.mp4 jump\n')
+    for read in (read_labels, lambda path: gather_videos([path])):
+        with pytest.raises(ValueError, match=r'list\.txt: .*(header|comma)'):
+            read(path)
+    (tmp_path / first).touch()  # a video of this name
+    assert len(gather_videos([path])) == 2
+
+
 def test_labels_of_a_config_are_checked(tmp_path: Path):
     dataset = dict(
         ann_file=written(tmp_path, b'a b.mp4,7\nc.mp4,2\n'),
