@@ -202,11 +202,17 @@ def split(
     """
     labels = [video.label for video in videos]
     count = Counter(labels[:num_train])
-    if len(count) < 2 or (num_train is None and min(count.values()) < MIN_CLASS_VIDEOS):
-        enough = (
-            f'two classes are needed and, without test videos, {MIN_CLASS_VIDEOS} videos of each'
+    listed = ', '.join(f'{name} {number}' for name, number in count.most_common())
+    if len(count) < 2:
+        raise ValueError(
+            f'Two classes are needed, found {listed:.200}. A class is a folder of videos, or a '
+            'label in a list of lines "path label".'
         )
-        raise ValueError(f'Videos per class: {dict(count)}; {enough}.')
+    if num_train is None and min(count.values()) < MIN_CLASS_VIDEOS:
+        raise ValueError(
+            f'{MIN_CLASS_VIDEOS} videos of each class are needed where they are split here, for '
+            f'test videos see --test; found {listed:.200}.'
+        )
     classes = sorted({*labels})
     targets = torch.tensor([classes.index(label) for label in labels])
     folds: Folds

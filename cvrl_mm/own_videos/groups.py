@@ -101,19 +101,26 @@ def _divides(groups: Sequence[str], labels: Sequence[int], is_usual: bool) -> bo
     )
 
 
-def same_group(feats: Tensor, groups: Sequence[str]) -> tuple[float, float]:
+def same_group(
+    feats: Tensor, groups: Sequence[str], labels: Sequence[int] = ()
+) -> tuple[float, float]:
     """Return the share of videos whose nearest neighbour is of their group, and that of chance.
 
     Args:
         feats: Features, (V, C); at most 1,000 evenly spaced ones are compared.
         groups: The group of each video.
+        labels: Class of each video, if there are classes. Videos of the same class and group, such
+            as takes of one action by one person, are then no neighbours.
     """
     chosen = evenly_spaced(len(groups), MAX_COMPARED)
     numbers = _numbered([groups[i] for i in chosen])
-    nearest = _nearest(feats[chosen], torch.eye(len(chosen), dtype=torch.bool))
-    shares = numbers.bincount() / len(numbers)
-    hits = numbers[nearest] == numbers
-    return hits.double().mean().item(), shares.square().sum().item()
+    is_same, excluded = numbers[:, None] == numbers, torch.eye(len(chosen), dtype=torch.bool)
+    if labels:
+        classes = torch.tensor(labels)[chosen]
+        excluded |= is_same & (classes[:, None] == classes)
+    hits = numbers[_nearest(feats[chosen], excluded)] == numbers
+    level = (is_same & ~excluded).sum(1) / (~excluded).sum(1)
+    return hits.double().mean().item(), level.double().mean().item()
 
 
 def likely_groups(

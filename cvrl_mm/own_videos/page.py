@@ -278,9 +278,12 @@ def _held_out_results(
     predicted, targets = probs.argmax(1).tolist(), torch.tensor(true)
     hits, frequent = torch.tensor(predicted) == targets, chance(targets)
     top1 = hits.double().mean().item()
+    tested, which = len({*true}), f'{len(classes)} classes'
+    if tested < len(classes):
+        which = f'{tested} of the {which}'
     around = 100 * intervals({'': hits}).get('', 1)  # one video says nothing
     notes = [
-        f'{100 * top1:.1f} % of {len(true)} held-out videos of {len(classes)} classes are right '
+        f'{100 * top1:.1f} % of {len(true)} held-out videos of {which} are right '
         f'(within about ±{around:.0f} % by chance); always the most frequent class: '
         f'{100 * frequent:.1f} %.',
         *lost,

@@ -210,7 +210,7 @@ def choose(
         defaults: Settings in place of those that are chosen here, unless the user has given them.
 
     Raises:
-        ValueError: There are too few videos.
+        ValueError: There are too few videos for the training or for a batch.
     """
     train, watched = split or split_watched(inspection.videos, options.seed, options.groups)
     rates = [video.rate for video in train]
@@ -252,6 +252,11 @@ def choose(
     chosen['zoom'] = Setting(options.zoom, cropped if options.zoom else GIVEN)
     chosen['seed'] = Setting(options.seed, 'of all random draws')
     total = machine.ranks * take('batch_size', *_batch_size(samples, machine.ranks, recipe))
+    if total > samples:  # before the steps are timed
+        raise ValueError(
+            f'A batch of {machine.ranks} x {total // machine.ranks} videos is more than the '
+            f'{samples} training videos; give a smaller --batch-size or fewer devices.'
+        )
     take('lr', *_learning_rate(total, network))
     take('workers', *_workers(machine))
     chosen['cache'] = _cache(train, samples, chosen, options, machine)

@@ -26,6 +26,7 @@ from ..encoder.description import ClipInput, build_backbone, read_config_text
 from ..encoder.encoder import NUM_CLIPS, Encoder
 from ..encoder.files import (
     CLASSIFIER,
+    NAMES,
     extract_backbone,
     load_weights,
     locate_weights,
@@ -132,6 +133,11 @@ def load_classifier(path: str | Path) -> Classifier:
     """
     path = locate_weights(path) if '://' in str(path) else Path(path)
     if path.is_dir():
+        if any((path / name).is_file() for name in NAMES) and not (path / CLASSIFIER).is_file():
+            raise FileNotFoundError(
+                f'{path} holds an encoder, and no classifier. Train one with videos of your '
+                f'classes: cvrl finetune {path} CLASSES --out CLASSIFIER'
+            )
         path = path / CLASSIFIER
     loaded, described = load_weights(path), extract_backbone(path)
     state, meta = loaded['state_dict'], loaded['meta']

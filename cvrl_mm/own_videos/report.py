@@ -410,16 +410,17 @@ def headline(
     if is_easy(before):
         return said[0]
     if found and compare(before, after) != BETTER:
-        share, level = same_group(trained.feats[trained.chosen], found)
+        labels = [trained.labels[i] for i in trained.chosen] if trained.labels else []
+        share, level = same_group(trained.feats[trained.chosen], found, labels)
         if share > ALIKE_SHARE and share > 2 * level:
+            left_out = ', without videos that also share their class' if labels else ''
             said.append(
                 f'The nearest neighbour of {100 * share:.0f} % of the videos has the same part of '
-                f'its name as they have, by the pattern {pattern} (chance: {100 * level:.0f} %). '
-                'If that is a camera, a person or a recording, the features tell these apart more '
-                'than what happens: start from an encoder that was trained on more (--init).'
+                f'its name as they have, by the pattern {pattern}{left_out} (chance: '
+                f'{100 * level:.0f} %). If that is a camera, a person or a recording, the features '
+                'tell these apart more than what happens: start from an encoder that was trained '
+                'on more (--init).'
             )
-            if trained.labels:  # or the pattern may be of what happens
-                return ' '.join(said)
     least = least_steps('init_cfg' in cfg.model.backbone)
     remedy = f'cvrl pretrain --out OUT --steps {least}'
     return ' '.join([*said, *too_short(cfg.train_cfg.max_iters, least, remedy)])

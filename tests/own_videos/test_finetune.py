@@ -123,7 +123,7 @@ def test_a_frozen_encoder_stays_as_it_is(root: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ('train', 'val', 'named'),
     [
-        ('0 a,1 a,2 a', None, "{'a': 2}"),
+        ('0 a,1 a,2 a', None, 'found a 2'),
         ('0 a,1 b,2 a,6 b', '3 c', 'c'),
         ('0 a,1 b,2 a,6 b', '0 a', r'0\.mp4'),
         ('0 a,1', None, r'1\.mp4'),

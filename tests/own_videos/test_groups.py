@@ -92,7 +92,10 @@ def test_the_part_that_matters_is_chosen():
     )
     for known in (labels, []):
         assert likely_groups(names, known, feats, feats)[0] == '/s([0-9]+)'
-    assert same_group(feats, found['/s([0-9]+)']) == (1, pytest.approx(1 / 6))
+    groups = found['/s([0-9]+)']
+    assert same_group(feats, groups) == (1, pytest.approx(11 / 71))
+    takes = torch.eye(21)[3 * persons + torch.tensor(labels)]  # alike, but no person is
+    assert same_group(takes, groups, labels)[0] < 0.5
     assert likely_groups(['a.mp4'] * len(feats), labels, feats, feats) is None
 
 

@@ -44,11 +44,17 @@ def test_wrong_options(options: dict, named: str):
 
 
 @pytest.mark.parametrize(
-    ('videos', 'named'), [(made(7), '7 training videos'), (made(2, frames=30 * 600), '3 files')]
+    ('videos', 'options', 'machine', 'named'),
+    [
+        (made(7), Options(), CPU, '7 training videos'),
+        (made(40), Options(batch_size=64), CPU, 'batch-size'),
+        (made(12), Options(), Machine(2, ranks=8), '8 x 2'),
+        (made(2, frames=30 * 600), Options(), CPU, '3 files'),
+    ],
 )
-def test_too_few_videos(videos: Inspection, named: str):
+def test_too_few_videos(videos: Inspection, options: Options, machine: Machine, named: str):
     with pytest.raises(ValueError, match=named):
-        choose(videos, Options(), CPU)
+        choose(videos, options, machine)
 
 
 def test_settings_follow_the_machine_and_the_time():

@@ -133,6 +133,12 @@ def test_other_files_are_refused(tmp_path: Path, changes: dict):
         cvrl_mm.load_classifier(path)
 
 
+def test_a_folder_of_a_pretraining_is_named(tmp_path: Path):
+    small_encoder().save(tmp_path / 'encoder.safetensors')
+    with pytest.raises(FileNotFoundError, match=f'cvrl finetune {tmp_path}'):
+        cvrl_mm.load_classifier(tmp_path)
+
+
 @pytest.mark.parametrize('suffix', ['.onnx', '.pt2'])
 def test_the_graph_of_a_classifier_has_its_classes(tmp_path: Path, monkeypatch, suffix: str):
     out = tmp_path / f'classifier{suffix}'

@@ -150,10 +150,10 @@ def test_own_split(out: Path, tmp_path: Path):
         ('a/0.mp4 0\nb/1.mp4 1\na/0.mp4 1\n', None, r'a/0\.mp4'),
         ('x/0.mp4 0\n', None, r'a/0\.mp4'),
         ({0: 0, 1: 1}, {2: 0, 3: 2}, 'class 2'),
-        ({0: 0, 2: 0}, {4: 0}, 'two classes'),
+        ({0: 0, 2: 0}, {4: 0}, 'Two classes'),
         ({0: 0, 1: 1}, {}, r'test\.txt'),
         ({0: 0, 1: 1}, {2: -1}, r'test\.txt'),
-        ({i: i // 12 for i in range(16)}, None, "'1': 4"),
+        ({i: i // 12 for i in range(16)}, None, '1 4'),
         (None, {0: 0, 1: 1}, '--labels'),
     ],
 )

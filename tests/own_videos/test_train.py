@@ -203,11 +203,6 @@ def test_another_training_in_the_folder_is_refused(videos: Path, out: Path, tmp_
     assert not (tmp_path / 'out').exists()
 
 
-def test_a_batch_of_more_videos_is_refused(videos: Path, tmp_path: Path):
-    with pytest.raises(ValueError, match='19 videos, fewer than one batch of 20'):
-        cvrl_mm.pretrain(videos, tmp_path / 'out', **QUICK | dict(batch_size=20))
-
-
 def test_before_the_first_step_the_options_may_change(tmp_path: Path):
     """Also after Ctrl-C during the inspection, when there is no config."""
     videos, other, out = [str(tmp_path / 'mine')], [str(tmp_path / 'other')], tmp_path / 'out'
