@@ -6,8 +6,8 @@ takes seconds: help and wrong arguments are answered without it.
 """
 
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Sequence
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
@@ -74,38 +74,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if name in OWN_TRAININGS and not args.videos and not note.is_file():
         parser.error(f'{args.out} holds no training to continue; name videos')
     try:
-        run_tool(command.run, args)
-    except SystemExit as leaving:
-        if name in OWN_TRAININGS and leaving.code in (INTERRUPTED, PREEMPTED):
+        from cvrl_mm.runtime import plain_errors  # takes seconds, which --help need not wait for
+
+        with plain_errors():
+            command.run(args)
+    except (KeyboardInterrupt, SystemExit) as leaving:
+        code = getattr(leaving, 'code', INTERRUPTED)  # Ctrl-C during the import has none
+        if name in OWN_TRAININGS and code in (INTERRUPTED, PREEMPTED):
             hint = f'To continue: {parser.prog} --out {args.out}'
             print(hint if note.is_file() else 'Nothing is written yet.', file=sys.stderr)
-        raise
+        raise SystemExit(code) from leaving
 
 
 def make_parser(text: str | None, program: str | None = None) -> ArgumentParser:
-    """Make the parser of a command or a tool, whose help begins with a docstring as it is.
+    """Make an argument parser whose help starts with a text, with its line breaks.
 
     Args:
-        text: The docstring.
+        text: Docstring of the command or tool.
         program: Name of the program. Default: that of the script.
     """
     kind = RawDescriptionHelpFormatter
     return ArgumentParser(program, description=text, formatter_class=kind, allow_abbrev=False)
-
-
-def run_tool(run: Callable[[Namespace], None], args: Namespace) -> None:
-    """Run a command after its arguments have been parsed.
-
-    Args:
-        run: The function.
-        args: Its arguments.
-
-    Raises:
-        SystemExit: An error of the user, with its message, or (status 130) Ctrl-C.
-    """
-    try:
-        from cvrl_mm.runtime import plain_errors  # takes seconds, which --help need not wait for
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
-    with plain_errors():
-        run(args)

@@ -217,7 +217,7 @@ def check_files(config: Config) -> list[Finding]:
 
 
 def check_card(config: Config) -> Iterator[Finding]:
-    """Check that there is a GPU if a config trains in bfloat16 or float16."""
+    """Check that a config that trains in half precision has a GPU."""
     kind = type_name(config.optim_wrapper)
     if kind.startswith(('Autocast', 'Amp')) and not torch.cuda.is_available():
         advice = 'run it on a machine with a GPU; a CPU would take months'

@@ -230,7 +230,7 @@ def split(
         of = f'of {len(classes)} classes'
         note = f'fitted to {num_train} videos {of}, tested on {len(videos) - num_train} videos'
     for fitted, tested in folds:
-        if alone := {*targets[tested].tolist()} - {*targets[fitted].tolist()}:
+        if alone := unfitted(targets, fitted, tested):
             of = f'of the class {classes[min(alone)]}'
             if num_train is not None:
                 known = ', '.join(classes[i] for i in targets[fitted].unique().tolist()[:6])
@@ -240,6 +240,11 @@ def split(
                 )
             raise ValueError(f'There is no video to fit to {of}; --groups needs several of each.')
     return targets, folds, note
+
+
+def unfitted(targets: Tensor, fitted: Tensor, tested: Tensor) -> set[int]:
+    """Return the classes of videos to test, given by their indices, of which none is fitted to."""
+    return {*targets[tested].tolist()} - {*targets[fitted].tolist()}
 
 
 def split_in_folds(labels: Tensor, groups: Sequence[str] | None = None) -> Folds:
@@ -312,11 +317,7 @@ def hold_out_groups(names: Sequence[str], labels: Sequence[str], pattern: str) -
     groups = groups_of(pattern, names)
     targets = torch.tensor([*map(sorted({*labels}).index, labels)])
     parts = split_in_folds(targets, groups)
-    whole = [
-        tested
-        for fitted, tested in parts
-        if {*targets[tested].tolist()} <= {*targets[fitted].tolist()}
-    ]
+    whole = [tested for fitted, tested in parts if not unfitted(targets, fitted, tested)]
     return {names[i] for i in [*whole, parts[0][1]][0]}
 
 

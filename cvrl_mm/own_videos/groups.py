@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..datasets.lists import SPLITS
 from ..datasets.sampling import evenly_spaced
-from ..evaluation.labelled import split_in_folds
+from ..evaluation.labelled import split_in_folds, unfitted
 
 MIN_GROUPS, MAX_GROUPS = 3, 50
 LARGEST_SHARE = 0.6  # of one group among the videos
@@ -95,10 +95,7 @@ def _divides(groups: Sequence[str], labels: Sequence[int], is_usual: bool) -> bo
     if mixed < MIXED_SHARE * total or min(Counter(label for _, label in cells).values()) < 2:
         return False
     targets = torch.tensor(labels)
-    return all(
-        {*targets[tested].tolist()} <= {*targets[fitted].tolist()}
-        for fitted, tested in split_in_folds(targets, groups)
-    )
+    return not any(unfitted(targets, *fold) for fold in split_in_folds(targets, groups))
 
 
 def same_group(

@@ -292,14 +292,14 @@ def _held_out_results(
     _plot_confusion(matrix, classes, folder / 'confusion.png')
     own = probs[range(len(true)), true]
     wrong = [i for i in own.argsort().tolist() if not hits[i]][:SHOWN_MISTAKES]
-    figures = []
+    root, figures = video_root(folder), []
     for i in wrong:
         lines = [
             f'{what}: <b>{text(classes[label])}</b> ({100 * probs[i, label]:.0f}&nbsp;%)'
             for what, label in (('predicted', predicted[i]), ('true', true[i]))
         ]
         video = pairs[i][0].video
-        name = text(relpath(video, video_root(folder)))
+        name = text(relpath(video, root))
         figures.append(
             f'<figure><img src="{pictures(video)[1]}" alt="{name}">{"<br>".join(lines)}'
             f'<small>{name}</small></figure>'

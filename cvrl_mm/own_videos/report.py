@@ -150,7 +150,7 @@ def name_groups(trained: Trained, given: str | None) -> tuple[str, list[str]] | 
     names = [trained.names[i] for i in chosen]
     if given is not None:
         return given, groups_of(given, names)
-    labels = [trained.labels[i] for i in chosen] if trained.labels else []
+    labels = [label for label in trained.labels if label >= 0]
     return likely_groups(names, labels, trained.before[chosen], trained.feats[chosen])
 
 
@@ -410,7 +410,7 @@ def headline(
     if is_easy(before):
         return said[0]
     if found and compare(before, after) != BETTER:
-        labels = [trained.labels[i] for i in trained.chosen] if trained.labels else []
+        labels = [label for label in trained.labels if label >= 0]
         share, level = same_group(trained.feats[trained.chosen], found, labels)
         if share > ALIKE_SHARE and share > 2 * level:
             left_out = ', without videos that also share their class' if labels else ''
